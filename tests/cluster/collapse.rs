@@ -10,15 +10,15 @@ use crate::support::http::{self, Reply};
 use crate::support::{say, size};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How much later than the origin's answer the slowest client may have its own. On a slower machine it may take as long
-/// as the same crowd takes for hits.
+/// How much later than the origin's answer the slowest client may get its own answer. On a slower machine the bound is
+/// the time that the same crowd takes for hits.
 const SLACK: Duration = Duration::from_secs(3);
 
 fn answered(replies: Vec<std::io::Result<Reply>>) -> Vec<Reply> {
     replies.into_iter().map(|reply| reply.expect("an answer")).collect()
 }
 
-/// I1: 3,000 clients spread over three nodes ask one cold key whose run takes a second.
+/// I1: 3,000 clients of three nodes ask one cold key whose run takes a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_thousand_clients_cost_one_run() {
     let cluster = Cluster::start().await;
@@ -57,8 +57,8 @@ async fn three_thousand_clients_cost_one_run() {
     assert!(took[2_999] <= most, "slowest client {:?}, origin {origin:?}, hit {slowest_hit:?}", took[2_999]);
 }
 
-/// Keys asked at the same moment; `HOPCACHE_TEST_KEYS=300` asks for all at once. A debug build on a busy
-/// machine is starved by that for longer than the store's deadlines, and then I2 holds and no longer I1.
+/// Number of keys asked at the same moment; `HOPCACHE_TEST_KEYS=300` asks for all at once. On a busy machine a debug
+/// build then gets too little CPU time for the store's deadlines: I2 holds, and I1 does not.
 fn keys_at_a_time() -> usize {
     size("HOPCACHE_TEST_KEYS", 50)
 }

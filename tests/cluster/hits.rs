@@ -1,4 +1,4 @@
-//! What a hit costs others: nothing.
+//! A hit costs the store and the origin nothing.
 
 use serde_json::json;
 
@@ -25,8 +25,8 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
     let grew =
         |command: &str| after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0);
     assert_eq!(cluster.proxy.runs(""), runs, "a hit ran at Neo4j");
-    // Scripts are counted with what they call. Each poll of the invalidation log is one EVALSHA that calls
-    // XREVRANGE once; every script on a key's slot reads it with GETRANGE or GET.
+    // Redis counts scripts together with their calls. Each poll of the invalidation log is one EVALSHA that calls
+    // XREVRANGE once. Every script on a key's slot reads it with GETRANGE or GET.
     for command in ["getrange", "get", "set", "del", "pttl"] {
         assert_eq!(grew(command), 0, "{command} of 300 hits");
     }

@@ -1,4 +1,4 @@
-//! Seeds that are not there yet, and nodes that come later.
+//! Seeds that do not run yet, and nodes that come later.
 
 use serde_json::json;
 

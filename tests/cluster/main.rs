@@ -1,7 +1,7 @@
-//! `hopcache serve` processes on a real Redis and a real Neo4j, asked by real clients, killed and stopped.
-//! Runs are counted outside hopcache, by a proxy before Neo4j. Knows hopcache by its HTTP interface only.
+//! `hopcache serve` processes on a real Redis and a real Neo4j, with real clients. The tests kill and stop processes. A
+//! proxy before Neo4j counts runs, outside hopcache. The tests use hopcache only through its HTTP interface.
 //!
-//! `HOPCACHE_TEST_ROUNDS=30` repeats each fault 30 times. Figures are said on stderr (`-- --nocapture`).
+//! `HOPCACHE_TEST_ROUNDS=30` repeats each fault 30 times. The tests print figures to stderr (`-- --nocapture`).
 #![allow(
     dead_code,
     unreachable_pub,

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::cluster::Cluster;
 use crate::support::http;
 
-/// F28, I10, I11: an error for those who waited, nothing stored, and the next request runs anew.
+/// F28, I10, I11: the waiters get an error, nothing is stored, and the next request runs again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_cut_at_the_origin_stores_nothing() {
     let cluster = Cluster::start().await;
@@ -20,7 +20,7 @@ async fn a_run_cut_at_the_origin_stores_nothing() {
     cluster.proxy.cut();
     for reply in asking.await.unwrap() {
         let reply = reply.unwrap();
-        // The leader is told; its followers compete once more and are answered by the run after.
+        // The leader gets the error. Its followers compete once more and get the result of the next run.
         assert!(matches!(reply.status, 202 | 503), "{reply}");
     }
     assert!(cluster.proxy.runs("'cut'") <= 2, "{} runs", cluster.proxy.runs("'cut'"));

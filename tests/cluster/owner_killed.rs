@@ -8,10 +8,10 @@ use crate::support::cluster::Cluster;
 use crate::support::pace::Slowness;
 use crate::support::{distribution, http, rounds, say};
 
-/// I7 allows 0.5 s and the origin's time, 1 s here; the rest is what a calm machine needs with a debug build.
+/// I7 allows 0.5 s and the origin's time (1 s here). The rest is what a debug build needs on a calm machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// F1, I7, I2: clients of the surviving nodes are answered, by one more run at the most.
+/// F1, I7, I2: clients of the surviving nodes are answered, with at most one more run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_owner_costs_one_run_more() {
     let mut cluster = Cluster::start().await;
@@ -48,7 +48,7 @@ async fn a_killed_owner_costs_one_run_more() {
         let most = slowness.bound(LONGEST_WAIT);
         assert!(killed.elapsed() <= most, "round {round}: {:?}, {most:?} at most", killed.elapsed());
         let runs = cluster.proxy.runs(&what);
-        // I2: the dead one's run, whose result nobody can have, and one more.
+        // I2: the dead node's run, whose result is lost, and one more.
         assert_eq!(runs, 2, "round {round}");
         runs_seen.push(runs);
         // I7: the dead one's lease was taken, not waited for; by one, since one of the survivors leads.

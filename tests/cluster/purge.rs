@@ -1,4 +1,4 @@
-//! Purge through any node, and what explain says on the way.
+//! A purge through any node, and the output of explain before and after it.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ async fn a_purge_through_one_node_is_seen_by_all() {
     for node in &cluster.nodes {
         assert_eq!(node.ask(&request).await.value(), 1);
     }
-    let told = cluster.nodes[(place + 1) % 3].explain(&statement, &json!({})).await;
-    assert_eq!(told["entry"]["state"], "fresh", "{told}");
-    assert_eq!(told["entry"]["stored_by"], cluster.nodes[place].name.as_str(), "{told}");
-    assert!(told["lease"].is_null(), "{told}");
+    let explained = cluster.nodes[(place + 1) % 3].explain(&statement, &json!({})).await;
+    assert_eq!(explained["entry"]["state"], "fresh", "{explained}");
+    assert_eq!(explained["entry"]["stored_by"], cluster.nodes[place].name.as_str(), "{explained}");
+    assert!(explained["lease"].is_null(), "{explained}");
 
     at_neo4j(&format!("MATCH (n:{}) SET n.value = 2", label.0)).await;
-    let purge = json!({ "query_key": told["query_key"] });
+    let purge = json!({ "query_key": explained["query_key"] });
     let purged = cluster.nodes[(place + 2) % 3].order("/admin/v1/purge", &purge).await;
     assert_eq!((&purged["entries"], &purged["nodes"]), (&json!(1), &json!(3)), "{purged}");
     let emptied = cluster.nodes[0].explain(&statement, &json!({})).await;
@@ -50,9 +50,9 @@ async fn a_purge_in_mid_run_is_not_undone_by_the_run() {
     let asking = tokio::spawn(crowd);
     assert!(cluster.proxy.wait_until(&statement, Duration::from_secs(10), |runs| !runs.is_empty()).await);
 
-    let told = cluster.nodes[place].explain(&statement, &json!({})).await;
-    assert_eq!(told["lease"]["holder"], cluster.nodes[place].name.as_str(), "{told}");
-    assert!(!told["flight"].is_null(), "{told}");
+    let explained = cluster.nodes[place].explain(&statement, &json!({})).await;
+    assert_eq!(explained["lease"]["holder"], cluster.nodes[place].name.as_str(), "{explained}");
+    assert!(!explained["flight"].is_null(), "{explained}");
     cluster.nodes[(place + 2) % 3].order("/admin/v1/purge", &json!({"all": true})).await;
     let reply = asking.await.unwrap().remove(0).unwrap();
     assert_eq!(reply.value(), 0);

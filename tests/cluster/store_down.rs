@@ -1,4 +1,4 @@
-//! Redis is killed: flights still collapse, requests are answered, nodes stay ready and say what is wrong.
+//! Redis is killed: flights still collapse, requests are answered, nodes stay ready and report the failure.
 
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ async fn a_hanging_redis_hangs_nobody() {
     assert!(slowest < most, "{slowest:?}, {most:?} at most");
 }
 
-/// What the owner's run is kept for without a store (ARCHITECTURE, "Degraded TTL").
+/// How long the owner keeps its run's result without a store (ARCHITECTURE, "Degraded TTL").
 const DEGRADED_TTL: Duration = Duration::from_secs(2);
 
 /// F7: one owner's store is silent, its peers' is not. They ask the owner, and it runs once in a degraded TTL for all.

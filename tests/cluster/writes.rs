@@ -1,4 +1,4 @@
-//! I6: what writes is never collapsed.
+//! I6: writes are never collapsed.
 
 use serde_json::json;
 

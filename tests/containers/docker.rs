@@ -1,7 +1,7 @@
 //! The Docker Engine: networks, containers attached to them, faults, and that nothing is left behind.
 //!
-//! Every container and network carries the run's label. A run's are removed by its tests as they end, by a process
-//! that outlives it however it ended, and by the next run.
+//! Every container and network carries the run's label. The tests remove them at their end. A helper process removes
+//! them after any end of the run, and the next run removes the rest.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -55,8 +55,8 @@ fn remove_what_dead_runs_left() {
     let labels = format!("{{{{.Label \"{RUN}\"}}}}");
     let filter = format!("label={RUN}");
     for list in [&["ps", "--all"][..], &["network", "ls"]] {
-        let told = client(&[list, &["--filter", &filter, "--format", &labels]].concat());
-        for run in told.lines().filter(|run| !std::path::Path::new("/proc").join(run).exists()) {
+        let listed = client(&[list, &["--filter", &filter, "--format", &labels]].concat());
+        for run in listed.lines().filter(|run| !std::path::Path::new("/proc").join(run).exists()) {
             remove(run, None);
         }
     }
@@ -68,7 +68,7 @@ docker ps --all --quiet "$@" | xargs --no-run-if-empty docker rm --force --volum
 docker network ls --quiet "$@" | xargs --no-run-if-empty docker network rm
 "#;
 
-/// Removes what one run has, or one test of it.
+/// Removes the containers and networks of a run, or of one of its tests.
 fn remove(run: &str, test: Option<&str>) {
     let mut command = Command::new("sh");
     command.args(["-c", REMOVE, "sh", "--filter", &format!("label={RUN}={run}")]);
@@ -78,7 +78,7 @@ fn remove(run: &str, test: Option<&str>) {
     let _ = command.stdin(Stdio::null()).output().expect("sh");
 }
 
-/// Removes what a test of this run has.
+/// Removes the containers and networks of one test of this run.
 pub fn remove_test(test: &str) {
     remove(&run(), Some(test));
 }
@@ -86,13 +86,13 @@ pub fn remove_test(test: &str) {
 /// Ids and names of a test's containers.
 pub fn containers_of(test: &str) -> Vec<(String, String)> {
     let (run, test) = (format!("label={RUN}={}", run()), format!("label={TEST}={test}"));
-    let told =
+    let listed =
         client(&["ps", "--all", "--filter", &run, "--filter", &test, "--format", "{{.ID}} {{.Names}}"]);
-    let pairs = told.lines().filter_map(|line| line.split_once(' '));
+    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
     pairs.map(|(id, name)| (id.to_owned(), name.to_owned())).collect()
 }
 
-/// A process that waits for the end of this one, by the end of its input, and then removes what is left.
+/// Starts a process that waits for the end of this one (the end of its own input), and then removes the rest.
 fn outlive() {
     let mut command = Command::new("setsid");
     command.args(["sh", "-c", &format!("cat >/dev/null\n{REMOVE}"), "sh"]);
@@ -102,8 +102,7 @@ fn outlive() {
     std::mem::forget(child.expect("setsid"));
 }
 
-/// A network without a way out. A container that is taken off it loses the way, and packets for its address go
-/// nowhere: nothing is refused.
+/// A network without a way out. When a container is taken off it, packets for its address are lost: nothing is refused.
 #[derive(Debug, Clone)]
 pub struct Network {
     pub name: String,
@@ -197,7 +196,7 @@ impl Container {
         let about = docker().inspect_container(&self.id, None).await.unwrap();
         let mut networks = about.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
         let addr = networks.remove("bridge").and_then(part).unwrap_or_default();
-        addr.parse().unwrap_or_else(|_| panic!("{} has no address; it said:\n{}", self.id, self.said()))
+        addr.parse().unwrap_or_else(|_| panic!("{} has no address; its log:\n{}", self.id, self.logs()))
     }
 
     /// `SIGKILL` or `SIGTERM`, to its first process.
@@ -229,8 +228,8 @@ impl Container {
         state.and_then(|state| state.paused).unwrap_or(false)
     }
 
-    /// All that it has said, on both streams.
-    pub fn said(&self) -> String {
+    /// The container's output so far, on both streams.
+    pub fn logs(&self) -> String {
         let output = Command::new("docker").args(["logs", "--timestamps", &self.id]).output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }

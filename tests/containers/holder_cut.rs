@@ -1,5 +1,5 @@
-//! F2, I3, must-show 3: a holder that is paused past its lease and wakes while it is cut off. Its connection to
-//! Redis was established before and survives the partition: what it writes meanwhile arrives when that is healed.
+//! F2, I3, must-show 3: a holder is paused past its lease and wakes while it is cut off. Its connection to Redis is
+//! older than the partition and survives it, so its writes of that time arrive after the heal.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::redis::{self, Monitor};
 use crate::support::{http, say, size, until};
 use crate::world::{World, query, run};
 
-/// TCP repeats what was not acknowledged within a second or two after so short a cut.
+/// After a cut this short, TCP repeats unacknowledged data within a second or two.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
 #[test]
@@ -33,7 +33,7 @@ fn a_commit_that_outlives_a_partition_is_refused() {
     });
 }
 
-/// What became of one round.
+/// The result of one round.
 struct Outcome {
     /// The late commit came by a connection from before the cut.
     is_by_old_connection: bool,
@@ -73,7 +73,7 @@ async fn cut_the_holder(world: &World, label: &str, round: usize) -> Outcome {
     holder.container.unpause().await;
     let late = own_client.await.unwrap().remove(0).expect("the holder answers its client");
     assert_eq!(late.value(), "old", "round {round}: the holder did not read before the change: {late}");
-    // Its lease has lapsed: without its store it cannot know who leads, and keeps nothing.
+    // Its lease has lapsed. Without its store the node cannot know the current leader, so it keeps nothing.
     let next = holder.ask(&request).await;
     assert_eq!(next.value(), "new", "round {round}: the old value was kept: {next}");
     let counted = holder.metric("hopcache_commits_total", "outcome=\"fenced\"").await - fenced_before;
@@ -93,7 +93,7 @@ async fn cut_the_holder(world: &World, label: &str, round: usize) -> Outcome {
     assert_ne!(entry["stored_by"], holder.name.as_str(), "round {round}: {entry}");
     let came_by = monitor.commits(holder_addr, &key);
     let is_by_old_connection = came_by.iter().any(|port| connections.contains(port));
-    // By a new one, the partition would have been survived by nobody, and this would be another fault.
+    // The old connection. With a new one, no connection has survived the partition, and this is another fault.
     assert!(
         is_by_old_connection,
         "round {round}: it came by {came_by:?}, before the cut there were {connections:?}"

@@ -1,10 +1,11 @@
-//! Nodes, Redis and Neo4j in containers, on networks that are cut: scripts of what happens (start, ask, cut, kill,
-//! expect). Runs are counted outside hopcache, by a proxy before Neo4j. Knows hopcache by its HTTP interface only.
+//! Nodes, Redis and Neo4j in containers, on networks that the tests cut. Each test is a script (start, ask, cut, kill,
+//! expect). A proxy before Neo4j counts runs, outside hopcache. The tests use hopcache only through its HTTP interface.
 //!
-//! Needs a Docker Engine on this machine and the images of `cargo xtask images node redis neo4j`; fails where they
-//! are not. `HOPCACHE_IMAGE` names another node image. `HOPCACHE_TEST_ROUNDS=100` repeats each fault 100 times (a killed
-//! holder's twice, the others once, otherwise); `HOPCACHE_TEST_STRICT=1` asserts I7's 0.5 s over 50 rounds or more.
-//! Figures are said on stderr (`-- --nocapture`); logs of a failed test's containers are kept in `target/containers/TEST`.
+//! Needs a Docker Engine on this machine and the images of `cargo xtask images node redis neo4j`; fails without them.
+//! `HOPCACHE_IMAGE` names another node image. `HOPCACHE_TEST_ROUNDS=100` repeats each fault 100 times (default: twice
+//! for a killed holder, once for the others). `HOPCACHE_TEST_STRICT=1` asserts I7's 0.5 s over 50 rounds or more. The
+//! tests print figures to stderr (`-- --nocapture`). Logs of a failed test's containers are in
+//! `target/containers/TEST`.
 #![allow(
     dead_code,
     unreachable_pub,

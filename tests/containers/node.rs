@@ -1,4 +1,4 @@
-//! One node in its container: where it is, asking it, and what is done to it.
+//! One node in its container: its addresses, requests to it, and faults of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const TOKEN: &str = "the admin token of a test";
 pub struct Node {
     pub name: String,
     pub container: Container,
-    /// Its place on the networks, and in the last part of its addresses there.
+    /// The node's index on the networks, and the last part of its addresses.
     pub place: u8,
     addr: Ipv4Addr,
 }
@@ -75,24 +75,24 @@ impl Node {
         reply.json()
     }
 
-    /// What it says of a query of the tests' user.
+    /// The node's explanation of a query of the tests' user.
     pub async fn explain(&self, statement: &str) -> Value {
         self.order("/admin/v1/explain", &json!({"principal": "neo4j", "statement": statement})).await
     }
 
-    /// Sum over a metric's series whose labels contain `labels`; 0 when there is none.
+    /// Sum over a metric's series whose labels contain `labels`; 0 without such a series.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
         let Ok(reply) = self.admin("/metrics").await else { return f64::NAN };
         sum_of_series(&String::from_utf8_lossy(&reply.body), name, labels).unwrap_or(0.0)
     }
 
-    /// Whether this part is degraded, as its readiness tells.
+    /// Whether this part is degraded, by the node's readiness.
     pub async fn is_degraded(&self, part: &str) -> bool {
         let Ok(reply) = self.admin("/readyz").await else { return false };
         reply.json()["degraded"].as_array().is_some_and(|parts| parts.iter().any(|known| known == part))
     }
 
-    /// Waits until it is ready, has so many members in its ring, and its store.
+    /// Waits until the node is ready, has this many members in its ring, and reaches its store.
     pub async fn wait_for_members(&self, members: usize) {
         let what = format!("{} is ready with {members} members and its store", self.name);
         let is_there = async || {

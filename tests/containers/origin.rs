@@ -7,7 +7,7 @@ use crate::support::bolt_proxy::Trouble;
 use crate::support::{say, until};
 use crate::world::{Plan, World, query, run};
 
-/// F25: stale within limits and marked; what nobody has is refused in time; found again when it is back.
+/// F25: stale answers within limits and marked; other requests refused in time; recovery when the origin is back.
 #[test]
 fn while_neo4j_is_paused_stale_answers_are_marked() {
     run(async {
@@ -40,7 +40,7 @@ fn while_neo4j_is_paused_stale_answers_are_marked() {
         })
         .await;
         say(&format!(
-            "F25, containers: Neo4j paused: {seen} answers, {marked} marked stale-if-error, slowest {} ms; a key that nobody has: {} after {} ms",
+            "F25, containers: Neo4j paused: {seen} answers, {marked} marked stale-if-error, slowest {} ms; a cold key: {} after {} ms",
             slowest.as_millis(),
             refused.status,
             refused.took.as_millis()
@@ -55,7 +55,7 @@ fn a_stream_cut_in_the_middle_stores_nothing() {
         let world = World::start("stream-cut").await;
         let statement = "UNWIND range(1, 20000) AS n RETURN n, 'cut in the middle' AS what";
         let request = query(statement);
-        // Every run is cut, since followers compete once more; a whole answer is over 400,000 bytes.
+        // Every run is cut, since followers compete once more. A whole answer has over 400,000 bytes.
         world.proxy.trouble(statement, Trouble::CutAfter(100_000), usize::MAX);
         let mut answers = Vec::new();
         for node in &world.nodes {

@@ -7,11 +7,11 @@ use crate::support::{http, say, until};
 use crate::world::{World, query, run};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What a run without a lease is kept for (ARCHITECTURE, "Degraded TTL").
+/// How long a node keeps the result of a run without a lease (ARCHITECTURE, "Degraded TTL").
 const DEGRADED_TTL: Duration = Duration::from_secs(2);
 
-/// F6: the owner and its peers do not hear each other. Both sides ask for the key, and the lease in the store lets
-/// one of them run.
+/// F6: the owner and its peers do not reach each other. Both sides ask for the key, and the lease in the store lets
+/// only one run it.
 #[test]
 fn an_owner_cut_from_its_peers_leases_like_them() {
     run(async {
@@ -45,8 +45,8 @@ fn an_owner_cut_from_its_peers_leases_like_them() {
     });
 }
 
-/// F7: the owner has no store but has its peers. It serves what it has, and runs once in a degraded TTL for all who
-/// ask, since its peers ask it. What counts is the statement itself: a text that holds it is another key.
+/// F7: the owner reaches its peers and no store. It serves its copies, and runs once in a degraded TTL for all
+/// requests, since its peers ask it. The count is by the whole statement: a text that contains it has another key.
 #[test]
 fn an_owner_cut_from_the_store_serves_its_peers() {
     run(async {
@@ -57,7 +57,7 @@ fn an_owner_cut_from_the_store_serves_its_peers() {
         let sought = owned_by(&world, owner, "RETURN 'sought' AS what").await;
         world.nodes[owner].ask(&query(warm)).await;
         world.cut(owner, &[&world.store]).await;
-        // What it has in memory needs no store.
+        // Copies in memory need no store.
         let hit = world.nodes[others[0]].ask(&query(warm)).await;
         assert!(hit.is_hit(), "{hit}");
         until("the owner finds that it has no store", Duration::from_secs(20), async || {
@@ -83,7 +83,7 @@ fn an_owner_cut_from_the_store_serves_its_peers() {
             took.as_millis(),
             slowest.as_millis()
         ));
-        // The result is kept for the degraded TTL; whoever comes later than that is in the next one.
+        // The result is kept for the degraded TTL. A later request is in the next one.
         let most = 1 + took.as_millis() / DEGRADED_TTL.as_millis();
         assert!(runs >= 1 && runs as u128 <= most, "{runs} runs in {took:?}");
         let stored = redis::keys(world.redis_addr(), &format!("hopcache:*{key}*:e")).await;

@@ -1,4 +1,4 @@
-//! What a test asks of Redis itself: commands, keys, and what arrives there from whom.
+//! The tests' own requests to Redis: commands, keys, and the commands that arrive from each client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,37 +11,37 @@ use tokio::task::JoinHandle;
 /// A Redis that is well answers within this on any machine.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Sends commands, one to a line, and then QUIT; all that is said until the end. An error where it does not answer in a second.
+/// Sends commands, one in a line, and then QUIT. Returns the whole answer. Fails if Redis does not answer in a second.
 pub async fn tell(addr: SocketAddr, command: &str) -> std::io::Result<String> {
     tell_within(Duration::from_secs(1), addr, command).await
 }
 
 async fn tell_within(within: Duration, addr: SocketAddr, command: &str) -> std::io::Result<String> {
-    let talk = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(addr).await?;
         stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).await?;
-        let mut said = Vec::new();
-        stream.read_to_end(&mut said).await?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    tokio::time::timeout(within, talk).await?
+    tokio::time::timeout(within, exchange).await?
 }
 
 /// Keys that match a pattern.
 pub async fn keys(addr: SocketAddr, pattern: &str) -> Vec<String> {
-    let said = tell_within(ANSWER_MAX, addr, &format!("KEYS {pattern}")).await.unwrap();
-    said.lines().filter(|line| line.starts_with("hopcache:")).map(str::to_owned).collect()
+    let answer = tell_within(ANSWER_MAX, addr, &format!("KEYS {pattern}")).await.unwrap();
+    answer.lines().filter(|line| line.starts_with("hopcache:")).map(str::to_owned).collect()
 }
 
 /// Ports from which a client at this address is connected.
 pub async fn ports_of(addr: SocketAddr, client: Ipv4Addr) -> Vec<String> {
-    let said = tell_within(ANSWER_MAX, addr, "CLIENT LIST").await.unwrap();
+    let answer = tell_within(ANSWER_MAX, addr, "CLIENT LIST").await.unwrap();
     let from = format!(" addr={client}:");
-    let connections = said.lines().filter_map(|line| line.split_once(&from));
+    let connections = answer.lines().filter_map(|line| line.split_once(&from));
     connections.map(|(_, rest)| rest.split(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Every command that arrives, as MONITOR tells it.
+/// Every command that arrives, as MONITOR prints it.
 pub struct Monitor {
     seen: Arc<Mutex<Vec<String>>>,
     reading: JoinHandle<()>,
@@ -56,7 +56,7 @@ impl Monitor {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&seen);
         let reading = tokio::spawn(async move {
-            // What is not UTF-8 is escaped by Redis.
+            // Redis escapes bytes that are no UTF-8.
             while let Ok(Some(line)) = lines.next_line().await {
                 into.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }

@@ -1,4 +1,4 @@
-//! F10: nodes are told to leave and come back, one after another, under load. Clients balance by readiness.
+//! F10: nodes leave and come back, one after another, under load. Clients balance by readiness.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The addresses that a balancer sends to.
 type Ready = Arc<Mutex<Vec<SocketAddr>>>;
 
-/// What clients saw.
+/// The clients' results.
 #[derive(Default)]
 struct Seen {
     answers: AtomicUsize,
@@ -56,7 +56,7 @@ fn a_rolling_restart_is_seen_by_no_client() {
         for place in 0..world.nodes.len() {
             let began = Instant::now();
             world.nodes[place].container.signal("SIGTERM").await;
-            // What a balancer does when its health check fails.
+            // A balancer does this when its health check fails.
             until("it is not ready, or gone", Duration::from_secs(10), async || {
                 !world.nodes[place].admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
             })
@@ -112,16 +112,16 @@ async fn walk(
                 seen.answers.fetch_add(1, Ordering::Relaxed);
             }
             wrong => {
-                let told = wrong.map_or_else(|error| error.to_string(), |reply| reply.to_string());
-                seen.errors.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+                let failure = wrong.map_or_else(|error| error.to_string(), |reply| reply.to_string());
+                seen.errors.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
             }
         }
-        // tidy: the arrivals that are being simulated
+        // tidy: the simulated arrivals
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Asks the node whose turn it is; reads may be asked again elsewhere when the connection breaks.
+/// Asks the nodes in turn. A read may be asked again at another node when the connection breaks.
 async fn ask_one_of(
     addrs: &[SocketAddr],
     turn: usize,

@@ -6,8 +6,8 @@ use crate::redis;
 use crate::support::{http, say, until};
 use crate::world::{World, query, run};
 
-/// F15, I3: what is in flight is not stored under a lease that the new store does not know; every other key costs
-/// one run more at the most.
+/// F15, I3: a result in flight is not stored under a lease that the new store does not know. Every other key costs at
+/// most one more run.
 #[test]
 fn a_store_that_restarts_empty_refuses_late_commits() {
     run(async {

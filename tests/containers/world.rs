@@ -1,7 +1,7 @@
 //! Worlds: two networks, a Redis, three nodes, and a counting proxy before the Neo4j that all worlds share.
 //!
-//! A world is lent to one test after another, each with statements of its own, and healed by the test; one in which a
-//! test failed is thrown away, and its logs are kept. Two at a time: tests wait more than they compute.
+//! A world is lent to one test after another. Each test has its own statements and heals the world. A world whose test
+//! failed is thrown away, and its logs are kept. Two tests run at a time, because tests wait more than they compute.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -32,7 +32,7 @@ const NEO4J_UP_MAX: Duration = Duration::from_secs(150);
 
 /// The Neo4j that all tests of this run share; it ends with the run.
 static NEO4J: OnceCell<Container> = OnceCell::const_new();
-/// Who does something to Neo4j itself is alone in having it.
+/// A test that causes faults of Neo4j itself is alone.
 static NEO4J_USE: RwLock<()> = RwLock::const_new(());
 static WORLDS: Semaphore = Semaphore::const_new(2);
 static IDLE: Mutex<Vec<World>> = Mutex::new(Vec::new());
@@ -100,7 +100,7 @@ pub struct World {
     pub nodes: Vec<Node>,
 }
 
-/// What a test wants otherwise than usual.
+/// A test's changes of the usual settings.
 pub struct Plan {
     /// Lines of `[entry]`.
     pub entry: &'static str,
@@ -115,7 +115,7 @@ impl Default for Plan {
 }
 
 impl World {
-    /// Three nodes that know each other; runs last as long as the proxy is told.
+    /// Three nodes that know each other. Runs last as long as the proxy is set to delay them.
     pub async fn start(test: &str) -> Lent {
         let place = WORLDS.acquire().await.unwrap();
         let turn = Turn::Shared { _guard: NEO4J_USE.read().await };
@@ -180,11 +180,11 @@ impl World {
         .await;
     }
 
-    /// Each node runs this query: what it thought of the origin is over.
+    /// Each node runs this query, which ends its view that the origin is down.
     pub async fn wait_for_origin(&self, statement: &str) {
         for node in &self.nodes {
             let request = query(&format!("{statement}, '{}' AS node", node.name));
-            until("the origin is believed again", Duration::from_secs(20), async || {
+            until("the node asks the origin again", Duration::from_secs(20), async || {
                 node.ask(&request).await.status == 202
             })
             .await;
@@ -214,8 +214,8 @@ impl World {
 
     /// Place of the node that owns a query, and those of the others.
     pub async fn owner(&self, statement: &str) -> (usize, Vec<usize>) {
-        let told = self.nodes[0].explain(statement).await;
-        let owner = told["owner"].as_str().expect("explain names an owner");
+        let explained = self.nodes[0].explain(statement).await;
+        let owner = explained["owner"].as_str().expect("explain names an owner");
         let owner = self.nodes.iter().position(|node| node.name == owner).expect("a node of this world");
         (owner, (0..self.nodes.len()).filter(|place| *place != owner).collect())
     }
@@ -242,7 +242,7 @@ impl World {
         self.redis_addr = (self.redis.addr().await, 6379).into();
         let addr = self.redis_addr;
         until("Redis answers", Duration::from_secs(10), async || {
-            super::redis::tell(addr, "PING").await.is_ok_and(|said| said.starts_with("+PONG"))
+            super::redis::tell(addr, "PING").await.is_ok_and(|answer| answer.starts_with("+PONG"))
         })
         .await;
     }
@@ -297,14 +297,14 @@ async fn start_neo4j() -> Container {
     Container::start(request, "neo4j", "all").await
 }
 
-/// What a world's containers, and the shared Neo4j, have said.
+/// Keeps the logs of a world's containers and of the shared Neo4j.
 fn keep_logs(test: &str, world: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/containers").join(test);
     let _ = std::fs::create_dir_all(&folder);
     for label in [world, "all"] {
         for (id, name) in docker::containers_of(label) {
-            let said = Container { id }.said();
-            let _ = std::fs::write(folder.join(format!("{name}.log")), said);
+            let logs = Container { id }.logs();
+            let _ = std::fs::write(folder.join(format!("{name}.log")), logs);
         }
     }
     say(&format!("logs of the containers: {}", folder.display()));

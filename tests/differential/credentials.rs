@@ -1,6 +1,6 @@
-//! Promise I5: credentials are checked before a hit is served, and nobody is served from another's entry.
-//! (That a belief ends after 30 s is shown on a clock of its own in `credentials/check/tests.rs`, and on three
-//! nodes in `tests/faults/isolation/passwords.rs`.)
+//! Promise I5: a node checks credentials before it serves a hit, and serves no request from another principal's entry.
+//! (Accepted credentials expire after 30 s: `crates/node/src/credentials/check/tests.rs` shows it on a clock of its
+//! own, and `tests/faults/isolation/password_change.rs` on three nodes.)
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn a_wrong_password_never_meets_the_entry_of_the_right_one() {
     for wrong in ["wrong-password", ""] {
         let refused = user.ask(&node, wrong);
         assert_eq!((refused.status, refused.code().as_str()), (401, "Neo.ClientError.Security.Unauthorized"));
-        assert_eq!(refused.cache(), "", "nothing is said of what is kept");
+        assert_eq!(refused.cache(), "", "the answer shows nothing of entries");
     }
     let nobody = Request::statement("RETURN 'for each their own' AS x").without("Authorization");
     assert_eq!(nobody.send(node.client).status, 401);
@@ -69,15 +69,16 @@ fn two_users_share_no_entry() {
     assert!(of_ann.is_stored() && of_bob.is_stored(), "{} {}", of_ann.cache(), of_bob.cache());
     assert_ne!(key(&of_ann), key(&of_bob));
     assert!(ann.ask(&node, PASSWORD).is_hit() && bob.ask(&node, PASSWORD).is_hit());
-    // Impersonation is a principal of its own; on this edition Neo4j refuses it, and that passes through.
+    // An impersonated user is another principal. This edition of Neo4j refuses impersonation, and hopcache passes the
+    // refusal on.
     let body = json!({"statement": "RETURN 'for each their own' AS x", "impersonatedUser": bob.0});
     let as_bob = Request::query(&body).login(&ann.0, PASSWORD).send(node.client);
     assert_eq!((as_bob.status, as_bob.code().as_str()), (400, "Neo.ClientError.Statement.ArgumentError"));
     assert!(!as_bob.is_hit());
 }
 
-/// The old password is a different identity from the new one: the new one is accepted at once, and a run as
-/// the old one that Neo4j refuses ends the belief in it.
+/// Old and new password are different identities. The new one is accepted at once. When Neo4j refuses a run with the
+/// old one, the node stops accepting it.
 #[test]
 fn a_changed_password_is_accepted_at_once() {
     let node = Node::start();
@@ -88,8 +89,8 @@ fn a_changed_password_is_accepted_at_once() {
     assert!(new.status == 202 && new.is_hit(), "the same principal: {} {}", new.status, new.cache());
 }
 
-/// Names nearly alike. What Neo4j makes of each is its business; hopcache says the same, serves nobody who was
-/// not accepted, and shares no key between two names of a user.
+/// Similar names. Neo4j decides which of them are the same user. Hopcache answers the same, serves only accepted users,
+/// and shares no key between two names of a user.
 #[test]
 fn names_nearly_alike_are_each_their_own() {
     let node = Node::start();
@@ -109,7 +110,7 @@ fn names_nearly_alike_are_each_their_own() {
         basic("", ""),
         basic(&format!("{}\0", small.0), PASSWORD),
         basic(&format!("{} ", small.0), PASSWORD),
-        // Each asks twice, here and there: a third wrong password of one user would lock it out.
+        // Each asks twice, at hopcache and at Neo4j: a third wrong password of one user would lock the user out.
         basic(&format!("{}:", large.0), PASSWORD),
         basic(&small.0, &format!("{PASSWORD}\0")),
         format!("Bearer {}", small.0),
@@ -126,7 +127,7 @@ fn names_nearly_alike_are_each_their_own() {
     }
 }
 
-/// Neo4j resolves a database's name in any case; nobody may read another database's entry by it.
+/// Neo4j accepts a database's name in any case. No request reads another database's entry by it.
 #[test]
 fn databases_are_told_apart_and_their_names_case_is_not() {
     let node = Node::start();

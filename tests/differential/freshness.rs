@@ -45,15 +45,15 @@ fn a_hint_shortens_the_life_of_an_entry() {
     };
     let short = ask("RETURN 'short' AS x", "ttl=20, degree=500, volatility=1.5, cost-ms=80");
     assert!(short.is_stored() && (1..=22).contains(&ttl_s(&short)), "{}", short.cache());
-    // A caller may not keep what the operator does not keep (threats: amplification by hints).
+    // A caller cannot make hopcache keep values that the operator does not keep (threats: amplification by hints).
     let long = ask("RETURN 'long' AS x", "ttl=315360000");
     assert!(ttl_s(&long) <= 66, "{}", long.cache());
     assert!(!ask("RETURN 'never' AS x", "ttl=0").is_stored());
     assert!(!ask("RETURN 'never' AS x", "ttl=0").is_hit());
 }
 
-/// F30: a client that has to see its own write sends the write's bookmark: it is asked of Neo4j, which waits for
-/// it, a replica that lags too; and a hit never hands out an entry's old bookmarks.
+/// F30: a client that has to see its own write sends the write's bookmark. The request goes to Neo4j, which waits for
+/// the write, also on a replica that lags. A hit never returns an entry's old bookmarks.
 #[test]
 fn a_request_with_bookmarks_is_answered_by_neo4j() {
     let node = Node::start();

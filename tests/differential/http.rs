@@ -1,4 +1,4 @@
-//! The least of HTTP/1.1 that sends exactly the bytes it is told to, also wrong ones, and reads one answer.
+//! A minimal HTTP/1.1 client: it sends exactly the given bytes, also wrong ones, and reads one answer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// A request, to be sent to hopcache and to Neo4j alike.
+/// A request for both hopcache and Neo4j.
 #[derive(Clone)]
 pub struct Request {
     method: String,
@@ -100,7 +100,7 @@ impl Request {
         self.try_send(to).unwrap_or_else(|| panic!("no answer of {to} to {:.300}", name()))
     }
 
-    /// The answer, or none when the connection ended without one.
+    /// The answer, or `None` if the connection ended without one.
     pub fn try_send(&self, to: SocketAddr) -> Option<Answer> {
         let mut stream = TcpStream::connect(to).ok()?;
         exchange(&mut stream, &self.bytes(), self.method == "HEAD")
@@ -177,12 +177,12 @@ impl Answer {
         self.cache().contains("fwd=bypass") && !self.cache().contains("hit")
     }
 
-    /// The first error's code; empty when there is none.
+    /// The first error's code; empty without an error.
     pub fn code(&self) -> String {
         self.json()["errors"][0]["code"].as_str().unwrap_or("").to_owned()
     }
 
-    /// Status, content type and body without bookmarks: what two servers have to agree on.
+    /// Status, content type and body without bookmarks: these have to be the same for both servers.
     pub fn shown(&self) -> (u16, String, String) {
         let body = self.text();
         let whole = body.strip_suffix("]}").unwrap_or(&body);
@@ -190,7 +190,7 @@ impl Answer {
         (self.status, self.header("content-type").unwrap_or("").to_owned(), shown.to_owned())
     }
 
-    /// The bookmarks of the body; none where it has no such member.
+    /// The bookmarks of the body; `None` without such a member.
     pub fn bookmarks(&self) -> Option<Vec<Value>> {
         self.json()["bookmarks"].as_array().cloned()
     }

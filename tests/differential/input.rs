@@ -1,5 +1,5 @@
-//! Bad input at the client listener: a clear 4xx of the right shape, nothing left behind, and a node that
-//! goes on serving (I9, I13, F31, F33, F34).
+//! Bad input at the client listener gets a clear 4xx of the right shape and leaves nothing behind, and the node goes on
+//! serving (I9, I13, F31, F33, F34).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -82,7 +82,7 @@ fn bad_headers_are_refused_by_name() {
         ("Cache-Control", "no-store=1", "no-store"),
         ("Hopcache-Session", &"s".repeat(129), "128"),
     ];
-    // The request is known when the bad header comes, and is not.
+    // The node knows the request's parameters when the bad header comes, and refuses it.
     for warm in [false, true] {
         if warm {
             assert_eq!(one().send(node.client).status, 202);
@@ -93,7 +93,7 @@ fn bad_headers_are_refused_by_name() {
             let text = answer.text().to_lowercase();
             assert!(text.contains(named) && text.contains(&name.to_lowercase()), "{value}: {text}");
         }
-        // Which of two would count, nobody can tell: neither does, however long.
+        // It is undefined which of two values counts. So neither does, for any length.
         for second in ["b", "", "a", &"s".repeat(4_000)] {
             let two = one().and_header("Hopcache-Session", "a").and_header("Hopcache-Session", second);
             let answer = two.send(node.client);
@@ -111,7 +111,7 @@ fn bad_headers_are_refused_by_name() {
     assert_eq!(many.send(node.client).status, 431);
 }
 
-/// What a proxy before hopcache and hopcache could read differently (F34) ends the connection.
+/// A request that a proxy before hopcache could read differently than hopcache (F34) ends the connection.
 #[test]
 fn ambiguous_lengths_are_refused() {
     let node = Node::start();
@@ -129,13 +129,13 @@ fn ambiguous_lengths_are_refused() {
                     Accept: application/json\r\nConnection: close\r\n";
         let mut stream = TcpStream::connect(node.client).unwrap();
         let answer = exchange(&mut stream, format!("{head}{shape}").as_bytes(), false);
-        // 401: who sends no credentials and no length is asked for them before the body is read.
+        // 401: a request without credentials and length gets it before its body is read.
         assert!(answer.is_none_or(|answer| matches!(answer.status, 400 | 401)), "{shape}");
     }
 }
 
-/// A body that is shorter than announced is refused when its sender has gone, and what follows one that
-/// is longer is a request of its own, never part of this one.
+/// A body shorter than announced is refused when its sender has gone. Bytes after a body that is longer than announced
+/// are a new request, never part of this one.
 #[test]
 fn a_body_is_as_long_as_its_header_says() {
     let node = Node::start();
@@ -155,36 +155,36 @@ fn a_body_is_as_long_as_its_header_says() {
     assert_eq!(node.metric("hopcache_entries", ""), 0.0);
 }
 
-/// Until when the server has closed the connection; what it said before.
+/// How long the server kept the connection open, and the bytes that it sent.
 fn closed_after(stream: &mut TcpStream, most: Duration) -> (Duration, String) {
     let started = Instant::now();
     stream.set_read_timeout(Some(most)).unwrap();
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     let mut buffer = [0; 1024];
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => break,
-            Ok(some) => said.extend_from_slice(&buffer[..some]),
+            Ok(some) => received.extend_from_slice(&buffer[..some]),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
             Err(error) => panic!("not closed within {most:?}: {error}"),
         }
     }
-    (started.elapsed(), String::from_utf8_lossy(&said).into_owned())
+    (started.elapsed(), String::from_utf8_lossy(&received).into_owned())
 }
 
 /// An `OPTIONS` on a connection that is to be kept; its answer says `POST, OPTIONS`.
 fn ask_and_keep(client: &mut TcpStream) {
     client.write_all(b"OPTIONS /db/neo4j/query/v2 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    let (mut said, mut byte) = (Vec::new(), [0]);
-    while !said.ends_with(b"POST, OPTIONS") {
+    let (mut received, mut byte) = (Vec::new(), [0]);
+    while !received.ends_with(b"POST, OPTIONS") {
         client.read_exact(&mut byte).expect("the connection was closed");
-        said.push(byte[0]);
+        received.push(byte[0]);
     }
-    assert!(said.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&said));
+    assert!(received.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&received));
 }
 
-/// F31: a slow head is cut after 5 s, who says nothing and a slow body after 10 s; others are served
-/// meanwhile, and a connection that is only idle is kept for longer than any of these.
+/// F31: the node cuts a slow head after 5 s, and a silent client or a slow body after 10 s. It serves others meanwhile,
+/// and keeps idle connections longer than all of these.
 #[test]
 fn slow_senders_are_cut() {
     let node = Node::start();
@@ -200,7 +200,7 @@ fn slow_senders_are_cut() {
     let (after, _) = closed_after(&mut head, Duration::from_secs(8));
     assert!(after >= Duration::from_secs(3), "a head may take a while: {after:?}");
     closed_after(&mut silent, Duration::from_secs(8)); // 10 s since it connected.
-    let (_, said) = closed_after(&mut body, Duration::from_secs(12));
-    assert!(said.starts_with("HTTP/1.1 408") && said.contains("BodyTooSlow"), "{said}");
+    let (_, received) = closed_after(&mut body, Duration::from_secs(12));
+    assert!(received.starts_with("HTTP/1.1 408") && received.contains("BodyTooSlow"), "{received}");
     ask_and_keep(&mut kept);
 }

@@ -1,5 +1,5 @@
-//! One real node in front of the real Neo4j, against that Neo4j itself: what clients see, what is kept,
-//! what is refused. Nothing here knows how hopcache works inside; only HTTP and the command line.
+//! One real node before the real Neo4j, compared with that Neo4j itself: the clients' answers, the kept entries, the
+//! refusals. The tests use only HTTP and the command line, and know nothing of hopcache's inside.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cli;

@@ -1,5 +1,5 @@
-//! What is around a node fails and comes back: clear errors, nothing left behind, recovery by itself
-//! (F15, F25, F28).
+//! A node's store or origin fails and comes back: clear errors, nothing left behind, recovery without help (F15, F25,
+//! F28).
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -50,7 +50,7 @@ impl Proxy {
         });
     }
 
-    /// Cuts what there is, and refuses what comes.
+    /// Cuts existing connections and refuses new ones.
     fn take_away(&self) {
         self.cut(true);
         // Wakes the listener, which sees that it is gone.
@@ -110,7 +110,7 @@ fn without_neo4j_what_is_kept_is_served_and_the_rest_says_try_again() {
     assert_eq!(degraded(&node), ["origin"]);
     assert_eq!(Request::get("/readyz").send(node.admin).status, 200, "it can serve");
     proxy.bring_back();
-    // Nobody tells the node; a client's next question finds out.
+    // The node gets no notice; a client's next request finds out.
     wait_until("an answer", || node.ask("RETURN 'cold' AS x").status == 202);
     assert!(node.ask("RETURN 'cold' AS x").is_hit());
     assert!(degraded(&node).is_empty());
@@ -134,7 +134,7 @@ fn a_run_that_is_cut_is_told_and_not_kept() {
         asked.join().unwrap()
     });
     assert_unavailable(&cut, "Hopcache.TransientError.OriginConnectionLost");
-    assert_eq!(node.metric("hopcache_entries", ""), 1.0, "what was there before");
+    assert_eq!(node.metric("hopcache_entries", ""), 1.0, "the earlier entry");
     assert_eq!(node.metric("hopcache_origin_errors_total", "cut"), 1.0, "the fault happened");
     assert_eq!(node.ask("RETURN 1 AS x").status, 202, "the next connection is a new one");
 }

@@ -1,5 +1,4 @@
-//! What is refused, and how, at the level of HTTP: as the same Neo4j refuses it, but for a table of
-//! differences that are meant.
+//! Refusals at the level of HTTP. Hopcache refuses as the same Neo4j does, except for a table of intended differences.
 
 use serde_json::json;
 
@@ -14,8 +13,8 @@ fn one() -> Request {
 
 type Case = (&'static str, Request);
 
-/// A user of one case of one run alone: three wrong passwords lock a user name out of Neo4j for five
-/// seconds, and Neo4j counts on across a user's removal.
+/// A user of one case of one run. Three wrong passwords lock a user name out of Neo4j for five seconds, and Neo4j keeps
+/// the count across a user's removal.
 fn user(at: u8) -> String {
     format!("qarefused{at}x{}", std::process::id())
 }
@@ -113,7 +112,7 @@ fn statements() -> Vec<Case> {
     ]
 }
 
-/// Where hopcache differs, and why it should. Each must still differ, or its line goes.
+/// The intended differences, each with its reason. A line whose difference is gone fails the test.
 const MEANT: [(&str, &str); 4] = [
     ("bearer token", "over HTTP Neo4j knows no such scheme; hopcache passes on what Bolt says of the token"),
     ("PUT", "Neo4j sends the status alone; hopcache says it in the body as well, as for GET"),

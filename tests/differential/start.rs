@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::http::{Answer, Request};
 
-/// How long a node may take to start or to do what is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for a node's start, or for an event.
+pub const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A variable that `cargo xtask test` sets.
 pub fn setting(name: &str) -> String {
@@ -26,17 +26,17 @@ pub fn neo4j_bolt() -> SocketAddr {
     setting("HOPCACHE_TEST_NEO4J_BOLT").trim_start_matches("bolt://").parse().unwrap()
 }
 
-/// Asks until `done` says so, or gives up with `what`.
+/// Asks until `done` holds, or fails with `what`.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     while !done() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {WAIT_MAX:?}: {what}");
         // tidy: poll interval
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// What a node is started with.
+/// The settings of a node.
 pub struct Setup {
     pub origin: String,
     pub store: String,
@@ -59,12 +59,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node on the real Neo4j with a store of its own.
+    /// A node on the real Neo4j with its own store.
     pub fn start() -> Self {
         Self::with(&Setup::default())
     }
 
-    /// A node that serves, whatever of its surroundings can be reached.
+    /// A node that serves, even if it reaches neither store nor origin.
     pub fn with(setup: &Setup) -> Self {
         // A port that was free a moment ago may be taken by another test: then the next one.
         (0..5).find_map(|_| Self::attempt(setup)).expect("a node that starts")
@@ -101,7 +101,7 @@ impl Node {
         is_ready.then_some(node)
     }
 
-    /// What it said.
+    /// The node's log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.directory.path().join("log")).unwrap()).into_owned()
     }

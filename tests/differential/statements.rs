@@ -1,5 +1,5 @@
-//! Must show 5: every value, row form and plan as the same Neo4j's own Query API writes it, from a run
-//! and from an entry alike.
+//! Must show 5: every value, row form and plan is what the same Neo4j's own Query API writes, from a run and from an
+//! entry.
 
 use std::net::SocketAddr;
 
@@ -23,14 +23,14 @@ fn ask(to: SocketAddr, statement: &str, (accept, counters): (&str, bool)) -> Ans
     Request::query(&body).header("Accept", accept).send(to)
 }
 
-/// What becomes of an answer.
+/// How hopcache treats an answer.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Kept,
-    /// No cache may keep it: plans, what is not about the graph, and writes; and the lexer gives up on
-    /// an escape that Neo4j resolves before it looks for the ends of strings.
+    /// The answer must not be kept: plans, statements that are not about the graph, and writes. Also an escape that
+    /// Neo4j resolves before it looks for the ends of strings: the lexer gives up on it.
     Bypassed,
-    /// It breaks off while running: an error is no value (I11), nor is half a result (I10).
+    /// The run breaks off: an error is no value (I11), and neither is half a result (I10).
     Failed,
 }
 
@@ -43,7 +43,7 @@ fn fate(statement: &str, theirs: &Answer) -> Fate {
     if is_no_read || statement.contains("\\u0000") { Fate::Bypassed } else { Fate::Kept }
 }
 
-/// The fate of a statement, and what is wrong with hopcache's answers to it.
+/// The fate of a statement, and the errors in hopcache's answers to it.
 fn differences(node: &Node, at: usize, statement: &str) -> (Fate, Vec<String>) {
     let theirs = FORMS.map(|form| ask(neo4j(), statement, form));
     let mut wrong = Vec::new();
@@ -77,8 +77,8 @@ fn differences(node: &Node, at: usize, statement: &str) -> (Fate, Vec<String>) {
     (fate, wrong)
 }
 
-/// INTERFACE section 1: "for every value type the JSON is equal to what the same Neo4j answers directly";
-/// I11 and I6 in passing: what is no read is not kept.
+/// INTERFACE section 1: "for every value type the JSON is equal to what the same Neo4j answers directly". Also I11 and
+/// I6: a statement that is no read is not kept.
 #[test]
 fn every_golden_statement_is_answered_as_neo4j_answers_it_from_a_run_and_from_an_entry() {
     let golden: Value = serde_json::from_str(STATEMENTS).unwrap();
@@ -104,7 +104,8 @@ fn every_golden_statement_is_answered_as_neo4j_answers_it_from_a_run_and_from_an
     assert_eq!(runs, kept + failed, "one run for each that is kept (I1), each time for what fails");
 }
 
-/// Parameters mean to hopcache what they mean to the server, and what it refuses is refused in its words.
+/// Parameters have the same meaning for hopcache as for the server, and hopcache passes the server's refusals on
+/// unchanged.
 #[test]
 fn every_golden_request_is_read_as_neo4j_reads_it() {
     let golden: Value = serde_json::from_str(REQUESTS).unwrap();

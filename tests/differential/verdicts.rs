@@ -1,5 +1,5 @@
-//! Must show 6: nothing is kept or collapsed that is no read (I6), over every statement of the table that the
-//! lexer and the server are tested with; and a read is kept.
+//! Must show 6: over every statement in the table of the lexer's and server's tests, a statement that is no read is
+//! neither kept nor collapsed (I6), and a read is kept.
 
 use std::collections::HashSet;
 use std::thread;
@@ -17,7 +17,7 @@ struct Row {
     statement: String,
     /// The lexer's verdict: `perhaps-read…` lets pass.
     lexer: String,
-    /// What the server calls it; none where it refuses the statement.
+    /// The server's classification; none if the server refuses the statement.
     server: Option<String>,
 }
 
@@ -26,14 +26,14 @@ impl Row {
         self.lexer.starts_with("perhaps-read") && self.server.as_deref() == Some("r")
     }
 
-    /// Reads over the whole graph would take as long as other people's data in it; those below are about a
-    /// label that nobody has, or about nothing.
+    /// Replacements of reads over the whole graph, which would take as long as other tests' data. These read a label
+    /// without nodes, or nothing.
     fn bounded(&self) -> String {
         self.statement.replace("MATCH (n)", "MATCH (n:ZzVerdict)").replace("match (n)", "match (n:ZzVerdict)")
     }
 
-    /// READ, so that the server itself refuses what would change something, except where a verdict in
-    /// WRITE mode harms nobody: what it makes has a label of this test's own.
+    /// Runs in READ mode, so that the server itself refuses a change. In WRITE mode only if the statement harms no one:
+    /// its nodes have a label of this test.
     fn mode(&self) -> &'static str {
         let is_harmless = self.statement.contains("ZzVerdict") && !self.lexer.starts_with("schema");
         if is_harmless || self.is_read() { "WRITE" } else { "READ" }
@@ -54,7 +54,7 @@ fn clean_up() {
     Request::statement("MATCH (n:ZzVerdict) DETACH DELETE n").send(neo4j());
 }
 
-/// What is wrong with two answers to a read. Statements of one normal form are one key.
+/// The errors in two answers to a read. Statements with the same normal form have one key.
 fn judge_read(first: &Answer, second: &Answer, seen: &mut HashSet<String>) -> Option<&'static str> {
     if first.text().contains("\"errors\":[{") {
         let kept = first.is_stored() || second.is_hit();
@@ -66,7 +66,7 @@ fn judge_read(first: &Answer, second: &Answer, seen: &mut HashSet<String>) -> Op
     (!(is_kept && second.is_hit() && is_same)).then_some("a read was not kept")
 }
 
-/// What is wrong with two answers to something else.
+/// The errors in two answers to any other statement.
 fn judge_other(first: &Answer, second: &Answer) -> Option<&'static str> {
     let has_trace =
         |answer: &Answer| answer.is_hit() || answer.is_stored() || answer.cache().contains("collapsed");
@@ -109,7 +109,7 @@ fn every_read_of_the_table_is_kept_and_nothing_else_leaves_a_trace() {
     assert!(wrong.is_empty(), "{} of {} wrong\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
-/// Sends each statement from `clients` threads at once; the answers.
+/// Sends each statement from `clients` threads at once. Returns the answers.
 fn at_once(node: &Node, clients: usize, statement: &str) -> Vec<Answer> {
     let barrier = std::sync::Barrier::new(clients);
     thread::scope(|scope| {

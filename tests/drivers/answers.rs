@@ -1,4 +1,5 @@
-//! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status, transactions.
+//! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status,
+//! transactions.
 
 use crate::install::{run_javascript, run_python};
 use crate::support::authority::Authority;

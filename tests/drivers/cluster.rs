@@ -14,7 +14,7 @@ async fn a_node_that_is_drained_costs_no_error() {
     let uri = format!("neo4j://{}", cluster.nodes[0].addrs.bolt);
     let mut load = Running::python("cluster.py", &[&uri, "neo4j", &password, &label.0]);
     assert_eq!(load.line(), "begun");
-    // Not the node that the URL names: its table is what the driver begins with.
+    // Not the node of the URL: the driver begins with that node's table.
     cluster.nodes[1].signal("TERM");
     assert!(cluster.nodes[1].exit(Duration::from_secs(30)).await.success());
     let (done, errors, servers): (usize, Vec<String>, Vec<String>) =

@@ -19,8 +19,8 @@ fn programs(language: &str) -> PathBuf {
 
 fn succeed(command: &mut Command, needs: &str) {
     let output = command.output().unwrap_or_else(|error| panic!("{needs}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{needs}: {command:?} failed: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{needs}: {command:?} failed: {stderr}");
 }
 
 /// The interpreter that has Neo4j's Python driver.
@@ -74,7 +74,7 @@ pub fn run_javascript(program: &str, args: &[&str]) -> Vec<String> {
 /// A program that runs beside a test, and ends when the test has closed its stdin.
 pub struct Running {
     child: Child,
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Running {
@@ -83,14 +83,14 @@ impl Running {
         let mut command = Command::new(python());
         command.arg(programs("python").join(program)).args(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Self { child, said }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
     }
 
     /// The next line that it prints.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+        self.stdout.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
@@ -105,9 +105,9 @@ impl Running {
 
 fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?} failed:\n{said}\n{errors}");
+    assert!(output.status.success(), "{command:?} failed:\n{stdout}\n{errors}");
     lines
 }

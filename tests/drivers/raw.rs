@@ -1,4 +1,4 @@
-//! A client of bytes: what no driver sends.
+//! A client that sends any bytes, also those that no driver sends.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn what_no_driver_sends_ends_its_connection_and_nothing_else() {
     assert_eq!(kinds, [0x70, 0x71, 0x70], "the node serves on");
 }
 
-/// RESET overtakes: it ends the statement at Neo4j, and is answered at once.
+/// RESET overtakes: it ends the statement at Neo4j and is answered at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_ends_the_running_statement_at_neo4j() {
     let node = Lone::start(&Spec::on("memory:")).await;

@@ -1,5 +1,5 @@
-//! The audit: one structured line for each refused login, purge, drain, read of the configuration and change of keys, with
-//! who did it and from where; and no statement, parameter or secret in any of them.
+//! The audit log: one structured line for each refused login, purge, drain, read of the configuration and change of
+//! keys, with the caller and the address. No line has a statement, a parameter or a secret.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::process::{Addrs, NodeProcess};
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const STATEMENT: &str = "RETURN $k AS canary_statement";
 const SECRETS: [&str; 7] = [
     "canary_statement",
@@ -40,7 +40,7 @@ impl Audited {
         );
         let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
         node.start();
-        until("it is ready", PATIENCE, async || {
+        until("it is ready", WAIT_MAX, async || {
             node.admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
         })
         .await;
@@ -59,7 +59,7 @@ impl Audited {
             let lines = self.lines().into_iter();
             lines.filter(|line| line["action"] == action && line["outcome"] == outcome).collect()
         };
-        until(&format!("a line of {action} {outcome}"), PATIENCE, async || of().len() == 1).await;
+        until(&format!("a line of {action} {outcome}"), WAIT_MAX, async || of().len() == 1).await;
         of().remove(0)
     }
 
@@ -116,13 +116,13 @@ async fn what_matters_to_an_auditor_is_one_line_each() {
     assert_eq!((&purged["scope"], &purged["who"]), (&json!("all"), &json!("admin token")), "{purged}");
     assert_eq!(audited.order("/admin/v1/drain", "the-token-of-a-test", Some(&json!({}))).await, 202);
     audited.line("drain", "begun").await;
-    audited.node.exit(PATIENCE).await;
+    audited.node.exit(WAIT_MAX).await;
     let lines = audited.lines();
     assert_eq!(lines.len(), 6, "{lines:?}");
     for secret in SECRETS {
         assert!(!audited.node.log().contains(secret), "{secret} is in the log: {}", audited.node.log());
     }
-    say(&format!("audit: {} lines for 6 acts, with who and from where", lines.len()));
+    say(&format!("audit: {} lines for 6 acts, with the caller and the address", lines.len()));
 }
 
 /// Guesses by the hundred do not fill the log: their lines are paced, and those left out are counted.
@@ -135,7 +135,7 @@ async fn a_flood_of_guesses_does_not_flood_the_log() {
         let reply = connection.ask(&query("ann", &format!("guess-{guess}"))).await.unwrap();
         assert!([401, 429].contains(&reply.status), "{reply}");
     }
-    // What came after them is not lost among them.
+    // A later event is not lost among them.
     assert_eq!(
         audited.order("/admin/v1/purge", "the-token-of-a-test", Some(&json!({"all": true}))).await,
         200

@@ -1,5 +1,5 @@
-//! I9: large bodies of requests have a room, which is held for as long as what was asked is: by runs whose
-//! clients are gone, and by nobody whose body turned out small.
+//! I9: large request bodies share a bounded room. A run whose client is gone keeps its part until its end. A body that
+//! turns out small takes no part.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const LARGEST_AT_A_TIME: usize = 16;
 const LARGEST: usize = 4 << 20;
 const STATEMENT: &str = "RETURN $k";
 
-/// A node whose Neo4j is behind a proxy.
+/// A node with a proxy before its Neo4j.
 struct ProxiedNode {
     lone: Lone,
     proxy: BoltProxy,
@@ -55,13 +55,13 @@ async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() 
     assert!(proxy.wait_until(STATEMENT, Duration::from_secs(20), all_run).await, "not all run");
     drop(clients);
     let refused = lone.node.ask(&request(99, 80_000)).await;
-    assert_eq!(refused.status, 503, "their bodies are still here, and nobody counts them: {refused}");
+    assert_eq!(refused.status, 503, "their bodies are still in memory, and are not counted: {refused}");
     assert_eq!(proxy.runs(STATEMENT), 1 + LARGEST_AT_A_TIME);
     proxy.cut();
     let served = async || lone.node.ask(&request(99, 80_000)).await.status == 202;
     until("their room is free", Duration::from_secs(20), served).await;
     say(&format!(
-        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next was told 503, and served when the runs had ended"
+        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next got 503, and served when the runs had ended"
     ));
 }
 

@@ -17,8 +17,8 @@ async fn explain(node: &Lone, statement: &str, parameters: &Value, hint: &str) -
     node.order("/admin/v1/explain", &question).await
 }
 
-fn degree(told: &Value) -> (Option<u64>, &str) {
-    let degree = &told["refresh"]["degree"];
+fn degree(explained: &Value) -> (Option<u64>, &str) {
+    let degree = &explained["refresh"]["degree"];
     (degree["value"].as_u64(), degree["source"].as_str().unwrap_or_default())
 }
 
@@ -34,18 +34,18 @@ async fn a_learned_degree_is_the_graphs_own_and_explain_says_where_it_is_from() 
     let counted =
         at_neo4j(&format!("MATCH (h:{} {{id: 1}}) RETURN count {{ (h)--() }} AS degree", label.0)).await;
     assert_eq!(counted.value(), json!(79));
-    // By default a degree counts only for what has no history before it expires. A plan is made anew, and so a
-    // degree missed, every 32nd of a TTL.
+    // By default a degree counts only for a key that has no history before it expires. A node makes the plan anew every
+    // 32nd of a TTL, and then sees that the degree is missing.
     let entry = "ttl = \"60s\"\n[refresh]\nmode = \"topology_sensitive\"".to_owned();
     let node = Lone::start(&Spec { entry, ..Spec::on("memory:") }).await;
     let statement = format!("MATCH (p:{} {{id: $id}})-[:KNOWS]-(f) RETURN count(f) AS friends", label.0);
     let parameters = json!({"id": 1});
     let request = http::query(&statement, &parameters);
 
-    let told = explain(&node, &statement, &parameters, "").await;
-    assert_eq!(degree(&told), (None, "unknown"), "{told}");
-    assert_eq!(told["refresh"]["anchor"], json!({"label": label.0, "key": "id"}), "{told}");
-    assert_eq!(told["refresh_probability"], Value::Null, "there is no copy yet: {told}");
+    let explained = explain(&node, &statement, &parameters, "").await;
+    assert_eq!(degree(&explained), (None, "unknown"), "{explained}");
+    assert_eq!(explained["refresh"]["anchor"], json!({"label": label.0, "key": "id"}), "{explained}");
+    assert_eq!(explained["refresh_probability"], Value::Null, "there is no copy yet: {explained}");
 
     until("the degree is learned", Duration::from_secs(20), async || {
         for _ in 0..8 {
@@ -54,16 +54,16 @@ async fn a_learned_degree_is_the_graphs_own_and_explain_says_where_it_is_from() 
         degree(&node.explain(&statement, &parameters).await).1 == "learned"
     })
     .await;
-    let told = node.explain(&statement, &parameters).await;
-    say(&format!("explain: {:#}", told["refresh"]));
-    assert_eq!(degree(&told), (Some(79), "learned"));
-    let refresh = &told["refresh"];
+    let explained = node.explain(&statement, &parameters).await;
+    say(&format!("explain: {:#}", explained["refresh"]));
+    assert_eq!(degree(&explained), (Some(79), "learned"));
+    let refresh = &explained["refresh"];
     assert_eq!(refresh["mode"], "topology_sensitive");
     assert!(refresh["timing"].as_str().is_some_and(|timing| timing.starts_with("by chance")), "{refresh}");
     assert!(refresh["scale_ms"].is_f64() && refresh["ahead_ms"].is_f64(), "{refresh}");
     assert!(refresh["cost_ms"]["mean"].is_f64() && refresh["cost_ms"]["tail"].is_f64(), "{refresh}");
     assert!(refresh["rate_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{refresh}");
-    let chance = told["refresh_probability"].as_f64().expect("there is a copy");
+    let chance = explained["refresh_probability"].as_f64().expect("there is a copy");
     assert!((0.0..=1.0).contains(&chance), "{chance}");
     // The question is no run of a client's query.
     assert_eq!(node.count("hopcache_origin_runs_total", "").await, 1.0);
@@ -71,8 +71,8 @@ async fn a_learned_degree_is_the_graphs_own_and_explain_says_where_it_is_from() 
     let hinted = explain(&node, &statement, &parameters, "degree=500").await;
     assert_eq!(degree(&hinted), (Some(500), "hint"));
     let anywhere = format!("MATCH (p {{id: $id}}) WHERE p:{} RETURN p", label.0);
-    let told = node.explain(&anywhere, &parameters).await;
-    assert_eq!((degree(&told), &told["refresh"]["anchor"]), ((None, "unknown"), &Value::Null));
+    let explained = node.explain(&anywhere, &parameters).await;
+    assert_eq!((degree(&explained), &explained["refresh"]["anchor"]), ((None, "unknown"), &Value::Null));
     let body = json!({"statement": "RETURN 1", "hint": "degree=-1"}).to_string();
     let refused = http::ask(node.addrs.admin, &http::post("/admin/v1/explain", "", &body)).await.unwrap();
     assert_eq!(refused.status, 400, "{refused}");

@@ -1,5 +1,5 @@
-//! F32: a crowd of clients against a small limit of open files. The health probe, Neo4j and the operators keep
-//! theirs, and the crowd is told.
+//! F32: a crowd of clients against a small limit of open files. The health probe, Neo4j and the operators keep their
+//! descriptors, and the crowd gets 503.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,18 +48,18 @@ async fn f32_a_crowd_leaves_the_node_its_descriptors() {
         assert_eq!(exchange(&mut stream, &warm).await.unwrap().status, 202);
         inside.push(stream);
     }
-    let (mut held, mut told) = (Vec::new(), 0);
+    let (mut held, mut refused) = (Vec::new(), 0);
     for _ in 0..CROWD {
         let mut stream = connect(node.addrs.client).await.unwrap();
         let reply = exchange(&mut stream, &http::get("/")).await.unwrap();
         if reply.status == 503 {
-            told += 1;
+            refused += 1;
         } else {
             held.push(stream);
         }
     }
-    assert_eq!(inside.len() + held.len(), OPEN_FILES as usize / 2, "{told} were told");
-    assert_eq!(told, CROWD - held.len());
+    assert_eq!(inside.len() + held.len(), OPEN_FILES as usize / 2, "{refused} got 503");
+    assert_eq!(refused, CROWD - held.len());
     for _ in 0..SILENT {
         held.push(connect(node.addrs.client).await.unwrap());
     }
@@ -75,14 +75,14 @@ async fn f32_a_crowd_leaves_the_node_its_descriptors() {
     assert_eq!(statuses, [202; 8]);
     assert_breaker_closed(&node).await;
     assert!(!node.log().contains("os error 24"), "{}", node.log());
-    say(&format!("F32: {OPEN_FILES} open files: {told} of {CROWD} told 503, 8 cold queries run"));
+    say(&format!("F32: {OPEN_FILES} open files: {refused} of {CROWD} got 503, 8 cold queries run"));
 
     drop((held, inside));
     let is_served = async || http::ask(node.addrs.client, &warm).await.is_ok_and(|reply| reply.is_hit());
     until("served again when the crowd has gone", Duration::from_secs(10), is_served).await;
 }
 
-/// Where there is no descriptor left all the same: told as a want of room here, never as Neo4j's absence.
+/// If no descriptor is left, the node reports a lack of descriptors, never an absence of Neo4j.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f32_want_of_descriptors_is_not_neo4js_absence() {
     let (_dir, mut node) = node();
@@ -96,7 +96,7 @@ async fn f32_want_of_descriptors_is_not_neo4js_absence() {
     assert_eq!(reply.json()["errors"][0]["code"], "Hopcache.TransientError.Overloaded", "{reply}");
     let waiting = connect(node.addrs.client).await.unwrap();
     let accepts = async || node.log().contains("no connection can be accepted");
-    until("the failed accept is told", Duration::from_secs(5), accepts).await;
+    until("the failed accept is logged", Duration::from_secs(5), accepts).await;
     node.limit_open_files(1_024);
     let is_run = async || exchange(&mut inside, &ask("again")).await.unwrap().status == 202;
     until("the query is run", Duration::from_secs(10), is_run).await;

@@ -1,5 +1,5 @@
-//! F3, F5: who leaves a flight, and how much thousands of waiters cost. F4 is in `crates/sim/tests/flight_ends.rs`,
-//! since nothing from outside makes a leader panic.
+//! F3, F5: clients that leave a flight, and the cost of thousands of waiters. F4 is in
+//! `crates/sim/tests/flight_ends.rs`, because nothing from outside makes a leader panic.
 //!
 //! `HOPCACHE_TEST_WAITERS=10000` asks for F5's own number of clients (3,000 otherwise); `HOPCACHE_TEST_BINARY` for
 //! another build of the node.
@@ -18,7 +18,7 @@ use crate::support::http::{self, Reply};
 use crate::support::process::NodeProcess;
 use crate::support::{say, size, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// F5.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
 
@@ -31,8 +31,8 @@ async fn asks(addr: SocketAddr, request: &[u8]) -> TcpStream {
 
 /// Followers of the owner's flight, by the admin listener.
 async fn followers(cluster: &Cluster, owner: usize, statement: &str, parameters: &Value) -> u64 {
-    let told = cluster.nodes[owner].explain(statement, parameters).await;
-    told["flight"]["followers"].as_u64().unwrap_or(0)
+    let explained = cluster.nodes[owner].explain(statement, parameters).await;
+    explained["flight"]["followers"].as_u64().unwrap_or(0)
 }
 
 type Crowd = JoinHandle<Vec<std::io::Result<Reply>>>;
@@ -43,7 +43,7 @@ fn crowd(cluster: &Cluster, request: &Arc<[u8]>, count: usize) -> Crowd {
     tokio::spawn(http::crowd(crowd))
 }
 
-/// F3: the client that began the flight leaves, and so do some that joined it; nobody else notices. Once at the
+/// F3: the client that began the flight leaves, and so do some that joined it. No other client notices. Once at the
 /// owner and once at a node that forwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_leaves_a_flight_costs_the_others_nothing() {
@@ -55,7 +55,7 @@ async fn who_leaves_a_flight_costs_the_others_nothing() {
         let request = http::query(statement, &parameters);
         let before = cluster.proxy.runs("F3");
         let leads = asks(cluster.nodes[entry].addrs.client, &request).await;
-        assert!(cluster.proxy.wait_until("F3", PATIENCE, |runs| runs.len() > before).await, "no run");
+        assert!(cluster.proxy.wait_until("F3", WAIT_MAX, |runs| runs.len() > before).await, "no run");
 
         let others = crowd(&cluster, &request, 100);
         let mut leave = Vec::new();
@@ -63,13 +63,13 @@ async fn who_leaves_a_flight_costs_the_others_nothing() {
             leave.push(asks(cluster.nodes[place % 3].addrs.client, &request).await);
         }
         // The owner's own third of both, and one forward at least.
-        until("they all follow", PATIENCE, async || {
+        until("they all follow", WAIT_MAX, async || {
             followers(&cluster, owner, statement, &parameters).await >= 33 + 10
         })
         .await;
         drop(leads);
         drop(leave);
-        until("the owner has seen its own leave", PATIENCE, async || {
+        until("the owner has seen its own leave", WAIT_MAX, async || {
             followers(&cluster, owner, statement, &parameters).await <= 33 + 3
         })
         .await;
@@ -98,7 +98,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
     for round in 1..=2 {
         let before = cluster.proxy.runs("TTL0");
         let first = tokio::spawn(http::crowd(vec![(cluster.nodes[0].addrs.client, request.clone())]));
-        assert!(cluster.proxy.wait_until("TTL0", PATIENCE, |runs| runs.len() > before).await, "no run");
+        assert!(cluster.proxy.wait_until("TTL0", WAIT_MAX, |runs| runs.len() > before).await, "no run");
         let others = crowd(&cluster, &request, 30);
         let replies = others.await.unwrap().into_iter().chain(first.await.unwrap());
         for reply in replies {
@@ -120,7 +120,7 @@ fn waiters() -> usize {
 async fn thousands_of_waiters_cost_one_run_and_little_memory() {
     let cluster = Cluster::start().await;
     let (statement, count) = ("RETURN 'F5' AS what, range(1, 20) AS numbers", waiters());
-    // Long enough for all to be there: a debug build on a busy machine takes a thousand a second.
+    // Long enough for all clients to arrive: a debug build on a busy machine takes a thousand a second.
     let run = Duration::from_secs(3) + Duration::from_millis(count as u64);
     cluster.proxy.delay_runs("F5", run);
     let warm = http::query("RETURN 'warm' AS what", &json!({}));
@@ -133,10 +133,10 @@ async fn thousands_of_waiters_cost_one_run_and_little_memory() {
 
     let request = http::query(statement, &json!({}));
     let waiting = crowd(&cluster, &request, count);
-    let arrived = cluster.proxy.wait_until("F5", PATIENCE, |runs| !runs.is_empty());
+    let arrived = cluster.proxy.wait_until("F5", WAIT_MAX, |runs| !runs.is_empty());
     assert!(arrived.await, "the run did not arrive");
     let mut most = before.clone();
-    until("the run is answered", run + PATIENCE, async || {
+    until("the run is answered", run + WAIT_MAX, async || {
         for (most, now) in most.iter_mut().zip(resident()) {
             *most = now.max(*most);
         }
@@ -168,13 +168,13 @@ async fn thousands_of_waiters_cost_one_run_and_little_memory() {
         let grown = most - before;
         assert!(grown <= WAITING_BYTES_MAX, "{} grew by {} MiB", node.name, grown >> 20);
     }
-    // One competition, one commit, a renewal each second at the most; and each node reads the log of
-    // invalidations twice a second.
+    // One competition, one commit, and at most one renewal a second. Each node reads the invalidation log twice a
+    // second.
     let most = 20 + 8 * started.elapsed().as_secs();
-    assert!(scripts <= most, "{scripts} scripts, not {most} at the most: the waiters poll the store");
+    assert!(scripts <= most, "{scripts} scripts, not at most {most}: the waiters poll the store");
 }
 
-/// F5, F2: waiters behind a holder that sleeps poll the store as one for each node, not each for itself.
+/// F5, F2: waiters of a holder that sleeps: each node polls the store once for all its waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_behind_a_sleeping_holder_poll_the_store_as_one() {
     let cluster = Cluster::start().await;
@@ -183,7 +183,7 @@ async fn waiters_behind_a_sleeping_holder_poll_the_store_as_one() {
     let parameters = cluster.owned_by(0, statement).await;
     let request = http::query(statement, &parameters);
     let holder = tokio::spawn(http::crowd(vec![(cluster.nodes[0].addrs.client, request.clone())]));
-    assert!(cluster.proxy.wait_until("sleeping holder", PATIENCE, |runs| !runs.is_empty()).await);
+    assert!(cluster.proxy.wait_until("sleeping holder", WAIT_MAX, |runs| !runs.is_empty()).await);
     cluster.nodes[0].signal("STOP");
     let evals = || cluster.redis.calls().get("evalsha").copied().unwrap_or(0);
     let (before, started) = (evals(), Instant::now());
@@ -202,8 +202,8 @@ async fn waiters_behind_a_sleeping_holder_poll_the_store_as_one() {
         "F5: 900 clients behind a sleeping holder: {scripts} scripts run by Redis in {} ms",
         took.as_millis()
     ));
-    // Two nodes at the most poll, each after 10, 20, … 160 ms, halved by jitter; and the rest as above.
+    // At most two nodes poll, each after 10, 20, … 160 ms, halved by jitter. The rest is as above.
     let polls = 2 * (took.as_millis() / 80) + 60;
     assert!(u128::from(scripts) <= polls, "{scripts} scripts in {took:?}");
-    assert!(scripts >= 10, "nobody polled: the lease was not waited for");
+    assert!(scripts >= 10, "no node polled: the lease was not waited for");
 }

@@ -19,7 +19,7 @@ use super::support::http::{self, Reply};
 use super::support::process::{Addrs, NodeProcess, raise_open_files};
 use super::support::{environment, until};
 
-/// One node with its own store, Neo4j behind a proxy that counts.
+/// One node with its own store, and a counting proxy before Neo4j.
 struct Alone {
     node: NodeProcess,
     proxy: BoltProxy,
@@ -49,7 +49,7 @@ impl Alone {
         self.node.metric("hopcache_connections_refused_total", &labels).await.unwrap()
     }
 
-    /// Waits until so many connections were refused for a reason.
+    /// Waits until this many connections were refused for a reason.
     async fn wait_for_refused(&self, reason: &str, count: usize, within: std::time::Duration) {
         let what = format!("{count} connections are refused as {reason}");
         until(&what, within, async || self.refused(reason).await >= count as f64).await;

@@ -1,6 +1,7 @@
-//! F52: DNS rebinding and doubled headers. The page of an attacker whose name resolves to a node's address is of the
-//! same origin for the browser, and the browser names that name in `Host`. Such a request reads and changes nothing.
-//! A request with two `Authorization` headers is refused, since two readers could take different ones.
+//! F52: DNS rebinding and doubled headers. An attacker's page can have a name that resolves to a node's address. The
+//! browser then treats the node as the page's own origin, and sends the page's name in `Host`. Such a request reads and
+//! changes nothing. A request with two `Authorization` headers is refused, because two readers could take different
+//! ones.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -66,7 +67,7 @@ async fn a_page_of_a_foreign_name_reads_and_orders_nothing() {
         let purge = send(admin, "POST /admin/v1/purge", &format!("host: {host}\r\n"), "{\"all\":true}").await;
         assert_problem(host, &purge, 403, "node.allowed_hosts");
     }
-    // A page may not choose `Host`; who may, may as well name the target in full.
+    // A page cannot choose `Host`. A client that can choose it can also name the target in full.
     let reply = send(admin, "GET http://rebind.example/admin/v1/config", "host: 127.0.0.1\r\n", "").await;
     assert_problem("in full", &reply, 403, "node.allowed_hosts");
     let two = "host: 127.0.0.1\r\nhost: rebind.example\r\n";
@@ -75,7 +76,7 @@ async fn a_page_of_a_foreign_name_reads_and_orders_nothing() {
         let reply = send(admin, "GET /admin/v1/config", &format!("host: {host}\r\n"), "").await;
         assert_eq!(reply.status, 200, "{host}: {reply}");
     }
-    // Health checks name hosts of all kinds, and learn no more than yes or no and the reason.
+    // Health checks name hosts of all kinds. Their answer is only yes or no, and the reason.
     assert_eq!(send(admin, "GET /readyz", "host: rebind.example\r\n", "").await.status, 200);
     say(&format!("{} foreign hosts: 403 each; {} own ones: 200 each", FOREIGN.len(), OWN.len()));
 }
@@ -134,7 +135,7 @@ async fn names_may_be_allowed_and_a_token_needs_none() {
     );
 }
 
-/// With `auth = "service"` nobody is asked who he is: whoever reaches the listener reads.
+/// With `auth = "service"` the node asks for no credentials: every client of the listener may read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_foreign_name_reads_nothing_through_a_service_user() {
     let neo4j = ScriptedNeo4j::start(&[("svc", "the-password")], Duration::ZERO).await;

@@ -1,9 +1,9 @@
 //! Bad input on real processes: a clear error, nothing stored, nothing leaked, no panic (I11, I13, F14, F33).
 //!
-//! Each row is sent to each of three nodes, and to Neo4j itself, whose status and body hopcache has to give
-//! unless the row says otherwise. Not here, since `tests/differential` has it on real processes: bodies that
-//! are longer or shorter than announced, ambiguous lengths, bad headers by name, slow senders (`input.rs`);
-//! credentials, media types, methods and paths (`refusals.rs`).
+//! Each row goes to each of three nodes, and to Neo4j itself. Hopcache has to give Neo4j's status and body unless the
+//! row says otherwise. `tests/differential` has further cases on real processes: bodies that are longer or shorter than
+//! announced, ambiguous lengths, bad headers by name, slow senders (`input.rs`); credentials, media types, methods and
+//! paths (`refusals.rs`).
 //!
 //! `HOPCACHE_TEST_GARBAGE=20000` asks for more mutated bodies.
 
@@ -35,8 +35,8 @@ fn shown(reply: &Reply) -> (u16, Value) {
     (reply.status, body)
 }
 
-/// Asks hopcache or Neo4j, whose large answers come in chunks. The connection may be answered and closed
-/// before all of the request was sent.
+/// Asks hopcache or Neo4j, whose large answers come in chunks. The server may answer and close before it has the whole
+/// request.
 async fn ask(addr: SocketAddr, request: &[u8]) -> Option<Reply> {
     let started = Instant::now();
     let end = request.windows(2).position(|two| two == b"\r\n")? + 2;
@@ -72,8 +72,7 @@ fn entries(cluster: &Cluster) -> usize {
     cluster.redis.keys("hopcache:*:e").len()
 }
 
-/// What holds after anything that was sent: the nodes live, serve and have not panicked, and the store holds
-/// what it held.
+/// Conditions after any bytes: the nodes live, serve and have not panicked, and the store has the same content.
 async fn assert_unharmed(cluster: &Cluster, entries_before: usize) {
     let good = statement(&format!("RETURN '{CANARY}' AS x"));
     for node in &cluster.nodes {
@@ -96,7 +95,7 @@ async fn start() -> (Cluster, usize) {
     (cluster, 1)
 }
 
-/// Nothing of others' results or of any credentials stands in an error.
+/// An error contains nothing of others' results or of any credentials.
 fn assert_nothing_leaks(name: &str, reply: &Reply) {
     let text = String::from_utf8_lossy(&reply.body);
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
@@ -105,7 +104,7 @@ fn assert_nothing_leaks(name: &str, reply: &Reply) {
     }
 }
 
-/// What is wrong with a node's answer to a row, if anything.
+/// The error in a node's answer to a row, if any.
 fn fault(row: &Row, ours: Option<&Reply>, theirs: Option<&Reply>) -> Option<String> {
     let Some(ours) = ours else { return Some(format!("{}: no answer; theirs {}", row.name, brief(theirs))) };
     assert_nothing_leaks(row.name, ours);
@@ -181,7 +180,7 @@ async fn what_is_wrong_is_refused_as_neo4j_refuses_it_and_leaves_nothing() {
     assert!(faults.is_empty(), "{} of {}\n{}", faults.len(), rows.len(), faults.join("\n"));
 }
 
-/// What looks wrong and is not: Neo4j reads it, so hopcache reads it, as the same value, twice.
+/// Rows that look wrong and are not: Neo4j reads them, so hopcache reads them as the same value, twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_only_odd_is_read_as_neo4j_reads_it() {
     let (cluster, _) = start().await;
@@ -269,11 +268,11 @@ async fn the_admin_listener_refuses_as_problems() {
             assert!(detail.contains(named), "{name}: {detail}");
         }
     }
-    // Good, though nobody would write it: it is read here without the help of Neo4j's parser.
+    // Valid although no client would write it: hopcache reads it here without Neo4j's parser.
     for bracket in ["(", "[", "{", "CALL { RETURN "] {
         let text = format!("RETURN {}", bracket.repeat(10_000));
-        let told = cluster.nodes[0].explain(&text, &json!({})).await;
-        assert!(told["class"].is_string(), "{told}");
+        let explained = cluster.nodes[0].explain(&text, &json!({})).await;
+        assert!(explained["class"].is_string(), "{explained}");
     }
     assert_unharmed(&cluster, before).await;
     say(&format!("admin listener: {} rows on 3 nodes", rows.len()));
@@ -289,8 +288,8 @@ async fn shout(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     heard
 }
 
-/// The peer port believes nobody who does not hold the cluster's key, says the same to all of them, counts
-/// them, and the nodes go on asking each other.
+/// The peer port accepts no sender without the cluster's key, answers all of them the same, and counts them. The nodes
+/// go on asking each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_peer_port_believes_no_stranger() {
     let (cluster, before) = start().await;

@@ -1,5 +1,5 @@
-//! I5 and F37: principals that share a cluster see and cost each other nothing. Each module says what it shows
-//! and which variable asks for larger runs.
+//! I5 and F37: principals of one cluster see nothing of each other and cost each other nothing. Each module names the
+//! variable for larger runs.
 
 mod flood;
 mod megabytes;

@@ -1,7 +1,7 @@
-//! Faults, hostile clients and bad input: `hopcache serve` processes on a real Redis and a real or proxied Neo4j.
-//! Each test proves that its fault happened. Knows hopcache by its HTTP interface only.
+//! Faults, hostile clients and bad input: `hopcache serve` processes on a real Redis and a real or proxied Neo4j. Each
+//! test proves that its fault happened. The tests use hopcache only through its HTTP interface.
 //!
-//! Figures are said on stderr (`-- --nocapture`); each module names the variables that ask for larger runs.
+//! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -1,4 +1,4 @@
-//! F29: many large results at a time. Their memory is bounded, hits go on, and who is not served is told so.
+//! F29: many large results at a time. Their memory is bounded, hits go on, and a refused request gets 503.
 //!
 //! `HOPCACHE_TEST_LARGE_RESULTS` (12) clients ask for as many different results of
 //! `HOPCACHE_TEST_LARGE_RESULT_MB` (20) MB each.
@@ -12,8 +12,8 @@ use crate::support::cluster::{Cluster, Plan};
 use crate::support::pace::Slowness;
 use crate::support::{http, say, size};
 
-/// What a node may take for large results (`RESULT_ROOM_BYTES`), its copies (`node.memory`) + 20 %, and what
-/// an idle debug build takes.
+/// Bound of a node's memory: large results (`RESULT_ROOM_BYTES`), its copies (`node.memory`) + 20 %, and an idle debug
+/// build.
 const ROOM_MIB: u64 = 384 + 64;
 const MEMORY_MIB: u64 = 256 * 12 / 10;
 
@@ -29,7 +29,7 @@ async fn many_large_results_at_once_neither_fill_memory_nor_stop_hits() {
     let most = Slowness::of(&[node.addrs.client]).await.bound(Duration::from_secs(2));
     let before = rss_mib();
 
-    // Rows of a kilobyte from a parameter: neither Neo4j nor the proxy holds them.
+    // Rows of a kilobyte from a parameter: neither Neo4j nor the proxy keeps them.
     let statement = format!("UNWIND range(1, {}) AS x RETURN $text AS text, $k AS k", megabytes * 1_000);
     let text = "t".repeat(1_000);
     let crowd =
@@ -73,11 +73,11 @@ async fn many_large_results_at_once_neither_fill_memory_nor_stop_hits() {
     }
     let after = rss_mib();
     say(&format!(
-        "F29: {clients} clients, {megabytes} MB each: {whole} served whole, {refused} told 503; RSS {before} MiB before, {peak} at the peak, {after} after; {hits} hits meanwhile, the slowest {} ms",
+        "F29: {clients} clients, {megabytes} MB each: {whole} served whole, {refused} got 503; RSS {before} MiB before, {peak} at the peak, {after} after; {hits} hits meanwhile, the slowest {} ms",
         slowest.as_millis()
     ));
     assert!(whole > 0, "nobody was served");
-    // The fault happened: all at once they would have been this large, records and bodies.
+    // Proof of the fault: all results together, records and bodies, would have had this size.
     let runs = cluster.proxy.runs("$text AS text");
     assert!(runs >= clients, "{runs} runs reached Neo4j");
     assert!(peak < before + ROOM_MIB + MEMORY_MIB, "{peak} MiB");

@@ -1,4 +1,4 @@
-//! What the program says when something is wrong: it names the cause, where it is, and what to do.
+//! The program's error messages: each names the cause, its place, and what to do.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::process::{Addrs, NodeProcess, free_ports};
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::until;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn hopcache(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hopcache")).args(args).env_clear().output().unwrap()
@@ -40,7 +40,7 @@ impl Drop for Running {
     }
 }
 
-/// The node's own log-on is refused: clients hear that, and not that Neo4j is away.
+/// The node's own log-on is refused: clients get this error, and not that Neo4j is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_service_user_is_not_an_absent_neo4j() {
     let neo4j = ScriptedNeo4j::start(&[("svc", "the-right-password")], Duration::ZERO).await;
@@ -76,14 +76,14 @@ async fn a_redis_that_is_away_is_named_by_its_address() {
     let why = node.wait_until_degraded("store").await;
     let address = format!("127.0.0.1:{port}");
     assert!(why.contains(&address), "{why}");
-    until("the log says it", PATIENCE, async || {
+    until("the log says it", WAIT_MAX, async || {
         node.log().lines().any(|line| line.contains("the store cannot be reached") && line.contains(&address))
     })
     .await;
     assert!(!why.contains("the-secret") && !node.log().contains("the-secret"), "{}", node.log());
 }
 
-/// `hopcache query` at a port that is none of clients says so.
+/// `hopcache query` reports that a port is not a client port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_at_another_listener_says_why_it_failed() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,17 +94,17 @@ async fn a_query_at_another_listener_says_why_it_failed() {
     for (addr, status) in [(addrs.peer, "403"), (addrs.admin, "404")] {
         let url = format!("http://{addr}");
         let done = hopcache(&["query", "RETURN 1", "--url", &url]);
-        let said = stderr(&done);
-        assert_eq!(done.status.code(), Some(1), "{said}");
+        let errors = stderr(&done);
+        assert_eq!(done.status.code(), Some(1), "{errors}");
         for part in [url.as_str(), status, "node.client_addr"] {
-            assert!(said.contains(part), "no {part:?} in {said:?}");
+            assert!(errors.contains(part), "no {part:?} in {errors:?}");
         }
     }
     let done = hopcache(&["query", "RETURN 1 AS one", "--url", &format!("http://{}", addrs.client)]);
     assert!(done.status.success(), "{}", stderr(&done));
 }
 
-/// Nobody serves a sample graph to everybody without having asked for it.
+/// No node serves the sample graph to everybody unless its configuration asks for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serve_asks_which_neo4j_it_is_for() {
     let ports = free_ports(4);
@@ -115,14 +115,14 @@ async fn serve_asks_which_neo4j_it_is_for() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let mut bare = Running::start(&[&["serve"][..], &sets].concat(), &log);
-    let ended = crate::support::value_within("it ends", PATIENCE, async || bare.0.try_wait().unwrap()).await;
-    let said = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(ended.code(), Some(1), "{said}");
-    assert!(said.contains("origin.uri") && said.contains("--sample"), "{said}");
+    let ended = crate::support::value_within("it ends", WAIT_MAX, async || bare.0.try_wait().unwrap()).await;
+    let log_text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(ended.code(), Some(1), "{log_text}");
+    assert!(log_text.contains("origin.uri") && log_text.contains("--sample"), "{log_text}");
     for flag in ["--sample", "--set=origin.uri=embedded:"] {
         let _serving = Running::start(&[&["serve", flag][..], &sets].concat(), &log);
         let addr = std::net::SocketAddr::from(([127, 0, 0, 1], ports[2]));
-        until(&format!("{flag} serves"), PATIENCE, async || {
+        until(&format!("{flag} serves"), WAIT_MAX, async || {
             http::ask(addr, &get("/readyz")).await.is_ok_and(|reply| reply.status == 200)
         })
         .await;
@@ -131,7 +131,8 @@ async fn serve_asks_which_neo4j_it_is_for() {
     assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
 }
 
-/// What orchestrators inject beside a Service of a node's name, and a name that misses its second underscore.
+/// Variables that orchestrators inject for a Service with a node's name, and a variable that lacks its second
+/// underscore.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn variables_that_set_nothing_are_warned_about() {
     let ports = free_ports(4);
@@ -148,29 +149,32 @@ async fn variables_that_set_nothing_are_warned_about() {
         .env("HOPCACHE_NODE_A_PORT_7475_TCP", "tcp://10.96.0.17:7475");
     command.env("HOPCACHE_ENTRY_TTL", "a-value-that-nobody-shows");
     let _serving = Running(command.spawn().unwrap());
-    let said = || std::fs::read_to_string(&path).unwrap();
-    until("it serves", PATIENCE, async || said().contains("serving")).await;
-    let said = said();
+    let log_text = || std::fs::read_to_string(&path).unwrap();
+    until("it serves", WAIT_MAX, async || log_text().contains("serving")).await;
+    let log_text = log_text();
     for part in [
         "WARN",
         "HOPCACHE_NODE_A_SERVICE_HOST",
         "HOPCACHE_NODE_A_PORT_7475_TCP",
         "did you mean HOPCACHE_ENTRY__TTL?",
     ] {
-        assert!(said.contains(part), "no {part:?} in {said}");
+        assert!(log_text.contains(part), "no {part:?} in {log_text}");
     }
-    assert!(!said.contains("10.96.0.17") && !said.contains("a-value-that-nobody-shows"), "{said}");
+    assert!(
+        !log_text.contains("10.96.0.17") && !log_text.contains("a-value-that-nobody-shows"),
+        "{log_text}"
+    );
 }
 
-/// A `hopcache dev` and its first port. A node's ports are four of each ten, so another test can have one of them: then the
-/// program ends, and another block is tried.
+/// A `hopcache dev` and its first port. A node uses four of each ten ports, so another test may have one of them. Then
+/// the program ends, and the test tries another block.
 async fn start_dev(nodes: u16, log: &std::path::Path) -> (u16, Running) {
     const BLOCKS_MAX: u32 = 20;
     for _ in 0..BLOCKS_MAX {
         let base = free_ports(1)[0];
         let (nodes_text, base_text) = (nodes.to_string(), base.to_string());
         let mut dev = Running::start(&["dev", "--nodes", &nodes_text, "--base-port", &base_text], log);
-        let is_up = crate::support::value_within("dev serves or ends", PATIENCE, async || {
+        let is_up = crate::support::value_within("dev serves or ends", WAIT_MAX, async || {
             let has_ended = dev.0.try_wait().unwrap().is_some();
             let lines = std::fs::read_to_string(log).unwrap();
             let serving = lines.lines().filter(|line| line.contains("serving")).count();
@@ -183,7 +187,7 @@ async fn start_dev(nodes: u16, log: &std::path::Path) -> (u16, Running) {
     panic!("no block of free ports after {BLOCKS_MAX} attempts: {}", std::fs::read_to_string(log).unwrap());
 }
 
-/// Each node of `hopcache dev` says which ports are its own.
+/// Each node of `hopcache dev` prints its ports.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_dev_shows_its_own_ports() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +195,7 @@ async fn a_node_of_dev_shows_its_own_ports() {
     for (node, name) in ["node-a", "node-b"].iter().enumerate() {
         let port = base + 10 * u16::try_from(node).unwrap();
         let admin = std::net::SocketAddr::from(([127, 0, 0, 1], port + 2));
-        until("it is ready", PATIENCE, async || {
+        until("it is ready", WAIT_MAX, async || {
             http::ask(admin, &get("/readyz")).await.is_ok_and(|reply| reply.status == 200)
         })
         .await;

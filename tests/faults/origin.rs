@@ -1,5 +1,5 @@
-//! F25 to F29: a Neo4j that is gone, slow, failing, cut or too large, through a proxy that counts runs and
-//! connections outside hopcache. One node, a Redis of its own, the real Neo4j behind the proxy.
+//! F25 to F29: a Neo4j that is gone, slow, failing, cut or too large. A proxy counts runs and connections outside
+//! hopcache. One node, its own Redis, and the real Neo4j behind the proxy.
 
 mod connection_cut;
 mod large_results;
@@ -20,7 +20,7 @@ async fn one_node(entry: &'static str, origin: &'static str) -> Cluster {
     Cluster::of(Plan { started: 1, seeded: 1, entry, origin, ..Plan::default() }).await
 }
 
-/// So many clients that ask the same at the same moment.
+/// This many clients ask the same at the same moment.
 async fn crowd(cluster: &Cluster, statement: &str, size: usize) -> Vec<Reply> {
     let request = http::query(statement, &json!({}));
     crowd_of(cluster, (0..size).map(|_| request.clone()).collect()).await
@@ -36,7 +36,7 @@ async fn ask(cluster: &Cluster, statement: &str) -> Reply {
     cluster.nodes[0].ask(&http::query(statement, &json!({}))).await
 }
 
-/// An error of hopcache's own that says when to come back.
+/// Hopcache's own error, which says when to come back.
 fn assert_failed(reply: &Reply, status: u16, code: &str) {
     assert_eq!(reply.status, status, "{reply}");
     assert_eq!(reply.json()["errors"][0]["code"], code, "{reply}");
@@ -58,7 +58,7 @@ async fn until_degraded(cluster: &Cluster, parts: serde_json::Value, within: Dur
     until(&format!("degraded is {parts}"), within, async || degraded(cluster).await == parts).await;
 }
 
-/// A counter; 0 when there is none.
+/// A counter; 0 if there is none.
 async fn counted(cluster: &Cluster, name: &str, labels: &str) -> f64 {
     cluster.nodes[0].metric(name, labels).await.unwrap_or(0.0)
 }

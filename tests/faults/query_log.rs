@@ -1,5 +1,5 @@
-//! What a log line says of queries (`log.queries`). At `debug` without it no line of any node has a statement, a parameter or
-//! a password. With it the line of each answer has the statement, and no line has a parameter or a password.
+//! Queries in log lines (`log.queries`). Without it, at `debug`, no line of any node has a statement, a parameter or a
+//! password. With it, the line of each answer has the statement, and no line has a parameter or a password.
 
 use std::sync::Arc;
 use std::time::Duration;

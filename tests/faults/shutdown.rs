@@ -1,4 +1,4 @@
-//! F12: a node that is told to leave, under load and under faults. The quiet cases are in `tests/cluster/leaving.rs`.
+//! F12: a node leaves under load and under faults. The quiet cases are in `tests/cluster/leaving.rs`.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,11 +14,11 @@ use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::{self, Reply};
 use crate::support::{say, until, value_within};
 
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A machine that does other things as well takes so much longer to see a process end.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// A busy machine sees a process' end later by up to this time.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// A balancer's view of the nodes, and what its clients met.
+/// A balancer's view of the nodes, and its clients' results.
 #[derive(Default)]
 struct Balancer {
     in_rotation: [AtomicBool; 3],
@@ -42,15 +42,15 @@ impl Balancer {
         }
     }
 
-    /// One client, on connections that it keeps or on new ones, through nodes in rotation or, half of them, through any.
-    /// It goes to the next node where a connection is refused, and nowhere else: all else that goes wrong is a failure.
+    /// One client, on kept or new connections, through the nodes in rotation; half of the clients through any node. It
+    /// goes to the next node only where a connection is refused. Every other error is a failure.
     async fn ask_on(self: Arc<Self>, clients: Vec<SocketAddr>, client: usize) {
         let mut kept: Option<(usize, TcpStream)> = None;
         for turn in 0_usize.. {
             if self.is_over.load(Ordering::Relaxed) {
                 return;
             }
-            // Every fourth is a new key, whose run takes a while.
+            // Every fourth request has a new key, whose run takes a while.
             let k = if turn.is_multiple_of(4) { 1_000_000 + client * 10_000 + turn } else { turn % 40 };
             let request = http::query("RETURN $k AS k, 'under load' AS what", &json!({ "k": k }));
             let Some((place, mut stream)) = (match kept.take() {
@@ -103,7 +103,7 @@ fn says_close(reply: &Reply) -> bool {
     reply.header("connection").eq_ignore_ascii_case("close")
 }
 
-/// F12: one of three nodes leaves while 32 clients ask; none of them gets an error.
+/// F12: one of three nodes leaves while 32 clients ask; no client gets an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_costs_no_client_an_error() {
     let mut cluster = Cluster::of(Plan { drain: "8s", ..Plan::default() }).await;
@@ -114,15 +114,15 @@ async fn sigterm_under_load_costs_no_client_an_error() {
     let mut tasks = vec![tokio::spawn(Arc::clone(&balancer).probe(admins))];
     tasks.extend((0..32).map(|client| tokio::spawn(Arc::clone(&balancer).ask_on(cluster.clients(), client))));
     let answered = || balancer.answered.load(Ordering::Relaxed);
-    until("the load runs", PATIENCE, async || answered() > 300).await;
+    until("the load runs", WAIT_MAX, async || answered() > 300).await;
 
     let told_at = answered();
     cluster.nodes[1].signal("TERM");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     let status = cluster.nodes[1].exit(Duration::from_secs(8) + SLACK).await;
-    let (took, during) = (told.elapsed(), answered() - told_at);
+    let (took, during) = (signalled_at.elapsed(), answered() - told_at);
     let gone_at = answered();
-    until("the load goes on", PATIENCE, async || answered() > gone_at + 300).await;
+    until("the load goes on", WAIT_MAX, async || answered() > gone_at + 300).await;
     balancer.is_over.store(true, Ordering::Relaxed);
     for task in tasks {
         task.await.unwrap();
@@ -139,13 +139,13 @@ async fn sigterm_under_load_costs_no_client_an_error() {
     assert!(failures.is_empty(), "{} failures, the first: {}", failures.len(), failures[0]);
     assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
     assert!(during > 100, "there was no load while it left");
-    assert!(balancer.refused.load(Ordering::Relaxed) > 0, "nobody met the closed port");
+    assert!(balancer.refused.load(Ordering::Relaxed) > 0, "no client met the closed port");
     // One that was left behind would be seen for 15 s: it lapses, and its record lingers.
     until("no lease is left", Duration::from_secs(3), async || cluster.redis.keys("hopcache:*:l").is_empty())
         .await;
 }
 
-/// F12: who keeps its connection is told to go elsewhere before the node closes anything.
+/// F12: clients with kept connections get `Connection: close` before the node closes anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leaving_node_says_so_on_kept_connections() {
     let mut cluster = Cluster::of(Plan { started: 1, seeded: 1, drain: "8s", ..Plan::default() }).await;
@@ -153,7 +153,7 @@ async fn a_leaving_node_says_so_on_kept_connections() {
     let mut stream = http::connect(cluster.nodes[0].addrs.client).await.unwrap();
     assert!(!says_close(&http::exchange(&mut stream, &request).await.unwrap()));
     cluster.nodes[0].signal("TERM");
-    until("readyz says 503", PATIENCE, async || {
+    until("readyz says 503", WAIT_MAX, async || {
         cluster.nodes[0].admin("/readyz").await.unwrap().status == 503
     })
     .await;
@@ -165,7 +165,7 @@ async fn a_leaving_node_says_so_on_kept_connections() {
     assert_eq!(cluster.nodes[0].exit(Duration::from_secs(8) + SLACK).await.code(), Some(0));
 }
 
-/// One node whose client never reads its 3 MB, and whose flight hangs at a Neo4j that hangs.
+/// One node with a client that never reads its 3 MB, and with a flight that hangs at a hanging Neo4j.
 async fn hanging(drain: &'static str) -> (Cluster, Vec<TcpStream>) {
     let cluster = Cluster::of(Plan { started: 1, seeded: 1, drain, ..Plan::default() }).await;
     let addr = cluster.nodes[0].addrs.client;
@@ -174,9 +174,9 @@ async fn hanging(drain: &'static str) -> (Cluster, Vec<TcpStream>) {
     never_reads.write_all(&large).await.unwrap();
     let answered = cluster
         .proxy
-        .wait_until("never read", PATIENCE, |runs| runs.first().is_some_and(|run| run.answered.is_some()));
+        .wait_until("never read", WAIT_MAX, |runs| runs.first().is_some_and(|run| run.answered.is_some()));
     assert!(answered.await, "the large result was not read from Neo4j");
-    until("the large result's lease is gone", PATIENCE, async || {
+    until("the large result's lease is gone", WAIT_MAX, async || {
         cluster.redis.keys("hopcache:*:l").is_empty()
     })
     .await;
@@ -184,22 +184,22 @@ async fn hanging(drain: &'static str) -> (Cluster, Vec<TcpStream>) {
     cluster.proxy.delay_runs("hangs", Duration::from_secs(120));
     let mut waits = http::connect(addr).await.unwrap();
     waits.write_all(&http::query("RETURN 'hangs' AS what", &json!({}))).await.unwrap();
-    assert!(cluster.proxy.wait_until("hangs", PATIENCE, |runs| !runs.is_empty()).await, "no run");
+    assert!(cluster.proxy.wait_until("hangs", WAIT_MAX, |runs| !runs.is_empty()).await, "no run");
     assert_eq!(cluster.redis.keys("hopcache:*:l").len(), 1, "the flight holds its lease");
     (cluster, vec![never_reads, waits])
 }
 
-/// F12, F26, F31: what does not end is abandoned in time, and said; its lease is given back.
+/// F12, F26, F31: work that does not end is abandoned in time and logged, and its lease is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neither_a_hung_neo4j_nor_a_client_that_never_reads_holds_up_the_exit() {
     let (mut cluster, clients) = hanging("4s").await;
     cluster.proxy.stall();
     cluster.nodes[0].signal("TERM");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     let status = cluster.nodes[0].exit(Duration::from_secs(4) + SLACK).await;
     say(&format!(
         "F12: hung flight and silent reader, drain 4 s: gone after {} ms",
-        told.elapsed().as_millis()
+        signalled_at.elapsed().as_millis()
     ));
     let log = cluster.nodes[0].log();
     assert_eq!(status.code(), Some(0), "{log}");
@@ -208,16 +208,16 @@ async fn neither_a_hung_neo4j_nor_a_client_that_never_reads_holds_up_the_exit() 
     drop(clients);
 }
 
-/// F12, F17: a store that hangs as well does not hold up the exit; its lease lapses by itself.
+/// F12, F17: a hanging store does not delay the exit either. The lease lapses by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_redis_and_a_hung_neo4j_do_not_hold_up_the_exit() {
     let (mut cluster, clients) = hanging("4s").await;
     cluster.proxy.stall();
     cluster.redis.signal("STOP");
     cluster.nodes[0].signal("TERM");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     let status = cluster.nodes[0].exit(Duration::from_secs(4) + SLACK).await;
-    let took = told.elapsed();
+    let took = signalled_at.elapsed();
     cluster.redis.signal("CONT");
     let log = cluster.nodes[0].log();
     assert_eq!(status.code(), Some(0), "{log}");
@@ -238,14 +238,18 @@ async fn a_stopped_redis_and_a_hung_neo4j_do_not_hold_up_the_exit() {
 async fn a_second_signal_ends_it_at_once() {
     let (mut cluster, clients) = hanging("60s").await;
     cluster.nodes[0].signal("TERM");
-    until("readyz says 503", PATIENCE, async || {
+    until("readyz says 503", WAIT_MAX, async || {
         cluster.nodes[0].admin("/readyz").await.unwrap().status == 503
     })
     .await;
     cluster.nodes[0].signal("TERM");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     let status = cluster.nodes[0].exit(Duration::from_secs(1) + SLACK).await;
-    say(&format!("second SIGTERM: gone after {} ms, exit {:?}", told.elapsed().as_millis(), status.code()));
+    say(&format!(
+        "second SIGTERM: gone after {} ms, exit {:?}",
+        signalled_at.elapsed().as_millis(),
+        status.code()
+    ));
     assert_eq!(status.code(), Some(1), "it did not end in good order, and says so");
     drop(clients);
 }

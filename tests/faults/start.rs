@@ -1,5 +1,5 @@
-//! Nodes that start while Redis or Neo4j is away, or with wrong passwords, and recover by themselves; and starts that
-//! fail, with an error that names the key and says what to do (exit codes of INTERFACE section 3).
+//! Nodes that start while Redis or Neo4j is away, or with wrong passwords, and recover by themselves. Starts that fail,
+//! with an error that names the key and says what to do (exit codes of INTERFACE section 3).
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::support::{environment, http, say, until};
 
 /// Of the log's line, and not of the error in it.
 const STORE_AWAY: &str = "the store cannot be reached, or does not answer in time";
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn hopcache(args: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
     command.args(args).env_clear().envs(environment.iter().copied()).output().unwrap()
 }
 
-/// Exit code, and what it said on stderr. Nothing may stand on stdout, and nothing may have panicked.
+/// The exit code and stderr. Fails if stdout has a line, or the program panicked.
 fn ended(done: &Output) -> (i32, String) {
-    let said = String::from_utf8(done.stderr.clone()).unwrap();
-    assert!(done.stdout.is_empty() && !said.contains("panicked"), "{said}");
-    (done.status.code().unwrap(), said)
+    let errors = String::from_utf8(done.stderr.clone()).unwrap();
+    assert!(done.stdout.is_empty() && !errors.contains("panicked"), "{errors}");
+    (done.status.code().unwrap(), errors)
 }
 
 fn neo4j_addr() -> std::net::SocketAddr {
@@ -54,24 +54,24 @@ fn a_wrong_key_or_value_ends_the_start_and_is_named() {
         ("[origin]\nauth = \"service\"\n", vec!["origin.auth", "origin.user and origin.password_file"]),
     ] {
         std::fs::write(path, text).unwrap();
-        let (code, said) = ended(&hopcache(&serve, &[]));
-        assert_eq!(code, 1, "{text}: {said}");
+        let (code, errors) = ended(&hopcache(&serve, &[]));
+        assert_eq!(code, 1, "{text}: {errors}");
         for part in says {
-            assert!(said.contains(part), "{text}: no {part:?} in: {said}");
+            assert!(errors.contains(part), "{text}: no {part:?} in: {errors}");
         }
     }
-    let (code, said) = ended(&hopcache(&["serve", "--config", "/no/such/file"], &[]));
-    assert!(code == 1 && said.contains("/no/such/file: cannot be read"), "{said}");
-    let (code, said) = ended(&hopcache(&["serve"], &[("HOPCACHE_STORE__URL", "memory:")]));
-    assert!(code == 1 && said.contains("did you mean HOPCACHE_STORE__URI?"), "{said}");
+    let (code, errors) = ended(&hopcache(&["serve", "--config", "/no/such/file"], &[]));
+    assert!(code == 1 && errors.contains("/no/such/file: cannot be read"), "{errors}");
+    let (code, errors) = ended(&hopcache(&["serve"], &[("HOPCACHE_STORE__URL", "memory:")]));
+    assert!(code == 1 && errors.contains("did you mean HOPCACHE_STORE__URI?"), "{errors}");
     for flags in [
         &["--set", "store.url=memory:"][..],
         &["--set", "entry.ttl=soon"],
         &["--set", "entry"],
         &["--confg", "x"],
     ] {
-        let (code, said) = ended(&hopcache(&[&["serve"], flags].concat(), &[]));
-        assert!(code == 2 && !said.is_empty(), "{flags:?}: {code}: {said}");
+        let (code, errors) = ended(&hopcache(&[&["serve"], flags].concat(), &[]));
+        assert!(code == 2 && !errors.is_empty(), "{flags:?}: {code}: {errors}");
     }
 }
 
@@ -86,13 +86,13 @@ fn a_port_in_use_is_named_with_its_key() {
             .to_vec();
         let mut args = vec!["serve", "--sample"];
         args.extend(flags.iter().map(String::as_str));
-        let (code, said) = ended(&hopcache(&args, &[]));
-        assert_eq!(code, 1, "{said}");
-        assert!(said.contains(&format!("node.{key}: cannot listen on {addr}")), "{said}");
+        let (code, errors) = ended(&hopcache(&args, &[]));
+        assert_eq!(code, 1, "{errors}");
+        assert!(errors.contains(&format!("node.{key}: cannot listen on {addr}")), "{errors}");
     }
 }
 
-/// Ready at once, says what is missing once, answers, and takes Redis into use when it comes.
+/// Ready at once, logs the missing store once, answers, and uses Redis when it comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_at_the_start_a_node_serves_and_finds_it_later() {
     let port = free_ports(1)[0];
@@ -102,25 +102,26 @@ async fn without_redis_at_the_start_a_node_serves_and_finds_it_later() {
     for k in 0..3 {
         assert_eq!(node.ask(&request(&format!("start {k}"))).await.value(), format!("start {k}"));
     }
-    until("the log says it", PATIENCE, async || node.said(STORE_AWAY) == 1).await;
+    until("the log says it", WAIT_MAX, async || node.log_count(STORE_AWAY) == 1).await;
     let url = format!("http://{}", node.addrs.admin);
     let status = hopcache(&["status"], &[("HOPCACHE_ADMIN_URL", &url)]);
-    let told = String::from_utf8(status.stderr).unwrap();
+    let errors = String::from_utf8(status.stderr).unwrap();
     assert!(
-        status.status.success() && told.contains("store") && told.contains("cannot be reached"),
-        "{told}"
+        status.status.success() && errors.contains("store") && errors.contains("cannot be reached"),
+        "{errors}"
     );
     let redis = RedisServer::with(Options { port: Some(port), ..Options::default() }).await;
     node.wait_until_well().await;
-    until("the log says that it answers", PATIENCE, async || node.said("the store answers again") == 1).await;
-    assert_eq!(node.said(STORE_AWAY), 1, "told more than once: {}", node.log());
+    until("the log says that it answers", WAIT_MAX, async || node.log_count("the store answers again") == 1)
+        .await;
+    assert_eq!(node.log_count(STORE_AWAY), 1, "logged more than once: {}", node.log());
     let reply = node.ask(&request("start after")).await;
     assert!(reply.header("cache-status").contains("; stored"), "{reply}");
     assert_eq!(redis.keys("hopcache:*:e").len(), 1);
     say("start without Redis: ready, degraded [store], answered; found by itself when it came");
 }
 
-/// Ready, degraded before anybody asked; 503 to who asks; and back by itself, without a request.
+/// Ready, and degraded before the first request. Requests get 503. Recovers by itself, without a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_neo4j_at_the_start_a_node_says_so_and_finds_it_later() {
     let redis = RedisServer::start().await;
@@ -133,12 +134,14 @@ async fn without_neo4j_at_the_start_a_node_says_so_and_finds_it_later() {
     let reply = node.ask(&request("start cold")).await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply}");
     assert_eq!(reply.json()["errors"][0]["code"], "Hopcache.TransientError.OriginUnreachable");
-    until("the log says it", PATIENCE, async || node.said("Neo4j cannot be reached") == 1).await;
+    until("the log says it", WAIT_MAX, async || node.log_count("Neo4j cannot be reached") == 1).await;
     assert!(wire.connects() > 0, "it was tried");
     wire.set(Mode::Pass);
     node.wait_until_well().await;
-    until("the log says that it answers", PATIENCE, async || node.said("Neo4j can be reached again") == 1)
-        .await;
+    until("the log says that it answers", WAIT_MAX, async || {
+        node.log_count("Neo4j can be reached again") == 1
+    })
+    .await;
     let reply = node.ask(&request("start cold")).await;
     assert!(reply.header("cache-status").contains("; stored"), "{reply}");
     say("start without Neo4j: ready, degraded [origin] before any request, 503; back by itself without one");
@@ -167,8 +170,9 @@ async fn at_system(statement: &str) {
     assert_eq!(reply.status, 202, "{reply}");
 }
 
-/// Service mode with a wrong password: the clients are not to blame, the operator is told what to change, and Neo4j's
-/// lock-out is not triggered over and over. When the user's password becomes what the file says, the node goes on.
+/// Service mode with a wrong password. Clients get no refusal of their own credentials, the log tells the operator what
+/// to change, and the node does not cause Neo4j's lock-out again and again. When the user's password becomes the
+/// file's, the node recovers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     let redis = RedisServer::start().await;
@@ -184,7 +188,7 @@ async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     let node = Lone::start(&spec).await;
     let why = node.wait_until_degraded("origin").await;
     assert!(why.contains("origin.user") && why.contains("origin.password_file"), "{why}");
-    until("the log says it", PATIENCE, async || node.said("refuses this node's log-on") == 1).await;
+    until("the log says it", WAIT_MAX, async || node.log_count("refuses this node's log-on") == 1).await;
     assert!(node.log().contains("Neo.ClientError.Security.Unauthorized"), "{}", node.log());
     assert!(!node.log().contains("the new password"), "a password is in the log");
     let reply = node.ask(&request("service")).await;
@@ -196,13 +200,13 @@ async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     assert_eq!(reply.status, 503, "the client's credentials are not the wrong ones: {reply}");
     at_system(&format!("ALTER USER {name} SET PASSWORD 'the new password'")).await;
     node.wait_until_well().await;
-    until("it answers", PATIENCE, async || node.ask(&request("service")).await.status == 202).await;
+    until("it answers", WAIT_MAX, async || node.ask(&request("service")).await.status == 202).await;
     assert!(node.ask(&request("service")).await.is_hit());
-    assert_eq!(node.said("refuses this node's log-on"), 1, "{}", node.log());
+    assert_eq!(node.log_count("refuses this node's log-on"), 1, "{}", node.log());
     // Changed again, when all is well: the next connection that is opened is refused.
     at_system(&format!("ALTER USER {name} SET PASSWORD 'a third password'")).await;
     let mut round = 0;
-    until("a new log-on is refused", PATIENCE, async || {
+    until("a new log-on is refused", WAIT_MAX, async || {
         round += 1;
         let slow = (0..3).map(|each| {
             let text = format!("UNWIND range(1, 300000) AS x RETURN sum(x) AS s, '{round} {each}' AS what");
@@ -216,19 +220,21 @@ async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     assert!(why.contains("origin.user") && why.contains("origin.password_file"), "{why}");
     assert_eq!(node.ask(&request("refused")).await.status, 503);
     assert!(node.ask(&request("service")).await.is_hit(), "hits go on");
-    until("the log says it again", PATIENCE, async || node.said("refuses this node's log-on") == 2).await;
+    until("the log says it again", WAIT_MAX, async || node.log_count("refuses this node's log-on") == 2)
+        .await;
     at_system(&format!("ALTER USER {name} SET PASSWORD 'the new password'")).await;
     node.wait_until_well().await;
-    until("it answers", PATIENCE, async || node.ask(&request("refused")).await.status == 202).await;
-    until("the log says it again", PATIENCE, async || node.said("takes this node's log-on again") == 2).await;
+    until("it answers", WAIT_MAX, async || node.ask(&request("refused")).await.status == 202).await;
+    until("the log says it again", WAIT_MAX, async || node.log_count("takes this node's log-on again") == 2)
+        .await;
 }
 
-/// The wrong password of Redis at the start is in `store/rights.rs`; here is its exit code: none, it serves.
+/// A wrong password of Redis at the start: the node serves and has no exit code. `store/acl.rs` has the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_redis_password_at_the_start_is_no_reason_not_to_serve() {
     let redis = RedisServer::with(Options::args(&["--requirepass", "right"])).await;
     let node = Lone::start(&Spec::on(&format!("redis://:wrong@{}", redis.addr()))).await;
-    until("it says why", PATIENCE, async || {
+    until("it says why", WAIT_MAX, async || {
         node.ready().await["why"]["store"].to_string().contains("check user and password in store.uri")
     })
     .await;

@@ -1,8 +1,8 @@
 //! F15 to F22, F24, F43, F46: a Redis that is slow, gone, empty, full, read-only, restored or lying, under load.
 //!
-//! `store_contract/faults.rs` has the adapter alone under most of these; here it is a `hopcache serve` process, its
-//! clients and its operators. `load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60` (default 2) is how long
-//! Redis is stopped, and gone, in it.
+//! `crates/node/tests/store_contract/faults.rs` tests the adapter alone under most of these. Here it is a `hopcache
+//! serve` process with clients and operators. `outage_under_load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60`
+//! (default 2) sets how long Redis is stopped, and gone, in it.
 
 mod acl;
 mod clock_jump;
@@ -23,10 +23,10 @@ use crate::support::http;
 
 const BREAKER: &str = "hopcache_breaker_transitions_total";
 const COMMITS: &str = "hopcache_commits_total";
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// The statement of key `k` of a test, and its request. The text is the test's own, for the proxy that
-/// counts; it names its key, so that an answer shows whose it is.
+/// The statement of key `k` of a test, and its request. Its text belongs to the test, for the counting proxy. It
+/// contains the key, so that an answer shows its query.
 fn asks(test: &str, k: usize) -> (String, Arc<[u8]>) {
     let statement = format!("RETURN '{test} {k}.' AS what");
     let request = http::query(&statement, &json!({}));
@@ -39,6 +39,6 @@ async fn counting_proxy() -> BoltProxy {
 }
 
 async fn run_arrives(proxy: &BoltProxy, statement: &str, runs: usize) {
-    let arrived = proxy.wait_until(statement, PATIENCE, |seen| seen.len() >= runs).await;
+    let arrived = proxy.wait_until(statement, WAIT_MAX, |seen| seen.len() >= runs).await;
     assert!(arrived, "run {runs} of {statement} did not arrive");
 }

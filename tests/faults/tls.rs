@@ -31,7 +31,7 @@ struct Served {
 }
 
 impl Served {
-    /// `admin` gives what stands in `node.admin_tls` beside the pair, and the certificate that the test shows there.
+    /// `admin`: further settings of `node.admin_tls`, and the certificate that the test shows there.
     async fn start(admin: impl FnOnce(&Path) -> (String, Option<Pair>)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::new(dir.path(), "authority");

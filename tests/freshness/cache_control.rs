@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::scripted_cluster::{
-    PATIENCE, ScriptedCluster, TRANSIENT, is_stale, is_stale_if_error, lines, versioned, with_header,
+    ScriptedCluster, TRANSIENT, WAIT_MAX, is_stale, is_stale_if_error, lines, versioned, with_header,
 };
 use crate::support::scripted_orders::Fate;
 use crate::support::until;
 
-/// What a row expects.
+/// The expected answer of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Hit,
@@ -59,9 +59,9 @@ async fn of_a_fresh_entry() {
     let (statement, request) = versioned("control fresh");
     row(&cluster, &statement, "only-if-cached", NotCached).await;
     cluster.warm(&request).await;
-    until("it has an age", PATIENCE, async || {
-        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
-        told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 1_100)
+    until("it has an age", WAIT_MAX, async || {
+        let explained = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        explained["entry"]["age_ms"].as_u64().is_some_and(|age| age > 1_100)
     })
     .await;
     for (control, expected) in [
@@ -80,8 +80,8 @@ async fn of_a_fresh_entry() {
     }
 }
 
-/// The server holds the refresh's run, so that the entry stays stale between the rows; where a row needs a run, runs are
-/// let through again.
+/// The server holds the refresh's run, so that the entry stays stale between the rows; where a row needs a run, runs
+/// are let through again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_stale_entry() {
     let cluster =
@@ -106,7 +106,7 @@ async fn of_a_stale_entry() {
     cluster.until_fresh(&request).await;
     for control in ["max-stale=0", "max-age=1", "no-cache"] {
         cluster.until_expired(&statement).await;
-        until("no refresh is under way", PATIENCE, async || {
+        until("no refresh is under way", WAIT_MAX, async || {
             super::scripted_cluster::total(&cluster.nodes, "xfetch_active_refreshes", "").await == 0.0
         })
         .await;
@@ -123,11 +123,11 @@ async fn of_an_entry_that_outlives_its_grace_by_error() {
     let (statement, request) = versioned("control error");
     cluster.warm(&request).await;
     cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), usize::MAX);
-    until("it is served by error", PATIENCE, async || is_stale_if_error(&cluster.ask(&request).await)).await;
+    until("it is served by error", WAIT_MAX, async || is_stale_if_error(&cluster.ask(&request).await)).await;
     // Beyond grace, and beyond the second that max-age=1 asks for.
     until("grace is over", Duration::from_secs(5), async || {
-        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
-        told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 2_100)
+        let explained = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        explained["entry"]["age_ms"].as_u64().is_some_and(|age| age > 2_100)
     })
     .await;
     for (control, expected) in [

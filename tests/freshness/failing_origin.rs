@@ -1,5 +1,5 @@
-//! Must-show 4: an origin that fails half of its runs, in turn with transient errors and cut connections. No client
-//! sees it; what is stale says so; once it is well every key is refreshed within two back-offs.
+//! Must-show 4: an origin fails half of its runs, in turn with transient errors and cut connections. No client gets an
+//! error, and stale answers are marked. Once the origin is well, every key is refreshed within two back-offs.
 //!
 //! `HOPCACHE_TEST_RATE=1000 HOPCACHE_TEST_SECONDS=60` with a release build is the full size (60/s for 4 s otherwise).
 
@@ -27,7 +27,7 @@ fn longest_back_off(cluster: &ScriptedCluster, keys: &[String]) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_origin_that_fails_half_of_its_runs_is_nobodys_trouble() {
-    // Grace is short: what outlives it is served because the origin fails.
+    // Grace is short: an entry that outlives it is served because the origin fails.
     let cluster = ScriptedCluster::start(3, lines("1s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
     let (keys, requests): (Vec<_>, Vec<_>) = (0..KEYS).map(|key| versioned(&format!("half {key}"))).unzip();
     for request in &requests {

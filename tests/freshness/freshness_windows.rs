@@ -1,5 +1,5 @@
-//! Must-show 2 of early refresh, in small: one key under steady load over several TTLs, three nodes, real Redis and
-//! Neo4j. I1: one run in each window; nobody waits for one.
+//! Must-show 2 of early refresh, at small scale: one key under steady load over several TTLs, three nodes, real Redis
+//! and Neo4j. I1: one run in each window; no request waits for one.
 //!
 //! `HOPCACHE_TEST_RATE=1000 HOPCACHE_TEST_TTLS=10 HOPCACHE_TEST_TTL_S=10` with a release build in
 //! `HOPCACHE_TEST_BINARY` is the full size (60 requests a second over 4 TTLs of 2 s otherwise).
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, is_stale, lines, total};
+use super::scripted_cluster::{WAIT_MAX, is_stale, lines, total};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::load::{Load, Sample, percentile_ms};
 use crate::support::{http, say, size, until};
@@ -28,11 +28,11 @@ async fn one_run_in_each_window_and_nobody_waits_for_it() {
     assert!(first.header("cache-status").contains("; stored"), "{first}");
 
     let load = Load::start(&cluster.clients(), &[request], size("HOPCACHE_TEST_RATE", 60));
-    let within = ttl * 2 * windows as u32 + PATIENCE;
+    let within = ttl * 2 * windows as u32 + WAIT_MAX;
     let came = cluster.proxy.wait_until(STATEMENT, within, |runs| runs.len() > windows).await;
     let samples = load.stop().await;
     assert!(came, "{} runs in {within:?}", cluster.proxy.runs(STATEMENT));
-    until("every refresh has ended", PATIENCE, async || {
+    until("every refresh has ended", WAIT_MAX, async || {
         total(&cluster.nodes, "xfetch_active_refreshes", "").await == 0.0
     })
     .await;
@@ -61,8 +61,8 @@ async fn one_run_in_each_window_and_nobody_waits_for_it() {
         let reply = sample.reply();
         assert!(reply.status == 202 && reply.is_hit(), "waited for a run, or failed: {reply}");
     }
-    // Two nodes that refresh for the same window run within one run's time of each other; a lead of
-    // three quarters of a TTL has a probability below 10^-3 (THEORY "Early refresh").
+    // Two nodes that refresh for the same window run within one run's time of each other. A lead of three quarters of a
+    // TTL has a probability below 10^-3 (THEORY "Early refresh").
     assert!(gaps.iter().all(|gap| *gap > ttl / 4), "two runs in one window: {gaps:?}");
     assert!(gaps.iter().all(|gap| *gap < ttl * 3 / 2), "a window without a run: {gaps:?}");
     assert_eq!(total(&cluster.nodes, "hopcache_origin_runs_total", "cause=\"miss\"").await, 1.0);
@@ -70,7 +70,7 @@ async fn one_run_in_each_window_and_nobody_waits_for_it() {
     assert_eq!(refreshes as usize, runs.len() - 1);
     assert_eq!(total(&cluster.nodes, "xfetch_refresh_completed_total", "").await, refreshes);
     assert_eq!(total(&cluster.nodes, "xfetch_refresh_failed_total", "").await, 0.0);
-    // Early refresh: late in less than half of the windows here, with ε = 10^-3 (a machine that is busy
-    // elsewhere can be late by itself).
+    // Early refresh is late in less than half of the windows here, with ε = 10^-3 (a busy machine alone can make it
+    // late).
     assert!(late * 2.0 < windows as f64, "{late} of {windows} refreshes were late");
 }

@@ -1,9 +1,9 @@
-//! An origin that takes runs and never answers: refreshes end at their timeout and free their workers, stale
-//! values are served meanwhile, and who asks for what nobody has is told in time (F26).
+//! An origin accepts runs and never answers. Refreshes end at their timeout and free their workers, stale values are
+//! served meanwhile, and requests for cold keys fail in time (F26).
 
 use std::time::{Duration, Instant};
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, code, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, code, is_stale, lines, total, versioned};
 use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
@@ -25,7 +25,7 @@ async fn a_hanging_origin_frees_its_workers_and_keeps_nobody_waiting() {
         let reply = cluster.ask(request).await;
         assert!(is_stale(&reply), "{reply}");
     }
-    until("refreshes hang", PATIENCE, async || cluster.neo4j.orders().came("hanging").len() >= 5).await;
+    until("refreshes hang", WAIT_MAX, async || cluster.neo4j.orders().came("hanging").len() >= 5).await;
     let hung = Instant::now();
     let busy = total(&cluster.nodes, "hopcache_origin_in_flight", "").await;
     assert!((1.0..=2.0).contains(&busy), "{busy} workers of 2 are busy");
@@ -36,12 +36,12 @@ async fn a_hanging_origin_frees_its_workers_and_keeps_nobody_waiting() {
     assert!(is_stale(&cluster.ask(&well_request).await));
     let fresh = cluster.until_fresh(&well_request).await;
     assert!(fresh.is_hit(), "{fresh}");
-    until("workers are freed", PATIENCE, async || {
+    until("workers are freed", WAIT_MAX, async || {
         total(&cluster.nodes, "xfetch_active_refreshes", "").await == 0.0
     })
     .await;
     let freed = hung.elapsed();
-    // Four runs of 1 s at two workers, and what is slow on a busy machine.
+    // Four runs of 1 s at two workers, plus the delays of a busy machine.
     assert!(freed < slowness.bound(Duration::from_secs(8)), "workers were freed after {freed:?}");
     assert!(total(&cluster.nodes, "xfetch_refresh_failed_total", "").await >= 4.0);
     for (_, request) in &hanging {
@@ -50,21 +50,21 @@ async fn a_hanging_origin_frees_its_workers_and_keeps_nobody_waiting() {
         assert!(reply.took < slowness.bound(Duration::from_secs(1)), "a client waited: {reply}");
     }
     let (_, cold) = versioned("hanging cold");
-    let told = cluster.ask(&cold).await;
+    let reply = cluster.ask(&cold).await;
     assert_eq!(
-        (told.status, code(&told).as_str()),
+        (reply.status, code(&reply).as_str()),
         (504, "Hopcache.TransientError.OriginTimedOut"),
-        "{told}"
+        "{reply}"
     );
     let timeout = Duration::from_millis(2_500)..slowness.bound(Duration::from_secs(8));
-    assert!(timeout.contains(&told.took), "{told}");
+    assert!(timeout.contains(&reply.took), "{reply}");
     cluster.neo4j.orders().release();
     for (_, request) in &hanging {
         cluster.until_fresh(request).await;
     }
     say(&format!(
-        "hanging origin: 4 refreshes of 1 s at 2 workers given up, all free after {} ms; cold key told after {} ms",
+        "hanging origin: 4 refreshes of 1 s at 2 workers given up, all free after {} ms; cold key failed after {} ms",
         freed.as_millis(),
-        told.took.as_millis()
+        reply.took.as_millis()
     ));
 }

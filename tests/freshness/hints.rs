@@ -1,5 +1,5 @@
-//! Hints out of their limits are refused by name; hints at their limits can neither lengthen an entry's life nor
-//! make a node refresh without end (threat: amplification by hints; F41).
+//! Hints out of their limits are refused by name. Hints at their limits cannot lengthen an entry's life or make a node
+//! refresh without end (threat: amplification by hints; F41).
 
 use super::scripted_cluster::{ScriptedCluster, lines, ttl_s, versioned, with_header};
 
@@ -36,10 +36,10 @@ async fn hints_keep_within_limits(mode: &str) {
         let reply =
             cluster.ask(&with_header("RETURN 'hints' AS what", &format!("hopcache-hint: {hint}"))).await;
         assert_eq!(reply.status, 400, "{hint}: {reply}");
-        let said = reply.json()["errors"][0]["message"].to_string();
-        assert!(said.contains(member), "{hint}: does not name {member}: {said}");
+        let message = reply.json()["errors"][0]["message"].to_string();
+        assert!(message.contains(member), "{hint}: does not name {member}: {message}");
     }
-    assert_eq!(cluster.neo4j.orders().count("hints"), 0, "what is refused runs nothing");
+    assert_eq!(cluster.neo4j.orders().count("hints"), 0, "a refused request runs nothing");
     for (at, hint) in ACCEPTED.into_iter().enumerate() {
         let (statement, _) = versioned(&format!("hint {at}"));
         let request = with_header(&statement, &format!("hopcache-hint: {hint}"));
@@ -50,7 +50,7 @@ async fn hints_keep_within_limits(mode: &str) {
             let reply = cluster.ask(&request).await;
             assert!(reply.is_hit() && ttl_s(&reply).unwrap() <= 60, "{hint}: {reply}");
         }
-        // A mean lead of 0.2 TTL at the most: one hit of a new entry refreshes with a probability below e^-5.
+        // A mean lead of at most 0.2 TTL: one hit of a new entry refreshes with a probability below e^-5.
         let runs = cluster.neo4j.orders().count(&statement);
         assert!(runs <= 4, "{mode}, {hint}: {runs} runs for 31 requests of a new entry");
     }

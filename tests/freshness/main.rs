@@ -1,9 +1,9 @@
-//! Freshness: entries that expire, are refreshed, go stale, and outlive their origin's troubles, on `hopcache
-//! serve` processes with a real Redis, before the real Neo4j or a scripted one where the fault has to be made.
-//! Knows hopcache by its HTTP interface only.
+//! Freshness: entries expire, are refreshed, go stale, and outlive their origin's faults. `hopcache serve` processes
+//! with a real Redis, before the real Neo4j or a scripted one that causes faults. The tests use hopcache only through
+//! its HTTP interface.
 //!
-//! Runs are counted by a proxy outside hopcache. Figures are said on stderr (`-- --nocapture`); each module names
-//! the variables that ask for larger runs.
+//! A proxy outside hopcache counts runs. The tests print figures to stderr (`-- --nocapture`). Each module names the
+//! variables for larger runs.
 #![allow(
     dead_code,
     unreachable_pub,

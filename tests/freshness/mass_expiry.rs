@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, lines, total};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, lines, total};
 use crate::support::load::Load;
 use crate::support::{http, say, size};
 
@@ -21,7 +21,7 @@ const RUN: Duration = Duration::from_millis(2);
 const BINS: u32 = 60;
 /// THEORY "Keys loaded together": 6.3 with ±10 % jitter for many keys; must-show 5 asks for 7 at full size.
 const PEAK_MAX: f64 = 7.0;
-/// A bin holds few of a few keys: three deviations of so many.
+/// With few keys, the count of a bin may differ by three deviations.
 const PEAK_MAX_SMALL: f64 = 12.0;
 
 /// The busiest bin's rate of refreshes ÷ one refresh of each key in each TTL; and runs at a time.
@@ -43,7 +43,7 @@ async fn peak(jitter: f64) -> (f64, usize) {
     let loaded = Instant::now();
     let load = Load::start(&[addr], &requests, size("HOPCACHE_TEST_RATE", 600));
     let all = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= keys * 2;
-    let came = cluster.proxy.wait_until(STATEMENT, ttl * 3 + PATIENCE, all).await;
+    let came = cluster.proxy.wait_until(STATEMENT, ttl * 3 + WAIT_MAX, all).await;
     let samples = load.stop().await;
     assert!(came, "{} runs of {keys} keys", cluster.proxy.runs(STATEMENT));
     for sample in &samples {
@@ -112,8 +112,8 @@ fn busiest(lives: &[i64]) -> usize {
     *bins.iter().max().unwrap()
 }
 
-/// What the test above compares at full size only, since chance spreads the refreshes of few keys as well: here the lives
-/// themselves, whatever the machine does meanwhile.
+/// The test above compares this only at full size, since chance spreads the refreshes of few keys as well. Here the
+/// test compares the lives themselves, under any load of the machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jitter_spreads_the_lives_of_keys_that_were_loaded_together() {
     let (with, without) = (lives_ms(0.1).await, lives_ms(0.0).await);

@@ -1,5 +1,5 @@
 //! Near copies of a hot key at nodes that do not own it: served there, reported to the owner, never older than the
-//! entry, and gone with a purge at once.
+//! entry, and removed by a purge at once.
 //!
 //! `HOPCACHE_TEST_RATE=1000 HOPCACHE_TEST_TTLS=10` for more (150 requests a second over 2 TTLs of 3 s otherwise).
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, age_s, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, age_s, is_stale, lines, total, versioned};
 use crate::support::load::Load;
 use crate::support::{say, size, until};
 
@@ -32,14 +32,14 @@ async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
     let owner = cluster.owner(&statement, &json!({})).await;
     let others: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| cluster.clients()[node]).collect();
 
-    // Nobody asks the owner itself: what it knows of the key's heat it was told.
+    // No client asks the owner itself: it knows the key's heat from reports only.
     let load = Load::start(&others, std::slice::from_ref(&request), size("HOPCACHE_TEST_RATE", 150));
-    until("near copies are served", PATIENCE, async || near_hits(&cluster).await >= 20.0).await;
+    until("near copies are served", WAIT_MAX, async || near_hits(&cluster).await >= 20.0).await;
     let (near_before, forwards_before) = (near_hits(&cluster).await, forwards(&cluster).await);
     let requests_before = total(&cluster.nodes, "hopcache_requests_total", "").await;
     let runs_before = cluster.proxy.runs(&statement);
     let more = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= runs_before + ttls;
-    let refreshed = cluster.proxy.wait_until(&statement, TTL * 2 * ttls as u32 + PATIENCE, more).await;
+    let refreshed = cluster.proxy.wait_until(&statement, TTL * 2 * ttls as u32 + WAIT_MAX, more).await;
     let near = near_hits(&cluster).await - near_before;
     let hops = forwards(&cluster).await - forwards_before;
     let requests = total(&cluster.nodes, "hopcache_requests_total", "").await - requests_before;
@@ -47,7 +47,7 @@ async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
     assert!(near > 0.0 && hops < requests / 2.0, "{near} near hits, {hops} hops of {requests} requests");
 
     let purged_at = purge_under_load(&cluster, &statement, owner).await;
-    until("the new value is near again", PATIENCE, async || {
+    until("the new value is near again", WAIT_MAX, async || {
         cluster.nodes[(owner + 1) % 3].ask(&request).await.value() == "2"
     })
     .await;

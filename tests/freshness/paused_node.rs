@@ -1,4 +1,4 @@
-//! A node that was stopped, and could not hear of a purge, re-checks before it serves.
+//! A node was stopped during a purge. It re-checks its copies before it serves.
 //!
 //! `HOPCACHE_TEST_ROUNDS` asks for more than one sleep.
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, lines, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, lines, versioned};
 use crate::support::redis::RedisServer;
 use crate::support::tcp_proxy::{Mode, TcpProxy};
 use crate::support::{http, say, size, until};
@@ -15,7 +15,7 @@ use crate::support::{http, say, size, until};
 const ANSWER_DELAY: Duration = Duration::from_millis(60);
 const STOPPED: Duration = Duration::from_millis(2_500);
 
-/// The requests wait in its sockets: they are the first that it sees when it goes on.
+/// The requests wait in its sockets, so it reads them first when it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
     let redis = RedisServer::start().await;
@@ -36,14 +36,14 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
         let purged = other.order("/admin/v1/purge", &json!({ "query_key": key })).await;
         let crowd = vec![(sleeper.addrs.client, request.clone()); 20];
         let first = tokio::spawn(http::crowd(crowd));
-        until("it has been stopped for long", PATIENCE, async || stopped.elapsed() > STOPPED).await;
-        // What the store has to say of the purge comes later than the requests, which are there already.
+        until("it has been stopped for long", WAIT_MAX, async || stopped.elapsed() > STOPPED).await;
+        // The store's news of the purge comes later than the requests, which have already arrived.
         wire.set(Mode::Delay(ANSWER_DELAY));
         sleeper.signal("CONT");
         let mut slowest = Duration::ZERO;
         for reply in first.await.unwrap() {
             let reply = reply.unwrap();
-            assert_eq!(reply.value(), "2", "round {round}: what was purged: {reply}");
+            assert_eq!(reply.value(), "2", "round {round}: the purged value: {reply}");
             slowest = slowest.max(reply.took);
         }
         say(&format!(

@@ -1,11 +1,11 @@
-//! The lease is lost, its holder killed, or the store gone, while a refresh runs (I3, F1, F17): the stale value
-//! stays, nobody runs without a lease, and the next refresh brings the newer value.
+//! While a refresh runs, its lease is lost, its holder is killed, or the store is gone (I3, F1, F17). The stale value
+//! stays, no node runs without a lease, and the next refresh brings the newer value.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, is_stale, lines, total, versioned};
 use crate::support::load::Load;
 use crate::support::pace::Slowness;
 use crate::support::{say, until};
@@ -13,11 +13,11 @@ use crate::support::{say, until};
 const FENCED: &str = "outcome=\"fenced\"";
 
 async fn held_refresh_arrives(cluster: &ScriptedCluster, statement: &str) {
-    let came = cluster.proxy.wait_until(statement, PATIENCE, |runs| runs.len() >= 2).await;
+    let came = cluster.proxy.wait_until(statement, WAIT_MAX, |runs| runs.len() >= 2).await;
     assert!(came, "no refresh runs");
 }
 
-/// I3: the lease is taken away from a refresh that has read. What it read is fenced and never served.
+/// I3: a refresh loses its lease after its read. Its result is fenced and never served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_that_lost_its_lease_is_fenced() {
     let cluster = ScriptedCluster::start(1, lines("1s", 10.0, "10m", ""), "").await;
@@ -35,21 +35,21 @@ async fn a_refresh_that_lost_its_lease_is_fenced() {
     assert_eq!(cluster.redis.tell(&format!("DEL {}", leases[0])), ":1");
     orders.set_version(3);
     orders.release();
-    until("its result is counted as fenced", PATIENCE, async || {
+    until("its result is counted as fenced", WAIT_MAX, async || {
         total(&cluster.nodes, "hopcache_commits_total", FENCED).await == 1.0
     })
     .await;
-    until("the next refresh stores", PATIENCE, async || {
+    until("the next refresh stores", WAIT_MAX, async || {
         let reply = cluster.ask(&request).await;
         let (value, is_stale) = (reply.value(), is_stale(&reply));
-        assert!(value == if is_stale { "1" } else { "3" }, "what was fenced is served: {reply}");
+        assert!(value == if is_stale { "1" } else { "3" }, "the fenced value is served: {reply}");
         !is_stale
     })
     .await;
     assert_eq!(orders.count(&statement), 3, "the first, the fenced one, and one more");
 }
 
-/// F1, I7: with a stale copy the death of the refresh's holder delays nobody, and another node takes over.
+/// F1, I7: with a stale copy, the death of the refresh's holder delays no request, and another node takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_killed_in_its_refresh_is_succeeded_and_nobody_notices() {
     let mut cluster = ScriptedCluster::start(3, lines("1s", 10.0, "10m", ""), "").await;
@@ -115,8 +115,8 @@ async fn store_is_lost(loss: Loss) {
     }
     cluster.neo4j.orders().release();
     let mut slowest = Duration::ZERO;
-    // Its end, well or not, and the other's: without a store there is no lease to run under.
-    until("refreshes have failed for want of a store", PATIENCE, async || {
+    // Both refreshes end, with or without success: without a store there is no lease.
+    until("refreshes have failed for want of a store", WAIT_MAX, async || {
         for request in [&running_request, &waiting_request] {
             let reply = cluster.ask(request).await;
             assert_eq!(reply.status, 202, "{loss:?}: {reply}");
@@ -137,9 +137,9 @@ async fn store_is_lost(loss: Loss) {
     }
     cluster.until_fresh(&running_request).await;
     cluster.until_fresh(&waiting_request).await;
-    // A store that hung has what it had; one that died came back empty.
+    // A store that hung still has its data. One that died came back empty.
     let expected = if loss == Loss::Hangs { stored } else { 2 };
-    until("what came is in the store", PATIENCE, async || {
+    until("what came is in the store", WAIT_MAX, async || {
         cluster.redis.keys("hopcache:*:e").len() == expected
     })
     .await;

@@ -1,5 +1,5 @@
-//! Must-show 7: every metric of early refresh is seen to move by what causes it, the gauges come back to 0, the
-//! identities of INTERFACE section 4 hold at rest, and what the alert rules ask for exists.
+//! Must-show 7: every metric of early refresh changes by its cause, the gauges come back to 0, the identities of
+//! INTERFACE section 4 hold at rest, and the metrics of the alert rules exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, TRANSIENT, is_stale, lines, total, until_expired, until_fresh};
+use super::scripted_cluster::{TRANSIENT, WAIT_MAX, is_stale, lines, total, until_expired, until_fresh};
 use crate::support::bolt_proxy::Trouble;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::load::Load;
 use crate::support::{http, say, until};
 
-/// What a lease's record outlives the lease in Redis.
+/// How much longer a lease's record stays in Redis than the lease.
 const LEASE_LINGER_MS: u64 = 10_000;
 
 fn asks(what: &str) -> (String, Arc<[u8]>) {
@@ -30,26 +30,26 @@ async fn read(cluster: &Cluster, names: &[&str]) -> Vec<f64> {
     values
 }
 
-/// Each of the metrics grows by what is done.
+/// Each of the metrics grows with its cause.
 async fn grow(cluster: &Cluster, names: &[&str], done: impl Future<Output = ()>) {
     let before = read(cluster, names).await;
     done.await;
     let mut now = before.clone();
     let what = format!("each of {names:?} grows from {before:?}");
-    until(&what, PATIENCE, async || {
+    until(&what, WAIT_MAX, async || {
         now = read(cluster, names).await;
         now.iter().zip(&before).all(|(now, before)| now > before)
     })
     .await;
-    let told: Vec<_> = names.iter().zip(before.iter().zip(&now)).collect();
-    say(&format!("moved: {told:?}"));
+    let changes: Vec<_> = names.iter().zip(before.iter().zip(&now)).collect();
+    say(&format!("moved: {changes:?}"));
 }
 
 /// While something is done each of the gauges is above 0 at some time; afterwards all are 0.
 async fn rise_and_fall(cluster: &Cluster, gauges: &[&str], done: impl Future<Output = ()>) {
     let watch = async {
         let mut seen = vec![false; gauges.len()];
-        until(&format!("each of {gauges:?} is above 0"), PATIENCE, async || {
+        until(&format!("each of {gauges:?} is above 0"), WAIT_MAX, async || {
             for (seen, value) in seen.iter_mut().zip(read(cluster, gauges).await) {
                 *seen |= value > 0.0;
             }
@@ -58,7 +58,7 @@ async fn rise_and_fall(cluster: &Cluster, gauges: &[&str], done: impl Future<Out
         .await;
     };
     tokio::join!(watch, done);
-    until(&format!("each of {gauges:?} is 0 again"), PATIENCE, async || {
+    until(&format!("each of {gauges:?} is 0 again"), WAIT_MAX, async || {
         read(cluster, gauges).await.iter().all(|value| *value == 0.0)
     })
     .await;
@@ -96,7 +96,7 @@ async fn a_crowd_on_a_cold_key(cluster: &Cluster) {
     grow(cluster, &["single_flight_hits_total", "stampede_events_total"], done).await;
 }
 
-/// The lease of one key, copied to another: whoever asks for that one finds it taken until it lapses.
+/// Copies the lease of one key to another: nodes find the other key's lease taken until it lapses.
 async fn somebody_elses_lease(cluster: &Cluster) {
     let (held, held_request) = asks("lease held");
     let (taken, taken_request) = asks("lease taken");
@@ -107,7 +107,7 @@ async fn somebody_elses_lease(cluster: &Cluster) {
     cluster.proxy.delay_runs(&held, Duration::from_secs(1));
     let asking = tokio::spawn(http::crowd(vec![(cluster.clients()[0], held_request)]));
     rise_and_fall(cluster, &["xfetch_active_locks"], async {
-        assert!(cluster.proxy.wait_until(&held, PATIENCE, |runs| !runs.is_empty()).await);
+        assert!(cluster.proxy.wait_until(&held, WAIT_MAX, |runs| !runs.is_empty()).await);
         let lease = cluster.redis.keys("hopcache:*:l").pop().expect("a lease while it runs");
         let record = cluster.redis.get(&lease);
         let life_ms = LEASE_LINGER_MS + 400;
@@ -195,7 +195,7 @@ async fn a_key_with_an_anchor(cluster: &Cluster, label: &OwnLabel) {
 async fn at_rest(cluster: &Cluster) {
     let gauges =
         ["xfetch_active_refreshes", "xfetch_refresh_queue_size", "xfetch_active_locks", "hopcache_flights"];
-    until("everything is at rest", PATIENCE, async || {
+    until("everything is at rest", WAIT_MAX, async || {
         read(cluster, &gauges).await.iter().all(|value| *value == 0.0)
     })
     .await;

@@ -1,10 +1,10 @@
-//! I5: a refresh runs as the principal whose entry it is, and who has lost its rights refreshes nobody's.
+//! I5: a refresh runs as its entry's principal. A principal that lost its rights refreshes no other principal's entry.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::scripted_cluster::{ANN, BOB, PATIENCE, ScriptedCluster, code, is_stale, lines};
+use super::scripted_cluster::{ANN, BOB, ScriptedCluster, WAIT_MAX, code, is_stale, lines};
 use crate::support::http::{self, Reply, basic};
 use crate::support::until;
 
@@ -21,9 +21,9 @@ fn runs_of(cluster: &ScriptedCluster, user: &str) -> usize {
 
 async fn until_expired(cluster: &ScriptedCluster, user: &str) {
     let question = json!({ "principal": user, "statement": STATEMENT, "parameters": {} });
-    until(&format!("{user}'s entry expires"), PATIENCE, async || {
-        let told = cluster.nodes[0].order("/admin/v1/explain", &question).await;
-        told["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
+    until(&format!("{user}'s entry expires"), WAIT_MAX, async || {
+        let explained = cluster.nodes[0].order("/admin/v1/explain", &question).await;
+        explained["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
     })
     .await;
 }
@@ -51,7 +51,7 @@ async fn each_principals_refresh_runs_as_itself() {
     until_expired(&cluster, "ann").await;
     until_expired(&cluster, "bob").await;
     cluster.neo4j.orders().take_rights("bob");
-    until("bob is told that he may not", PATIENCE, async || cluster.ask(&bob).await.status != 202).await;
+    until("Neo4j refuses bob's request", WAIT_MAX, async || cluster.ask(&bob).await.status != 202).await;
     for _ in 0..3 {
         let reply = cluster.ask(&bob).await;
         assert_eq!(code(&reply), "Neo.ClientError.Security.Forbidden", "{reply}");
@@ -59,7 +59,7 @@ async fn each_principals_refresh_runs_as_itself() {
     assert!(runs_of(&cluster, "bob") >= 3, "the server was asked as bob");
     assert_eq!(runs_of(&cluster, "ann"), 2, "bob's requests ran nothing as ann");
     let stale = cluster.ask(&ann).await;
-    assert!(is_stale(&stale), "bob refreshed what is ann's: {stale}");
+    assert!(is_stale(&stale), "bob refreshed ann's entry: {stale}");
     assert_own(&cluster.until_fresh(&ann).await, "ann");
     assert_eq!(runs_of(&cluster, "ann"), 3);
 }

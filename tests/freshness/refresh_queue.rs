@@ -1,9 +1,9 @@
-//! More refreshes than there is room for: those over it are dropped and counted, their keys served stale, and each
-//! has its turn in the end.
+//! More refreshes than places: the refreshes over the bound are dropped and counted, their keys are served stale, and
+//! each is refreshed in the end.
 
 use std::time::{Duration, Instant};
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, is_stale, lines, total, versioned};
 use crate::support::{http, say, until};
 
 const KEYS: usize = 10;
@@ -28,11 +28,11 @@ async fn a_full_queue_drops_refreshes_and_no_answers() {
     }
     // One runs, one waits.
     let dropped = async || total(&cluster.nodes, "hopcache_refresh_dropped_total", "").await;
-    until("the others are dropped", PATIENCE, async || dropped().await >= KEYS as f64 - 2.0).await;
+    until("the others are dropped", WAIT_MAX, async || dropped().await >= KEYS as f64 - 2.0).await;
     assert_eq!(total(&cluster.nodes, "xfetch_active_refreshes", "").await, 2.0);
     assert_eq!(total(&cluster.nodes, "xfetch_refresh_queue_size", "").await, 1.0);
     cluster.neo4j.orders().release();
-    until("each key has its turn", PATIENCE, async || {
+    until("each key has its turn", WAIT_MAX, async || {
         for reply in crowd().await {
             assert_eq!(reply.unwrap().status, 202);
         }
@@ -41,7 +41,7 @@ async fn a_full_queue_drops_refreshes_and_no_answers() {
     .await;
     let at_a_time = cluster.neo4j.orders().most_at_a_time(expired);
     assert_eq!(at_a_time, 1, "runs at a time with one worker");
-    until("the queue is empty", PATIENCE, async || {
+    until("the queue is empty", WAIT_MAX, async || {
         total(&cluster.nodes, "xfetch_refresh_queue_size", "").await == 0.0
             && total(&cluster.nodes, "xfetch_active_refreshes", "").await == 0.0
     })

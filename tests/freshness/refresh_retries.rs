@@ -1,14 +1,14 @@
-//! A failed refresh is tried again by itself, after pauses that grow.
+//! A failed refresh is tried again by itself, after growing pauses.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, TRANSIENT, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, TRANSIENT, WAIT_MAX, is_stale, lines, total, versioned};
 use crate::support::scripted_orders::Fate;
 use crate::support::{say, until};
 
-/// One request in all: whatever runs after it nobody asked for.
+/// There is only one request, so no client asked for later runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_refresh_is_tried_again_without_a_request() {
     let refresh = "[refresh]\nretry_max = 3\nretry_backoff = 4.0";
@@ -21,7 +21,7 @@ async fn a_failed_refresh_is_tried_again_without_a_request() {
     cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 2);
     assert!(is_stale(&cluster.ask(&request).await));
     let requests = total(&cluster.nodes, "hopcache_requests_total", "").await;
-    until("the third try brings a value", PATIENCE, async || {
+    until("the third try brings a value", WAIT_MAX, async || {
         total(&cluster.nodes, "xfetch_refresh_completed_total", "").await == 1.0
     })
     .await;
@@ -49,7 +49,7 @@ async fn where_retries_are_off_the_next_request_tries() {
     cluster.until_expired(&statement).await;
     cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 1);
     assert!(is_stale(&cluster.ask(&request).await));
-    until("it has failed", PATIENCE, async || {
+    until("it has failed", WAIT_MAX, async || {
         total(&cluster.nodes, "xfetch_refresh_failed_total", "").await == 1.0
     })
     .await;

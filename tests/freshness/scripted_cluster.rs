@@ -13,13 +13,13 @@ use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::{environment, until, value_within};
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const WAIT_MAX: Duration = Duration::from_secs(20);
 pub const TRANSIENT: &str = "Neo.TransientError.General.DatabaseUnavailable";
 /// Users of the scripted server besides the tests' own.
 pub const ANN: (&str, &str) = ("ann", "secret-of-ann");
 pub const BOB: (&str, &str) = ("bob", "secret-of-bob");
 
-/// Nodes whose Neo4j does what the test says.
+/// Nodes with a scripted Neo4j.
 pub struct ScriptedCluster {
     pub cluster: Cluster,
     pub neo4j: ScriptedNeo4j,
@@ -44,7 +44,7 @@ impl ScriptedCluster {
         Self::with_runs_of(Duration::ZERO, nodes, entry, origin).await
     }
 
-    /// The same with runs that take so long: runs that take none hardly ever run beside each other.
+    /// The same with runs of this time: runs without a duration hardly ever overlap.
     pub async fn with_runs_of(
         run: Duration,
         nodes: usize,
@@ -89,43 +89,42 @@ impl ScriptedCluster {
         self.nodes[0].ask(request).await
     }
 
-    /// Asks what is not kept yet, and has it kept.
+    /// Asks for a query that is not kept yet, so that it becomes an entry.
     pub async fn warm(&self, request: &Arc<[u8]>) {
         let reply = self.ask(request).await;
         assert!(reply.header("cache-status").contains("; stored"), "{reply}");
     }
 
-    /// Waits until the soft TTL of what is kept of a statement is over. Asks no client's question, so that
-    /// nothing refreshes it.
+    /// Waits until the entry's soft TTL is over. Sends no client request, so that nothing refreshes the entry.
     pub async fn until_expired(&self, statement: &str) {
         until_expired(&self.nodes[0], statement).await;
     }
 
     /// The same, also where nothing outlives the soft TTL in the store.
     pub async fn until_expired_or_gone(&self, statement: &str) {
-        until(&format!("{statement} is over"), PATIENCE, async || {
-            let told = self.nodes[0].explain(statement, &json!({})).await;
-            told["entry"]["ttl_ms"].as_i64().is_none_or(|left| left <= -50)
+        until(&format!("{statement} is over"), WAIT_MAX, async || {
+            let explained = self.nodes[0].explain(statement, &json!({})).await;
+            explained["entry"]["ttl_ms"].as_i64().is_none_or(|left| left <= -50)
         })
         .await;
     }
 
-    /// Waits until a new answer has come of a run and is fresh.
+    /// Waits until a run has brought a fresh answer.
     pub async fn until_fresh(&self, request: &Arc<[u8]>) -> Reply {
         until_fresh(&self.nodes[0], request).await
     }
 }
 
 pub async fn until_expired(node: &NodeProcess, statement: &str) {
-    until(&format!("{statement} expires"), PATIENCE, async || {
-        let told = node.explain(statement, &json!({})).await;
-        told["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
+    until(&format!("{statement} expires"), WAIT_MAX, async || {
+        let explained = node.explain(statement, &json!({})).await;
+        explained["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
     })
     .await;
 }
 
 pub async fn until_fresh(node: &NodeProcess, request: &Arc<[u8]>) -> Reply {
-    value_within("a fresh answer", PATIENCE, async || {
+    value_within("a fresh answer", WAIT_MAX, async || {
         let reply = node.ask(request).await;
         assert_eq!(reply.status, 202, "{reply}");
         (!is_stale(&reply)).then_some(reply)
@@ -133,7 +132,7 @@ pub async fn until_fresh(node: &NodeProcess, request: &Arc<[u8]>) -> Reply {
     .await
 }
 
-/// Sum of a metric over nodes; those that are gone have none, and one at least shows it.
+/// Sum of a metric over nodes. Dead nodes have none; at least one node has to show it.
 pub async fn total(nodes: &[NodeProcess], name: &str, labels: &str) -> f64 {
     let mut shown = Vec::new();
     for node in nodes {
@@ -143,7 +142,7 @@ pub async fn total(nodes: &[NodeProcess], name: &str, labels: &str) -> f64 {
     shown.iter().sum()
 }
 
-/// The key's statement, whose answers say the version that the test has set; and its request.
+/// The key's statement, whose answers have the test's version, and its request.
 pub fn versioned(name: &str) -> (String, Arc<[u8]>) {
     let statement = format!("RETURN 'VERSION {name}.' AS what");
     let request = http::query(&statement, &json!({}));
@@ -156,7 +155,7 @@ pub fn with_header(statement: &str, header: &str) -> Arc<[u8]> {
     http::post("/db/neo4j/query/v2", &format!("{}{header}\r\n", http::login()), &body)
 }
 
-/// Lines of `[entry]` without jitter, and what stands behind it.
+/// Lines of `[entry]` without jitter, and the lines after them.
 pub fn lines(ttl: &str, grace: f64, stale_if_error: &str, more: &str) -> &'static str {
     let text = format!(
         "ttl = \"{ttl}\"\ngrace = {grace:?}\nstale_if_error = \"{stale_if_error}\"\nttl_jitter = 0.0\n{more}"
@@ -164,7 +163,7 @@ pub fn lines(ttl: &str, grace: f64, stale_if_error: &str, more: &str) -> &'stati
     text.leak()
 }
 
-/// `ttl` of the node that had the entry: what is left of the soft TTL, negative when it is over.
+/// `ttl` of the node with the entry: the remaining soft TTL, negative when it is over.
 pub fn ttl_s(reply: &Reply) -> Option<i64> {
     let status = reply.header("cache-status");
     let ttl = status.split("; ttl=").nth(1)?;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, age_s, is_stale, lines, total, ttl_s, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, age_s, is_stale, lines, total, ttl_s, versioned};
 use crate::support::{http, say};
 
-/// The run is held until everybody has an answer: so nobody waited for it.
+/// The run is held until all requests are answered: so none waited for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_on_a_stale_entry_are_served_at_once_and_one_refresh_runs() {
     let cluster = ScriptedCluster::start(3, lines("1s", 10.0, "10m", ""), "").await;
@@ -22,7 +22,7 @@ async fn a_hundred_on_a_stale_entry_are_served_at_once_and_one_refresh_runs() {
     let crowd = (0..100).map(|client| (clients[client % 3], request.clone())).collect();
     let replies = http::crowd(crowd).await;
     assert!(
-        cluster.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await,
+        cluster.proxy.wait_until(&statement, WAIT_MAX, |runs| runs.len() >= 2).await,
         "no refresh was under way"
     );
     let mut slowest = Duration::ZERO;
@@ -41,7 +41,7 @@ async fn a_hundred_on_a_stale_entry_are_served_at_once_and_one_refresh_runs() {
     assert_eq!((fresh.value(), age_s(&fresh) < 10), (json!("2"), true), "{fresh}");
     assert_eq!(cluster.neo4j.orders().count(&statement), 2, "nobody else ran");
     assert_eq!(total(&cluster.nodes, "xfetch_refresh_triggered_total", "").await, 1.0);
-    // Counted where the copy is: requests that share a hop to it are one answer there.
+    // The count is at the node with the copy. Requests that share a hop are one answer there.
     assert!(total(&cluster.nodes, "xfetch_stale_served_total", "").await >= 35.0);
     say(&format!(
         "100 on a stale entry over 3 nodes: all stale, 1 refresh, slowest {} ms",

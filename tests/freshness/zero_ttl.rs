@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::scripted_cluster::{PATIENCE, ScriptedCluster, is_stale, lines, total, versioned};
+use super::scripted_cluster::{ScriptedCluster, WAIT_MAX, is_stale, lines, total, versioned};
 use crate::support::load::Load;
 use crate::support::{http, until};
 
@@ -17,10 +17,10 @@ async fn with_a_ttl_of_zero_only_a_running_flight_is_shared() {
     let clients = cluster.clients();
     let crowd = (0..30).map(|client| (clients[client % 3], request.clone())).collect();
     let crowd = tokio::spawn(http::crowd(crowd));
-    until("they all follow one flight", PATIENCE, async || {
-        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
+    until("they all follow one flight", WAIT_MAX, async || {
+        let explained = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
         // The owner's own ten less the leader, and a forward at least of each other node.
-        told["flight"]["followers"].as_u64().unwrap_or(0) >= 10
+        explained["flight"]["followers"].as_u64().unwrap_or(0) >= 10
     })
     .await;
     assert_eq!(cluster.neo4j.orders().count(&statement), 2, "one flight, one run");
@@ -51,7 +51,7 @@ async fn below_min_ttl_nothing_is_refreshed_before_it_is_stale() {
     cluster.proxy.delay_runs(&statement, Duration::from_millis(300));
     cluster.warm(&request).await;
     let load = Load::start(&cluster.clients(), &[request], 50);
-    let came = cluster.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await;
+    let came = cluster.proxy.wait_until(&statement, WAIT_MAX, |runs| runs.len() >= 2).await;
     let samples = load.stop().await;
     assert!(came);
     let runs = cluster.proxy.seen(&statement);

@@ -1,4 +1,4 @@
-//! Nodes behind the shipped HAProxy configuration that die, hang or leave under a request (F10, F12): whoever asks is
+//! Nodes behind the shipped HAProxy configuration die, hang or leave during a request (F10, F12). Every client is
 //! answered, and no write is carried out twice.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::haproxy::Haproxy;
 use crate::support::http::{self, Connection, Reply};
 use crate::support::{say, until, value_within};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const READ: &str = "RETURN 'balanced' AS b";
 
 fn read() -> Arc<[u8]> {
@@ -29,7 +29,7 @@ async fn carried_out(label: &OwnLabel) -> u64 {
     counted.value().as_u64().expect("a count")
 }
 
-/// Asks once more where a kept connection was closed without an answer, as curl and most HTTP libraries do.
+/// Asks once more if a kept connection was closed without an answer, as curl and most HTTP libraries do.
 async fn ask_as_curl(kept: &mut Connection, haproxy: &Haproxy, request: &[u8]) -> (Reply, bool) {
     match kept.ask(request).await {
         Ok(reply) => (reply, false),
@@ -46,7 +46,7 @@ async fn used_connection(haproxy: &Haproxy) -> Connection {
 
 /// The node that runs something at the origin.
 async fn busy_node(cluster: &Cluster) -> usize {
-    value_within("a node runs it", PATIENCE, async || {
+    value_within("a node runs it", WAIT_MAX, async || {
         for (place, node) in cluster.nodes.iter().enumerate() {
             if node.metric("hopcache_origin_in_flight", "").await == Some(1.0) {
                 return Some(place);
@@ -57,8 +57,9 @@ async fn busy_node(cluster: &Cluster) -> usize {
     .await
 }
 
-/// F10: SIGKILL under a write that Neo4j has carried out, on a connection that has carried a read: 502, the connection
-/// stays, and nobody sends it again. HAProxy by itself closes such a connection without a word (haproxy#2375).
+/// F10: SIGKILL during a write that Neo4j has carried out, on a connection that has carried a read: 502, the connection
+/// stays, and HAProxy does not send the write again. By default HAProxy closes such a connection without an answer
+/// (haproxy#2375).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_whose_node_dies_is_carried_out_once() {
     let label = OwnLabel::new("Balanced");
@@ -72,7 +73,7 @@ async fn a_write_whose_node_dies_is_carried_out_once() {
         (asked, kept)
     };
     let killing = async {
-        until("Neo4j has carried it out", PATIENCE, async || carried_out(&label).await == 1).await;
+        until("Neo4j has carried it out", WAIT_MAX, async || carried_out(&label).await == 1).await;
         let place = busy_node(&cluster).await;
         cluster.nodes[place].kill();
         place
@@ -91,8 +92,8 @@ async fn a_write_whose_node_dies_is_carried_out_once() {
     assert_eq!(kept.ask(&read()).await.expect("the connection is kept").value(), "balanced");
 }
 
-/// F10: requests that come when a node is dead, before any probe has found it so, go to another one: nothing of them was
-/// sent. So it is on connections that have carried a request, too.
+/// F10: a node is dead and no probe has found it yet. Requests go to another node, because no byte of them was sent.
+/// The same holds on connections that have carried a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_after_a_nodes_death_goes_to_another() {
     const ASKED: usize = 12;
@@ -106,13 +107,13 @@ async fn what_comes_after_a_nodes_death_goes_to_another() {
         let reply = http::ask(haproxy.addr, &read()).await.expect("an answer");
         assert_eq!(reply.status, 202, "{reply}");
     }
-    let said = haproxy.said();
-    assert!(said.contains("Server nodes/node-b is DOWN"), "no request met the dead node: {said}");
+    let log = haproxy.log();
+    assert!(log.contains("Server nodes/node-b is DOWN"), "no request met the dead node: {log}");
     say(&format!("F10: a node killed, {} asked at once: all 202", 2 * ASKED));
 }
 
-/// F10: a node that is stopped keeps its connections: what waits for it waits until it goes on, and everything that comes
-/// once its probes have failed is answered by the others.
+/// F10: a stopped node keeps its connections. Its requests wait until it goes on. Once its probes have failed, the
+/// other nodes answer all new requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hung_node_gets_nothing_new() {
     const ASKED: usize = 30;
@@ -128,8 +129,8 @@ async fn a_hung_node_gets_nothing_new() {
         .into_iter()
         .map(|mut kept| tokio::spawn(async move { kept.ask(&read()).await.expect("an answer").status }));
     let asking: Vec<_> = asking.collect();
-    until("its probes have failed", PATIENCE, async || {
-        haproxy.said().contains("Server nodes/node-b is DOWN, reason: Layer7 timeout")
+    until("its probes have failed", WAIT_MAX, async || {
+        haproxy.log().contains("Server nodes/node-b is DOWN, reason: Layer7 timeout")
     })
     .await;
     let out = begun.elapsed();
@@ -148,7 +149,7 @@ async fn a_hung_node_gets_nothing_new() {
     ));
 }
 
-/// F12: a leaving node gets nothing new, and what it has is not cut: a write that takes longer than the node listens.
+/// F12: a leaving node gets no new requests, and its own are not cut: a write that takes longer than the node listens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_leaving_node_has_is_not_cut() {
     let label = OwnLabel::new("Leaving");
@@ -169,7 +170,7 @@ async fn what_a_leaving_node_has_is_not_cut() {
         (others, slowest) = (others + 1, slowest.max(reply.took));
     }
     let reply = asking.await.unwrap().expect("an answer");
-    let status = cluster.nodes[place].exit(PATIENCE).await;
+    let status = cluster.nodes[place].exit(WAIT_MAX).await;
     say(&format!(
         "F12: {name} left under a write: answered {} after {} ms, {others} others asked meanwhile all 202 ({} ms at most), exit {:?}",
         reply.status,
@@ -178,7 +179,7 @@ async fn what_a_leaving_node_has_is_not_cut() {
         status.code()
     ));
     assert_eq!((reply.status, status.code()), (202, Some(0)), "{reply}");
-    let said = haproxy.said();
-    assert!(said.contains(&format!("Server nodes/{name} is DOWN")), "{said}");
+    let log = haproxy.log();
+    assert!(log.contains(&format!("Server nodes/{name} is DOWN")), "{log}");
     assert_eq!(carried_out(&label).await, 1);
 }

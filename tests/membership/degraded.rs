@@ -1,16 +1,16 @@
-//! A cluster that is degraded: a peer that is there and no use, too many retries, more load than the origin can do, one
-//! principal that asks for all of it, names without end, and a log that nobody reads. What still works has to go on
-//! working, what cannot be done has to be refused quickly, and both have to be seen (`readyz`, metrics, `status`).
+//! A degraded cluster: a faulty peer, too many retries, more load than the origin can take, one principal that takes it
+//! all, unbounded names, and a log without a reader. Working parts have to go on working, other requests have to be
+//! refused quickly, and both have to be visible (`readyz`, metrics, `status`).
 //!
 //! | module | faults |
 //! |---|---|
-//! | `peers` | half-dead, stopped and babbling peers: breakers, the budget of retries, F10 |
-//! | `load` | F42 (5 × overload, refreshes give way), F37 (many principals) |
-//! | `names` | F36 |
-//! | `logs` | F38 |
+//! | `faulty_peers` | half-dead, stopped and babbling peers: breakers, the budget of retries, F10 |
+//! | `overload` | F42 (5 × overload, refreshes give way), F37 (many principals) |
+//! | `cardinality` | F36 |
+//! | `blocked_log` | F38 |
 //!
-//! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 3 s),
-//! `HOPCACHE_TEST_STRICT` (F42's own bound), `HOPCACHE_TEST_BINARY` (another build, for figures).
+//! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S`
+//! (F42: 3 s), `HOPCACHE_TEST_STRICT` (F42's own bound), `HOPCACHE_TEST_BINARY` (another build, for figures).
 
 mod blocked_log;
 mod cardinality;
@@ -47,13 +47,13 @@ struct Scene {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What a scene is started with.
+/// The plan of a scene.
 struct Plan {
     nodes: usize,
     users: &'static [Who],
     /// Of one run.
     delay: Duration,
-    /// Lines of `[node]`, `[origin]`, `[entry]` and what stands behind.
+    /// Lines of `[node]`, `[origin]`, `[entry]` and of later sections.
     node: &'static str,
     origin: &'static str,
     entry: &'static str,
@@ -122,8 +122,8 @@ impl Scene {
         for number in 0.. {
             let key = format!("{prefix}-{number}");
             let question = json!({"principal": ANN.0, "statement": STATEMENT, "parameters": {"k": key}});
-            let told = self.entry().order("/admin/v1/explain", &question).await;
-            if told["owner"] == self.nodes[place].name.as_str() {
+            let explained = self.entry().order("/admin/v1/explain", &question).await;
+            if explained["owner"] == self.nodes[place].name.as_str() {
                 keys.push(key);
             }
             if keys.len() == count {

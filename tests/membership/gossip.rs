@@ -1,6 +1,7 @@
-//! Who belongs to the cluster, with real processes: found by one seed and by gossip, kept out when another cluster's,
-//! lost when dead, back when alive (FAULTS F23, F27, F28, F32's kind for datagrams; issue 6 "Bad input"; promises
-//! I9, I12, I13). No Neo4j: the embedded graph answers. Figures are said on stderr.
+//! The members of the cluster, with real processes: a node is found through one seed and by gossip, kept out if it
+//! belongs to another cluster, removed when dead, and back when alive (FAULTS F23, F27, F28, F32's kind for datagrams;
+//! issue 6 "Bad input"; promises I9, I12, I13). No Neo4j: the embedded graph answers. The tests print figures to
+//! stderr.
 //!
 //! `HOPCACHE_TEST_DATAGRAMS` (usually 100,000) is how many datagrams the flood has.
 
@@ -20,10 +21,10 @@ use crate::support::udp_proxy::PeerProxy;
 use crate::support::{http, until};
 
 const KEY: &str = "the key of a test's cluster";
-/// For whatever takes a second or two on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// For events that take a second or two on an idle machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What one node's configuration says otherwise than usual.
+/// A node's changes of the usual configuration.
 struct Spec {
     seeds: Vec<String>,
     key: &'static str,
@@ -100,7 +101,7 @@ impl Party {
             }
             epochs.windows(2).all(|pair| pair[0] == pair[1])
         };
-        until("all have one ring", PATIENCE, one_ring).await;
+        until("all have one ring", WAIT_MAX, one_ring).await;
     }
 }
 
@@ -112,7 +113,7 @@ async fn ring(node: &NodeProcess) -> Value {
     node.admin("/admin/v1/ring").await.map_or(Value::Null, |reply| reply.json())
 }
 
-/// What a node's ring says of a member.
+/// A member in a node's ring, as the node shows it.
 async fn member(node: &NodeProcess, name: &str) -> Value {
     let ring = ring(node).await;
     let members = ring["members"].as_array().cloned().unwrap_or_default();
@@ -128,9 +129,9 @@ async fn refused(node: &NodeProcess, reason: &str) -> u64 {
     node.metric("hopcache_gossip_refused_total", &labels).await.unwrap_or_default() as u64
 }
 
-/// How often a node's log has said this.
-fn times_said(node: &NodeProcess, what: &str) -> usize {
-    node.said().matches(what).count()
+/// How often a node's log has this text.
+fn log_count(node: &NodeProcess, what: &str) -> usize {
+    node.log().matches(what).count()
 }
 
 /// A query that the embedded graph answers with its parameter.
@@ -139,7 +140,7 @@ fn question(k: usize) -> std::sync::Arc<[u8]> {
     http::post("/db/neo4j/query/v2", "", &body)
 }
 
-/// A node whose peers reach it through a proxy: where it listens, and the proxy.
+/// A node whose peers reach it through a proxy: its own address, and the proxy.
 async fn behind_proxy(addrs: Addrs) -> (PeerProxy, Spec) {
     let proxy = PeerProxy::start(addrs.peer).await;
     let spec = Spec { node: format!("peer_advertise = \"{}\"", proxy.addr()), ..Spec::default() };

@@ -1,5 +1,5 @@
-//! Nodes that join under load (F10, F11): no client sees an error, what moves is not run again (I1), and `readyz` says why it waits.
-//! With the store away, what moves comes from its former owner's memory (F17, F19).
+//! Nodes that join under load (F10, F11): no client gets an error, moved entries are not run again (I1), and `readyz`
+//! says why the node waits. With the store away, moved entries come from their former owner's memory (F17, F19).
 //!
 //! `HOPCACHE_TEST_LIVING_KEYS` (40): keys that are asked for.
 
@@ -12,7 +12,7 @@ use crate::support::cluster::{Cluster, Plan};
 use crate::support::pace::Slowness;
 use crate::support::{http, say, size, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn keys() -> usize {
     size("HOPCACHE_TEST_LIVING_KEYS", 40)
@@ -39,13 +39,13 @@ async fn a_fourth_node_joins_under_load_and_nothing_runs_again() {
     let addrs: Vec<_> = cluster.nodes.iter().map(|node| node.addrs).collect();
     let asked = Asked { statement: READ, keys: keys(), clients: 8, pause: Duration::from_millis(10) };
     let load = Balancer::start(&addrs, asked);
-    until("the load runs", PATIENCE, async || load.answered() > 200).await;
+    until("the load runs", WAIT_MAX, async || load.answered() > 200).await;
     let begun = Instant::now();
     cluster.bring_back(3).await;
     let joined = begun.elapsed();
-    until("the new node is in rotation", PATIENCE, async || load.is_in_rotation(3)).await;
+    until("the new node is in rotation", WAIT_MAX, async || load.is_in_rotation(3)).await;
     let so_far = load.answered();
-    until("the load goes on", PATIENCE, async || load.answered() > so_far + 1_000).await;
+    until("the load goes on", WAIT_MAX, async || load.answered() > so_far + 1_000).await;
     let ended = load.end().await;
     let mut moved = 0;
     for k in 0..keys() {
@@ -61,11 +61,11 @@ async fn a_fourth_node_joins_under_load_and_nothing_runs_again() {
         ended.errors.len()
     ));
     assert!(ended.errors.is_empty(), "{:?}", &ended.errors[..ended.errors.len().min(3)]);
-    assert!(moved > 0 && hits > 0.0, "nothing moved, or nobody asked the new node");
+    assert!(moved > 0 && hits > 0.0, "nothing moved, or no request reached the new node");
     assert_eq!(cluster.proxy.runs("a fourth"), keys(), "a key that moved was run again");
 }
 
-/// F11, F17: the store dies, then a node joins: what moves to it is in its former owners' memories, and nowhere else.
+/// F11, F17: the store dies, then a node joins: its new keys are only in their former owners' memories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_store_down_what_moves_comes_from_its_former_owner() {
     const READ: &str = "RETURN $k AS k, 'store down' AS what";
@@ -118,18 +118,18 @@ async fn with_a_store_that_lost_its_data_what_moves_comes_from_its_former_owner(
     ));
     assert!(stored > 0 && fetched >= 1.0);
     assert_eq!(cluster.proxy.runs("store empty"), keys());
-    until("no lease is left", PATIENCE, async || cluster.redis.keys("hopcache:*:l").is_empty()).await;
+    until("no lease is left", WAIT_MAX, async || cluster.redis.keys("hopcache:*:l").is_empty()).await;
 }
 
-/// What `readyz` said, each reason once, in order, until it said 200 or `enough` holds.
+/// The reasons of `readyz`, each once, in order, until it answers 200 or `enough` holds.
 async fn reasons(cluster: &Cluster, node: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline && !enough(&said) {
+    let mut seen: Vec<String> = Vec::new();
+    let deadline = Instant::now() + WAIT_MAX;
+    while Instant::now() < deadline && !enough(&seen) {
         if let Ok(reply) = cluster.nodes[node].admin("/readyz").await {
             let reason = reply.json()["reasons"].to_string();
-            if said.last() != Some(&reason) {
-                said.push(reason);
+            if seen.last() != Some(&reason) {
+                seen.push(reason);
             }
             if reply.status == 200 {
                 break;
@@ -138,29 +138,29 @@ async fn reasons(cluster: &Cluster, node: usize, enough: impl Fn(&[String]) -> b
         // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    said
+    seen
 }
 
-/// F11: rings that never agree, here by another number of virtual nodes, hold a node up for `cluster.join_timeout`, and
-/// `readyz` says on whom it waits.
+/// F11: rings never agree, here because of another number of virtual nodes. The node waits for `cluster.join_timeout`,
+/// and `readyz` names the node that it waits for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readyz_says_on_whom_it_waits_and_not_for_ever() {
     let late_cluster = "virtual_nodes = 500\njoin_timeout = \"3s\"";
     let mut cluster = Cluster::of(Plan { started: 1, seeded: 2, late_cluster, ..Plan::default() }).await;
     let begun = Instant::now();
     cluster.nodes[1].start();
-    let said = reasons(&cluster, 1, |_| false).await;
+    let seen = reasons(&cluster, 1, |_| false).await;
     let took = begun.elapsed();
-    say(&format!("F11: ready after {} ms; before: {said:?}", took.as_millis()));
-    let place = |what: &str| said.iter().position(|reason| reason.contains(what));
+    say(&format!("F11: ready after {} ms; before: {seen:?}", took.as_millis()));
+    let place = |what: &str| seen.iter().position(|reason| reason.contains(what));
     let settling = place("joining: members still come and go");
     let waiting = place("joining: waiting for node-a to take up the ring");
-    assert!(settling.is_some() && settling < waiting, "{said:?}");
-    assert_eq!(said.last().map(String::as_str), Some("[]"), "it is ready in the end");
+    assert!(settling.is_some() && settling < waiting, "{seen:?}");
+    assert_eq!(seen.last().map(String::as_str), Some("[]"), "it is ready in the end");
     assert!(took >= Duration::from_secs(3), "it waited for {took:?}");
     let log = cluster.nodes[1].log();
     assert!(log.contains("not waiting any longer (cluster.join_timeout)"), "{log}");
-    // It serves all the same: the lease keeps two rings to one run (I1).
+    // It serves meanwhile: the lease keeps two rings to one run (I1).
     for node in &cluster.nodes {
         let reply = node.ask(&http::query("RETURN 'disagreeing' AS what", &json!({}))).await;
         assert_eq!(reply.value(), "disagreeing");
@@ -168,7 +168,7 @@ async fn readyz_says_on_whom_it_waits_and_not_for_ever() {
     assert_eq!(cluster.proxy.runs("disagreeing"), 1);
 }
 
-/// F12: told to leave while it joins, and while it starts.
+/// F12: SIGTERM while a node joins, and while it starts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_joins_or_starts_leaves_in_good_order() {
     let late_cluster = "virtual_nodes = 500\njoin_timeout = \"60s\"";
@@ -176,30 +176,30 @@ async fn a_node_that_joins_or_starts_leaves_in_good_order() {
     let mut cluster = Cluster::of(plan).await;
     cluster.nodes[1].start();
     let is_waiting =
-        |said: &[String]| said.last().is_some_and(|reason| reason.contains("waiting for node-a"));
-    let said = reasons(&cluster, 1, is_waiting).await;
-    assert!(is_waiting(&said), "{said:?}");
+        |seen: &[String]| seen.last().is_some_and(|reason| reason.contains("waiting for node-a"));
+    let seen = reasons(&cluster, 1, is_waiting).await;
+    assert!(is_waiting(&seen), "{seen:?}");
     cluster.nodes[1].signal("TERM");
-    let told = Instant::now();
-    let leaves = reasons(&cluster, 1, |said| said.iter().any(|reason| reason.contains("leaving"))).await;
+    let sigterm_at = Instant::now();
+    let leaves = reasons(&cluster, 1, |seen| seen.iter().any(|reason| reason.contains("leaving"))).await;
     let status = cluster.nodes[1].exit(Duration::from_secs(8)).await;
     say(&format!(
         "F12: TERM while joining: {leaves:?}, exit {:?} after {} ms",
         status.code(),
-        told.elapsed().as_millis()
+        sigterm_at.elapsed().as_millis()
     ));
     assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
     cluster.nodes[0].wait_for_members(1).await;
 
     cluster.nodes[1].start();
-    until("it handles SIGTERM", PATIENCE, async || cluster.nodes[1].handles_sigterm()).await;
+    until("it handles SIGTERM", WAIT_MAX, async || cluster.nodes[1].handles_sigterm()).await;
     cluster.nodes[1].signal("TERM");
     let status = cluster.nodes[1].exit(Duration::from_secs(8)).await;
     assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
     cluster.nodes[0].wait_for_members(1).await;
 }
 
-/// A first start of all nodes at once, and a cluster of one, are quick: the machine's own time and a second.
+/// A first start of all nodes at once, and a cluster of one, take the machine's own time and a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_start_of_all_is_quick() {
     for nodes in [1, 3] {

@@ -1,7 +1,7 @@
-//! A cluster that lives: nodes join, leave, die and disagree while clients ask. Real `hopcache serve` processes, a real
-//! Redis, the real Neo4j or a scripted one. Each module says which faults (F..) and promises (I..) it shows.
+//! A cluster in operation: nodes join, leave, die and disagree while clients ask. Real `hopcache serve` processes, a
+//! real Redis, the real Neo4j or a scripted one. Each module names its faults (F..) and promises (I..).
 //!
-//! Figures are said on stderr (`-- --nocapture`); each module names the variables that ask for larger runs.
+//! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -1,5 +1,5 @@
-//! What every test of this binary ends with: launched = used + late + wasted + pending on each node, and so over all of
-//! them (issue 7, "Feedback"); and what becomes of the account at a flush of waste, and at a purge.
+//! Every test of this binary ends with this check: launched = used + late + wasted + pending on each node, and so over
+//! all of them (issue 7, "Feedback"). Also the account after a flush of waste, and after a purge.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::social_graph::{People, in_session, learning_cluster, sum, teach};
 use crate::support::process::{NodeProcess, sum_of_series};
 use crate::support::{say, until, value_within};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// A node's launches, and what became of them.
+/// A node's launches, and their ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LaunchAccount {
     pub launched: f64,
@@ -45,7 +45,7 @@ pub async fn balanced(nodes: impl IntoIterator<Item = &NodeProcess>) -> LaunchAc
     let mut sum = LaunchAccount { launched: 0.0, used: 0.0, late: 0.0, wasted: 0.0, pending: 0.0 };
     for node in nodes {
         let what = format!("the launch account of {} balance", node.name);
-        let account = value_within(&what, PATIENCE, async || {
+        let account = value_within(&what, WAIT_MAX, async || {
             LaunchAccount::of(node).await.filter(LaunchAccount::balance)
         });
         let account = account.await;
@@ -59,8 +59,8 @@ pub async fn balanced(nodes: impl IntoIterator<Item = &NodeProcess>) -> LaunchAc
     sum
 }
 
-/// Pupils who leave after their first question leave prefetches that nobody asks for: a flush ends them as waste, and what
-/// comes after it a purge.
+/// Pupils leave after their first question, so their prefetches stay unused. A flush ends them as waste, and a purge
+/// ends the later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flush_and_a_purge_end_what_is_pending() {
     let people = People::new("Books", 64).await;
@@ -73,13 +73,13 @@ async fn a_flush_and_a_purge_end_what_is_pending() {
                 in_session(&format!("leaver {person}"), &people.friends(), &json!({ "id": 100 + person }));
             cluster.nodes[person % 3].ask(&friends).await;
         }
-        until("something is launched that nobody asks for", PATIENCE, async || {
+        until("a launch stays unused", WAIT_MAX, async || {
             sum(&cluster, "prefetch_attempts_total", "").await > before
                 && sum(&cluster, "prefetch_pending", "").await > 0.0
         })
         .await;
-        // What still runs is not flushed.
-        until("the prefetches have landed", PATIENCE, async || {
+        // A running prefetch is not flushed.
+        until("the prefetches have landed", WAIT_MAX, async || {
             sum(&cluster, "hopcache_origin_in_flight", "").await < 0.5
         })
         .await;
@@ -93,7 +93,7 @@ async fn a_flush_and_a_purge_end_what_is_pending() {
     assert!(copies >= 1.0 && after.wasted >= before.wasted + copies, "{flushed} {before:?} {after:?}");
     leave(40..48).await;
     cluster.nodes[1].order("/admin/v1/purge", &json!({ "all": true })).await;
-    until("nothing is pending", PATIENCE, async || sum(&cluster, "prefetch_pending", "").await < 0.5).await;
+    until("nothing is pending", WAIT_MAX, async || sum(&cluster, "prefetch_pending", "").await < 0.5).await;
     let purged = balanced(&cluster.nodes).await;
     assert!(purged.wasted > after.wasted, "{after:?} {purged:?}");
     say(&format!(

@@ -1,4 +1,4 @@
-//! `prefetch.enabled = false`: nothing is observed, learned, told or launched, and both ways of looking say so.
+//! `prefetch.enabled = false`: nothing is observed, learned, shared or launched, and both views show that.
 
 use serde_json::json;
 
@@ -29,8 +29,8 @@ async fn a_node_that_does_not_prefetch_observes_nothing() {
     ] {
         assert_eq!(sum(&cluster, name, "").await, 0.0, "{name}");
     }
-    let told = successors(node, "").await;
-    assert_eq!((&told["is_on"], &told["patterns"]), (&json!(false), &json!([])), "{told}");
+    let view = successors(node, "").await;
+    assert_eq!((&view["is_on"], &view["patterns"]), (&json!(false), &json!([])), "{view}");
     let long = in_session(&"x".repeat(129), &people.profile(), &json!({ "person": 100 }));
     assert_eq!(node.ask(&long).await.status, 400, "a header means the same whether prefetch is on or off");
     assert_eq!(balanced(&cluster.nodes).await.launched, 0.0);

@@ -1,6 +1,6 @@
-//! Must show 8 of issue 7 (I5): two users of the real Neo4j with their own credentials, the same texts, the same session
-//! names, through the same nodes. Nothing that one teaches is known of the other: no run for it, no successor of it; and
-//! every connection to Neo4j has runs of one user only.
+//! Must show 8 of issue 7 (I5): two users of the real Neo4j with their own credentials send the same texts with the
+//! same session names through the same nodes. Nothing that one user teaches becomes known for the other: no run for it,
+//! no successor of it. Every connection to Neo4j has runs of one user only.
 //!
 //! `HOPCACHE_TEST_REQUESTS`: how many requests both make together (480; the issue's own size is 100,000).
 
@@ -17,7 +17,7 @@ use crate::support::cluster::{Cluster, OwnLabel, at_neo4j, neo4j_http};
 use crate::support::http::{self, Reply, basic};
 use crate::support::{say, size, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const PEOPLE: usize = 400;
 const TAUGHT: usize = 24;
 /// Two requests that seem to be concurrent, on a busy machine, teach nothing of each other.
@@ -71,7 +71,7 @@ impl Drop for User {
     }
 }
 
-/// The texts: both users ask the first; what follows it is each one's own habit.
+/// The texts. Both users ask the first; the next one is each user's own habit.
 struct Texts {
     friends: String,
     habits: [String; 2],
@@ -132,7 +132,7 @@ impl Scene {
     async fn teach(&self, user: usize) {
         let before = sum(&self.cluster, "hopcache_observations_total", "\"learned\"").await;
         futures_util::future::join_all((0..TAUGHT).map(|number| self.walk(user, number))).await;
-        until("the walks are learned", PATIENCE, async || {
+        until("the walks are learned", WAIT_MAX, async || {
             sum(&self.cluster, "hopcache_observations_total", "\"learned\"").await >= before + ENOUGH
         })
         .await;
@@ -141,7 +141,7 @@ impl Scene {
     /// Runs of a user's habit for the people of the other one.
     fn crossed(&self) -> Vec<String> {
         let mut crossed = Vec::new();
-        // By their columns: what is prefetched is a text's normal form.
+        // The proxy knows them by their columns, because a prefetch runs a text's normal form.
         for (habit, other) in [("anns_habit", "bob-"), ("bobs_habit", "ann-")] {
             let runs = self.cluster.proxy.seen(habit);
             crossed.extend(runs.into_iter().map(|run| run.query).filter(|query| query.contains(other)));
@@ -189,7 +189,7 @@ async fn nothing_that_one_user_teaches_is_warmed_for_another() {
     ));
 }
 
-/// Whose people each connection to Neo4j was asked about.
+/// The persons in the queries of each connection to Neo4j.
 fn runs_by_connection(scene: &Scene) -> BTreeMap<usize, BTreeSet<&'static str>> {
     let mut sides: BTreeMap<usize, BTreeSet<&'static str>> = BTreeMap::new();
     for run in scene.cluster.proxy.seen(&scene.label.0) {
@@ -202,7 +202,7 @@ fn runs_by_connection(scene: &Scene) -> BTreeMap<usize, BTreeSet<&'static str>> 
     sides
 }
 
-/// On every node: what follows the text that both ask are two patterns of two realms, each followed by its own user's habit.
+/// On every node the shared text has two patterns of two realms, each followed by its own user's habit.
 async fn assert_successors_apart(scene: &Scene) {
     for node in &scene.cluster.nodes {
         let answer = successors(node, "friend").await;

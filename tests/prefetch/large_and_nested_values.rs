@@ -1,5 +1,5 @@
-//! Issue 7, bad input: results with 10⁵ ids, and parameters that are maps and lists. What is learned of them is right or
-//! nothing, and no request is worse for it.
+//! Issue 7, bad input: results with 10⁵ ids, and parameters that are maps and lists. Nodes learn correct templates or
+//! none, and no request suffers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::cluster::Cluster;
 use crate::support::http::Reply;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 const IDS: usize = 100_000;
 /// Two results, their bodies and renderings, a debug build's copies of them; not a copy for each session.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -23,7 +23,7 @@ async fn ask(cluster: &Cluster, session: &str, statement: &str, parameters: &Val
 }
 
 async fn wait_for_lessons(cluster: &Cluster, lessons: usize) {
-    until("the walks are learned", PATIENCE, async || {
+    until("the walks are learned", WAIT_MAX, async || {
         sum(cluster, "hopcache_observations_total", "\"learned\"").await >= lessons as f64
     })
     .await;
@@ -63,7 +63,7 @@ async fn a_result_with_a_hundred_thousand_ids_teaches_its_first_rows() {
     assert!(
         cluster
             .proxy
-            .wait_until("AS picked", PATIENCE, |runs| runs.iter().any(|run| right(&run.query)))
+            .wait_until("AS picked", WAIT_MAX, |runs| runs.iter().any(|run| right(&run.query)))
             .await,
         "the first row's id is prefetched"
     );
@@ -78,7 +78,8 @@ async fn a_result_with_a_hundred_thousand_ids_teaches_its_first_rows() {
     ));
 }
 
-/// Lists and maps are compared as wholes: a template passes them on as they are, and nothing is learned of what is in them.
+/// Lists and maps are compared as wholes. A template passes them on unchanged, and nodes learn nothing of their
+/// contents.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn maps_and_lists_are_passed_on_whole() {
     let cluster = learning_node().await;
@@ -95,7 +96,7 @@ async fn maps_and_lists_are_passed_on_whole() {
     let known = learned(&cluster.nodes[0], "shaped").await;
     let whole = json!(["$at = parameter at (map)", "$tags = parameter tags (list)"]);
     assert!(known.iter().any(|(_, how)| *how == whole), "{known:?}");
-    // A constant is a whole as well; a field of the result would be of what is in it.
+    // A constant is a whole as well. A field of the result would be part of its contents.
     let is_whole =
         |how: &Value| !how.to_string().contains("result.") && !how.to_string().contains("(integer)");
     assert!(known.iter().all(|(_, how)| is_whole(how)), "{known:?}");
@@ -104,10 +105,10 @@ async fn maps_and_lists_are_passed_on_whole() {
     assert!(
         cluster
             .proxy
-            .wait_until("AS tags", PATIENCE, |runs| runs.iter().any(|run| is_next(&run.query)))
+            .wait_until("AS tags", WAIT_MAX, |runs| runs.iter().any(|run| is_next(&run.query)))
             .await
     );
-    until("the prefetch has landed", PATIENCE, async || {
+    until("the prefetch has landed", WAIT_MAX, async || {
         sum(&cluster, "hopcache_origin_in_flight", "").await < 0.5
     })
     .await;
@@ -117,7 +118,7 @@ async fn maps_and_lists_are_passed_on_whole() {
     assert_eq!(
         (&row[0], &row[1]),
         (&asked(77)["tags"], &asked(77)["at"]),
-        "what was prefetched is what was asked"
+        "the prefetched query is the requested one"
     );
     balanced(&cluster.nodes).await;
 }

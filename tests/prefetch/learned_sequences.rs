@@ -1,5 +1,5 @@
-//! Must show 1 and 2 of issue 7: what sessions teach through round-robin nodes is predicted for another session, for
-//! people whom nobody has visited, and its second query is a hit that `prefetch_hits_total` counts.
+//! Must show 1 and 2 of issue 7: sessions teach through nodes in turn. Nodes predict for another session, and for
+//! persons that no session has visited. That session's second query is a hit, which `prefetch_hits_total` counts.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::social_graph::{People, heard_everywhere, in_session, learning_cluster
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::{http, say, size, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const TAUGHT: usize = 24;
-/// Whom the teachers stay away from: they look at the first of them and at their first friends.
+/// Persons that the teachers do not visit: they visit only the first ones and those persons' first friends.
 const FIRST_PUPIL: usize = 30;
-/// People whom nobody has visited, unless `HOPCACHE_TEST_UNVISITED` says otherwise.
+/// Number of unvisited persons; `HOPCACHE_TEST_UNVISITED` changes it.
 const UNVISITED: usize = 10;
 
 /// Each walk goes through two nodes, as behind a balancer.
@@ -26,7 +26,7 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
         let session = format!("teacher {person}");
         walk(&cluster, &people, (&session, person), [person % 3, (person + 1) % 3]).await;
     }
-    until("the walks are learned", PATIENCE, async || {
+    until("the walks are learned", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= TAUGHT as f64
     })
     .await;
@@ -37,11 +37,11 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
         let before = sum(&cluster, "prefetch_attempts_total", "").await;
         let friends = in_session(&session, &people.friends(), &json!({ "id": 100 + person }));
         let first = cluster.nodes[person % 3].ask(&friends).await;
-        assert!(!first.is_hit(), "nobody asked for it before: {first}");
+        assert!(!first.is_hit(), "no client asked for it before: {first}");
         let friend = first.value();
         let launched = async || sum(&cluster, "prefetch_attempts_total", "").await > before;
-        until("something is prefetched", PATIENCE, launched).await;
-        until("the prefetch has landed", PATIENCE, async || {
+        until("something is prefetched", WAIT_MAX, launched).await;
+        until("the prefetch has landed", WAIT_MAX, async || {
             sum(&cluster, "hopcache_origin_in_flight", "").await < 0.5
         })
         .await;
@@ -53,14 +53,14 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
     let used = sum(&cluster, "prefetch_hits_total", "").await;
     let launched = sum(&cluster, "prefetch_attempts_total", "").await;
     say(&format!(
-        "issue 7, must show 2: {hits} of {unvisited} second queries of people nobody visited were hits; {launched} launched, {used} used"
+        "issue 7, must show 2: {hits} of {unvisited} second queries of unvisited people were hits; {launched} launched, {used} used"
     ));
-    assert_eq!(right, unvisited, "an answer is the person's who was asked for");
+    assert_eq!(right, unvisited, "an answer is of the requested person");
     assert!(hits * 10 >= unvisited * 7 && used >= 1.0, "{hits} hits, {used} of {launched} used");
 }
 
-/// Requests without `Hopcache-Session` belong to the session of their principal at their address, unless that is turned off;
-/// with `prefetch.enabled = false` nothing is observed at all.
+/// Requests without `Hopcache-Session` belong to the session of their principal at their address, unless that is turned
+/// off; with `prefetch.enabled = false` nothing is observed at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
     let people = People::new("Fallback", 8).await;
@@ -72,16 +72,16 @@ async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
         let plan = Plan { started: 1, seeded: 1, prefetch: Some(lines), ..Plan::default() };
         let cluster = Cluster::of(plan).await;
         let node = &cluster.nodes[0];
-        // An empty name is none.
+        // An empty name is no name.
         let unnamed = in_session("", &people.friends(), &json!({ "id": 100 }));
         let friend = node.ask(&unnamed).await.value();
         think().await;
         node.ask(&http::query(&people.profile(), &json!({ "person": friend }))).await;
-        until("they are taken", PATIENCE, async || {
+        until("they are taken", WAIT_MAX, async || {
             sum(&cluster, "hopcache_observations_total", "\"taken\"").await >= observed
         })
         .await;
-        until("what they teach is learned", PATIENCE, async || {
+        until("the nodes have learned their lessons", WAIT_MAX, async || {
             sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= learned
         })
         .await;

@@ -1,7 +1,7 @@
-//! Learning and prefetch of real `hopcache serve` processes, on a real Redis and the real Neo4j: what a session teaches
-//! through some nodes is warmed for another session at others. Each module says what it shows.
+//! Learning and prefetch of real `hopcache serve` processes, on a real Redis and the real Neo4j: a session teaches
+//! through some nodes, and other nodes prefetch for another session.
 //!
-//! Figures are said on stderr (`-- --nocapture`); each module names the variables that ask for larger runs.
+//! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -1,8 +1,8 @@
-//! Two kinds of candidates on real nodes with the shipped defaults, each seen to be launched and used: a neighbour (the same
-//! query for a graph node in its result) and an overlap (an entry of the same anchor node that is about to expire).
+//! Two kinds of candidates on real nodes with the shipped defaults, each launched and used: a neighbour (the same query
+//! for a graph node in its result) and an overlap (an entry of the same anchor node that is about to expire).
 //!
-//! Both begin with a probability that is set, 0.3, barely over the threshold of an idle origin, 0.25. A neighbour's falls below
-//! it with the second sighting of its pattern, unless the pattern follows itself.
+//! Both begin with a fixed probability of 0.3, barely over the threshold of an idle origin, 0.25. A neighbour's
+//! probability falls below the threshold with the second sighting of its pattern, unless the pattern follows itself.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::Reply;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// A node's budget earns one launch for each four demand misses of its keys.
 const MISSES_FOR_TWO_LAUNCHES: f64 = 8.0;
 
@@ -23,7 +23,7 @@ async fn of_kind(cluster: &Cluster, kind: &str, outcome: &str) -> f64 {
     sum(cluster, "hopcache_prefetch_kinds_total", &labels).await
 }
 
-/// Misses of keys of every node. Each is a session of its own, so that nothing is learned from them.
+/// Misses of keys of every node. Each has its own session, so that nodes learn nothing from them.
 async fn earn_launches(cluster: &Cluster) {
     for number in 0..500 {
         let request = in_session(&format!("earner {number}"), "RETURN $k AS earned", &json!({ "k": number }));
@@ -46,7 +46,7 @@ async fn friends_of(cluster: &Cluster, people: &People, session: &str, person: u
 }
 
 async fn until_landed(cluster: &Cluster) {
-    until("the prefetch has landed", PATIENCE, async || {
+    until("the prefetch has landed", WAIT_MAX, async || {
         sum(cluster, "hopcache_origin_in_flight", "").await < 0.5
             && sum(cluster, "hopcache_flights", "").await < 0.5
     })
@@ -60,7 +60,7 @@ async fn a_neighbour_of_the_first_result_is_launched_and_used() {
     earn_launches(&cluster).await;
     let reply = friends_of(&cluster, &people, "pupil", 0).await;
     assert_eq!(reply.value(), 101, "the first friend is the neighbour: {reply}");
-    until("the friends of the first friend are launched", PATIENCE, async || {
+    until("the friends of the first friend are launched", WAIT_MAX, async || {
         of_kind(&cluster, "neighbour", "launched").await >= 1.0
     })
     .await;
@@ -71,7 +71,7 @@ async fn a_neighbour_of_the_first_result_is_launched_and_used() {
     assert!(reply.is_hit() && reply.value() == 102, "{reply}");
     assert!(of_kind(&cluster, "neighbour", "used").await >= 1.0, "its hit counts as used");
     // The view of operators: the launch is the pattern's own, since a neighbour has no form.
-    until("every node shows the launch and its use", PATIENCE, async || {
+    until("every node shows the launch and its use", WAIT_MAX, async || {
         let mut all = true;
         for node in &cluster.nodes {
             let shown = successors(node, "friend").await;
@@ -91,7 +91,7 @@ async fn a_neighbour_of_the_first_result_is_launched_and_used() {
     say(&format!("neighbours on real nodes: {account:?}"));
 }
 
-/// What is left of the life of a person's friends in the cache.
+/// The remaining life of a person's friends in the cache.
 async fn left_ms(cluster: &Cluster, people: &People, person: usize) -> i64 {
     let explained = cluster.nodes[0].explain(&people.friends(), &json!({ "id": 100 + person })).await;
     explained["entry"]["ttl_ms"].as_i64().unwrap_or(-1)
@@ -111,7 +111,7 @@ async fn an_entry_of_the_same_anchor_that_is_about_to_expire_is_launched_and_use
         assert_eq!(friends_of(&cluster, &people, &session(person), 5 * person).await.status, 202);
     }
     let mut asked: Vec<usize> = Vec::new();
-    until("what was asked of the same person is launched", PATIENCE, async || {
+    until("an earlier query of the same person is launched", WAIT_MAX, async || {
         for person in (0..PERSONS).filter(|person| !asked.contains(person)).collect::<Vec<_>>() {
             let left = left_ms(&cluster, &people, 5 * person).await;
             if (1..LAST_TENTH_MS).contains(&left) {
@@ -133,7 +133,7 @@ async fn an_entry_of_the_same_anchor_that_is_about_to_expire_is_launched_and_use
         *asked.iter().find(twice).expect("a person whose friends were read twice, and asked for once");
     let reply = friends_of(&cluster, &people, &session(renewed), 5 * renewed).await;
     assert!(reply.is_hit(), "{reply}");
-    until("it counts as used", PATIENCE, async || of_kind(&cluster, "overlap", "used").await >= 1.0).await;
+    until("it counts as used", WAIT_MAX, async || of_kind(&cluster, "overlap", "used").await >= 1.0).await;
     let age: Value = reply.header("age").parse().unwrap_or(Value::Null);
     let account = balanced(&cluster.nodes).await;
     say(&format!(

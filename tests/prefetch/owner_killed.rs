@@ -1,5 +1,5 @@
-//! Issue 7, faults (F1): the owner of a candidate's key is killed while it prefetches. Who asks for it meanwhile is answered
-//! by the next owner, and the launch accounts of the survivors balance.
+//! Issue 7, faults (F1): the owner of a candidate's key is killed while it prefetches. The next owner answers requests
+//! for the key, and the launch accounts of the survivors balance.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::support::bolt_proxy::RunSeen;
 use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
-/// In the profile's text, as clients write it and in its normal form, which is what is prefetched.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// A part of the profile's text, both as clients write it and in its normal form, which a prefetch runs.
 const PROFILE: &str = "AS name";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,10 +49,11 @@ async fn an_owner_that_is_killed_while_it_prefetches_keeps_nobody_waiting() {
     let reply = cluster.nodes[entry].ask(&profile).await;
     assert_eq!(reply.value(), format!("p{}", friend["person"].as_i64().unwrap() - 100), "{reply}");
     let took = asked.elapsed();
-    // The lease of a prefetch that went silent; a demand request waits for no more than for any other (I7).
+    // The lease of a prefetch whose node is dead. A demand request waits for it no longer than for any other lease
+    // (I7).
     let most = slowness.bound(Duration::from_secs(15));
     assert!(took < most, "{took:?}, {most:?} at most");
-    until("the others go on as two", PATIENCE, async || {
+    until("the others go on as two", WAIT_MAX, async || {
         let mut all = true;
         for (place, node) in cluster.nodes.iter().enumerate().filter(|(place, _)| *place != owner) {
             all &= node.metric("hopcache_ring_members", "").await == Some(2.0) || place == owner;

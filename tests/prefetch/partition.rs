@@ -1,5 +1,5 @@
-//! Issue 7, faults: two nodes that see nothing of each other learn from sessions on both sides. Healed, each knows what the
-//! other was taught, with the same counts (merged by maximum), and warms by it. No Neo4j: the embedded graph answers.
+//! Issue 7, faults: two nodes without contact learn from sessions on both sides. After the heal each knows the other's
+//! lessons with the same counts (merged by maximum), and prefetches by them. No Neo4j: the embedded graph answers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::tcp_proxy::Mode;
 use crate::support::udp_proxy::PeerProxy;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 const WALKS: usize = 8;
 
 async fn walk(node: &NodeProcess, side: &str, number: usize) {
@@ -33,7 +33,7 @@ fn cut(proxies: &[PeerProxy], is_cut: bool) {
     }
 }
 
-/// What of a pattern has to be the same everywhere: its own count, and those of what follows it.
+/// The parts of a pattern that have to be the same everywhere: its own count, and the counts of its successors.
 async fn counts(node: &NodeProcess, sought: &str) -> Vec<(Value, Value)> {
     let answer = successors(node, sought).await;
     let patterns = answer["patterns"].as_array().unwrap().clone();
@@ -95,9 +95,9 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
         tokio::join!(walk(&nodes[0], "left", number), walk(&nodes[1], "right", number));
     }
     for (node, side) in nodes.iter().zip(["left", "right"]) {
-        until("each side has learned", PATIENCE, async || !learned(node, side).await.is_empty()).await;
+        until("each side has learned", WAIT_MAX, async || !learned(node, side).await.is_empty()).await;
     }
-    // The proof of the cut: datagrams were lost, and nobody knows what the other was taught.
+    // The proof of the cut: datagrams were lost, and neither node knows the other's lessons.
     assert!(learned(&nodes[0], "right").await.is_empty() && learned(&nodes[1], "left").await.is_empty());
     assert!(proxies.iter().all(|proxy| proxy.counts().1 > 0), "datagrams were lost");
     cut(&proxies, false);
@@ -106,7 +106,7 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
         node.wait_for_members(2).await;
     }
     let joined = healed.elapsed();
-    until("both know what either was taught", PATIENCE, async || {
+    until("both know what either was taught", WAIT_MAX, async || {
         let mut same = true;
         for side in ["left", "right"] {
             let (one, other) = (counts(&nodes[0], side).await, counts(&nodes[1], side).await);
@@ -122,14 +122,14 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
     assert_eq!(next["bindings"], json!(["$k = parameter k (integer)"]), "{taught}");
     assert_eq!(
         taught["patterns"][0]["seen"], WALKS as f64,
-        "each was counted once, whatever was lost and said again: {taught}"
+        "each was counted once, although messages were lost and repeated: {taught}"
     );
     let pupil = async |statement: &str, place: usize| {
         nodes[place].ask(&in_session("pupil", statement, &json!({ "k": 7_777 }))).await
     };
     let before = balanced(&nodes).await;
     pupil("RETURN $k AS right_first", 0).await;
-    until("what node-b was taught is warmed for a session at node-a", PATIENCE, async || {
+    until("what node-b was taught is warmed for a session at node-a", WAIT_MAX, async || {
         let now = balanced(&nodes).await;
         now.launched > before.launched && flights(&nodes).await < 0.5
     })

@@ -1,5 +1,6 @@
-//! Issue 7, "no client ever sees an error caused by prefetch": the password of a user of the real Neo4j is changed while hits
-//! with the old one are still believed. What they predict tries no log-on with it, so Neo4j locks nobody out.
+//! Issue 7, "no client ever sees an error caused by prefetch": the password of a user of the real Neo4j changes while
+//! nodes still accept the old one for hits. Predictions from these hits try no log-on with it, so Neo4j does not lock
+//! the user out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::support::cluster::{OwnLabel, neo4j_http};
 use crate::support::http::{self, Reply, basic};
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const TAUGHT: usize = 24;
 /// Three wrong passwords in a row are enough for Neo4j.
 const HITS: usize = 12;
@@ -61,7 +62,7 @@ async fn hits_by_a_password_of_before_lock_nobody_out() {
         let reply = node.ask(&user.request(&session, &profile, &json!({ "person": friend }))).await;
         assert_eq!(reply.status, 202, "{reply}");
     }
-    until("the walks are learned", PATIENCE, async || {
+    until("the walks are learned", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= TAUGHT as f64 * 0.6
     })
     .await;
@@ -72,9 +73,9 @@ async fn hits_by_a_password_of_before_lock_nobody_out() {
     let before = came().await;
     for number in 0..HITS {
         let reply = node.ask(&look(format!("believed {number}"), 100 + number)).await;
-        assert!(reply.is_hit(), "the old password is believed for a while: {reply}");
+        assert!(reply.is_hit(), "the old password is accepted for a while: {reply}");
     }
-    until("what may follow them was ordered", PATIENCE, async || came().await >= before + HITS as f64 / 2.0)
+    until("what may follow them was ordered", WAIT_MAX, async || came().await >= before + HITS as f64 / 2.0)
         .await;
     let body = json!({ "statement": "RETURN 1 AS one" }).to_string();
     let request: Arc<[u8]> = http::post("/db/neo4j/query/v2", &basic(&user.name, NEW), &body);
@@ -82,7 +83,7 @@ async fn hits_by_a_password_of_before_lock_nobody_out() {
     assert_eq!(reply.status, 202, "the right password is not refused: {reply}");
     assert_eq!(sum(&cluster, "hopcache_origin_errors_total", "\"unauthorized\"").await, 0.0);
     say(&format!(
-        "issue 7, changed password: {HITS} believed hits, {} ordered, no log-on",
+        "issue 7, changed password: {HITS} hits with the old password, {} ordered, no log-on",
         came().await - before
     ));
 }

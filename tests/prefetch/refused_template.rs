@@ -1,5 +1,5 @@
 //! Issue 7, bad input: a template whose values the real Neo4j refuses with a type error. It is counted as waste, not
-//! launched again, and no client hears of it.
+//! launched again, and no client sees the error.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::cluster::Cluster;
 use crate::support::http::Reply;
 use crate::support::{say, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const SIZE: &str = "RETURN size($list) AS typed_size";
 const TWICE: &str = "UNWIND $list AS typed RETURN typed * 2 AS twice";
 
@@ -28,7 +28,7 @@ async fn a_template_that_neo4j_refuses_is_dropped_and_nobody_hears_of_it() {
         think().await;
         assert_eq!(ask(&cluster, &session, TWICE, &list).await.status, 202);
     }
-    until("the walks are learned", PATIENCE, async || {
+    until("the walks are learned", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= 8.0
     })
     .await;
@@ -37,29 +37,29 @@ async fn a_template_that_neo4j_refuses_is_dropped_and_nobody_hears_of_it() {
         |part: &str| cluster.proxy.seen("AS twice").iter().filter(|run| run.query.contains(part)).count();
     // Text cannot be multiplied: to the template it is a list like any other.
     let reply = ask(&cluster, "pupil", SIZE, &json!(["word", "other"])).await;
-    assert_eq!(reply.value(), 2, "whoever asks what comes before hears nothing of it");
-    until("Neo4j refuses the prefetch", PATIENCE, async || {
+    assert_eq!(reply.value(), 2, "a client of the first query gets no error");
+    until("Neo4j refuses the prefetch", WAIT_MAX, async || {
         let now = LaunchAccount::of(&cluster.nodes[0]).await.unwrap();
         runs("\"word\"") == 1 && now.wasted > before.wasted
     })
     .await;
     let failed = sum(&cluster, "hopcache_origin_errors_total", "\"failed\"").await;
     assert_eq!(failed, 1.0, "the run that Neo4j refused is counted");
-    // It is not launched again, for values of the right type either: nobody knows which they are.
+    // The template is not launched again, not even for values of the right type: a node cannot know which those are.
     let launched = LaunchAccount::of(&cluster.nodes[0]).await.unwrap().launched;
     let learned = sum(&cluster, "hopcache_observations_total", "\"learned\"").await;
     assert_eq!(ask(&cluster, "pupil", SIZE, &json!([501, 502])).await.status, 202);
-    until("that was learned from, so what may follow it was considered", PATIENCE, async || {
+    until("that was learned from, so what may follow it was considered", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await > learned
     })
     .await;
     assert_eq!(runs("501"), 0, "the template is dropped");
     assert_eq!(LaunchAccount::of(&cluster.nodes[0]).await.unwrap().launched, launched);
-    // Who asks for it himself is told by a run of his own, in Neo4j's words; and the right ones are answered.
+    // A client that asks for it gets Neo4j's error by its own run. Requests with right values are answered.
     let reply = ask(&cluster, "other pupil", TWICE, &json!(["word", "other"])).await;
     assert_eq!(reply.status, 400, "{reply}");
-    let said = reply.json()["errors"][0].to_string();
-    assert!(said.contains("Neo.ClientError.Statement.") && said.contains("Type"), "{reply}");
+    let error = reply.json()["errors"][0].to_string();
+    assert!(error.contains("Neo.ClientError.Statement.") && error.contains("Type"), "{reply}");
     assert_eq!(runs("\"word\""), 2);
     assert_eq!(ask(&cluster, "other pupil", TWICE, &json!([501])).await.value(), 1002);
     let account = balanced(&cluster.nodes).await;

@@ -1,8 +1,9 @@
-//! Issue 7, bad input: session ids of 128 bytes of anything, and one byte more; more sessions than a node remembers (F36).
-//! Hits are answered as ever while all of them are observed, and no id is a label, a log line or an answer.
+//! Issue 7, bad input: session ids of 128 bytes of anything, and one byte more; more sessions than a node remembers
+//! (F36). Hits are answered as usual while all of them are observed, and no id is a label, a log line or an answer.
 //!
-//! `HOPCACHE_TEST_SESSIONS`: how many sessions one crowd has (5,000; 1,000,000 takes a quarter of an hour in a debug
-//! build). A node learns from some of a crowd, by lot; there are crowds until it has learned from more than it remembers.
+//! `HOPCACHE_TEST_SESSIONS`: the number of sessions in a crowd (5,000; 1,000,000 takes a quarter of an hour in a debug
+//! build). A node learns from a random part of a crowd. Crowds come until the node has learned from more sessions than
+//! it remembers.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,15 +19,15 @@ use super::social_graph::{in_session, learning_node, successors, sum};
 use crate::support::http::{self, Connection, Reply};
 use crate::support::{distribution, say, size, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Longest id.
 const ID_BYTES: usize = 128;
 /// Sessions that one node remembers.
 const SESSIONS_KEPT: f64 = 4_096.0;
-/// Sessions are given so much, and a debug build's allocator as much again.
+/// The memory for sessions, and as much again for a debug build's allocator.
 const MEMORY_BYTES: u64 = 96 << 20;
 const CLIENTS: usize = 16;
-/// A node tells about 800 observations a second on, so it takes six seconds at the least.
+/// A node passes on about 800 observations a second, so it needs at least six seconds.
 const CROWDS_PATIENCE: Duration = Duration::from_secs(40);
 
 /// The same as `in_session`, with any bytes.
@@ -40,13 +41,13 @@ fn by_bytes(session: &[u8], statement: &str, parameters: &Value) -> Arc<[u8]> {
 async fn an_id_is_128_bytes_of_anything_and_not_one_more() {
     let cluster = learning_node().await;
     let node = &cluster.nodes[0];
-    // Every byte that a header's value may have, and the name that must be seen nowhere.
+    // Every byte that a header's value may have, and the name that must be visible nowhere.
     let bytes: Vec<u8> = (0x21..=0xFF).filter(|byte| *byte != 0x7F).chain(*b" \t").collect();
     let mut ids: Vec<Vec<u8>> =
         bytes.chunks(ID_BYTES - 12).map(|some| [b"canary-7f3a:", some].concat()).collect();
     ids.iter_mut().for_each(|id| id.resize(ID_BYTES, 0xE9));
     ids.push(b"\xFF".repeat(ID_BYTES));
-    // None: the session of its address.
+    // Without an id, the session is that of the client's address.
     ids.push(Vec::new());
     for (place, id) in ids.iter().enumerate() {
         for (step, statement) in ["RETURN $k AS first", "RETURN $k AS second"].into_iter().enumerate() {
@@ -54,7 +55,7 @@ async fn an_id_is_128_bytes_of_anything_and_not_one_more() {
             assert_eq!(reply.status, 202, "id {place}, step {step}: {reply}");
         }
     }
-    until("each is a session of its own, and teaches", PATIENCE, async || {
+    until("each is a session of its own, and teaches", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= ids.len() as f64
             && sum(&cluster, "hopcache_sessions", "").await >= ids.len() as f64
     })
@@ -66,8 +67,8 @@ async fn an_id_is_128_bytes_of_anything_and_not_one_more() {
         assert!(message.contains("hopcache-session") && message.contains("128"), "{message}");
     }
     let metrics = String::from_utf8(node.admin("/metrics").await.unwrap().body).unwrap();
-    let told = [metrics, node.said(), successors(node, "").await.to_string()];
-    assert!(told.iter().all(|text| !text.contains("canary-7f3a")), "an id is kept as a keyed hash only");
+    let outputs = [metrics, node.log(), successors(node, "").await.to_string()];
+    assert!(outputs.iter().all(|text| !text.contains("canary-7f3a")), "an id is kept as a keyed hash only");
     balanced(&cluster.nodes).await;
 }
 
@@ -118,13 +119,13 @@ async fn more_sessions_than_are_remembered_cost_bounded_memory_and_no_hit() {
         observed
     };
     let mut took = Vec::new();
-    // What is told on is of as many sessions, since each asks once.
+    // Each session asks once, so the passed-on observations are of as many sessions.
     while observed(&["sent"]).await - observed(&["refused"]).await < SESSIONS_KEPT * 1.1 {
         assert!(began.elapsed() < CROWDS_PATIENCE, "of {} too few were learned from", took.len());
         took.extend(crowd(client, took.len()..took.len() + sessions, statement).await);
     }
     let (elapsed, asked) = (began.elapsed(), took.len());
-    until("each request was observed once", PATIENCE, async || {
+    until("each request was observed once", WAIT_MAX, async || {
         let all = observed(&["sent", "dropped", "crowded", "too_long", "unreached"]).await;
         (all - asked as f64 - 1.0).abs() < 0.5
     })
@@ -132,15 +133,15 @@ async fn more_sessions_than_are_remembered_cost_bounded_memory_and_no_hit() {
     let (crowded, dropped) = (observed(&["crowded"]).await, observed(&["dropped", "refused"]).await);
     let remembered = sum(&cluster, "hopcache_sessions", "").await;
     assert!(remembered <= SESSIONS_KEPT, "{remembered}");
-    // The proof that there were more than are remembered.
+    // The proof that there were more sessions than a node remembers.
     assert!(
         remembered >= SESSIONS_KEPT * 0.99,
         "{remembered} of {asked}, {crowded} crowded, {dropped} dropped"
     );
     let rss = node.resident_bytes();
     assert!(rss < rss_before + MEMORY_BYTES, "{} MiB, {} MiB before", rss >> 20, rss_before >> 20);
-    assert_eq!(before, series(&cluster).await, "the same series, whatever sessions are called");
-    assert_eq!(cluster.proxy.runs("many sessions"), 1, "observing makes nobody run");
+    assert_eq!(before, series(&cluster).await, "the same series for any session names");
+    assert_eq!(cluster.proxy.runs("many sessions"), 1, "observing causes no run");
     balanced(&cluster.nodes).await;
     let slow = http::ask(client, &in_session("last", statement, &json!({}))).await.unwrap().took;
     say(&format!(

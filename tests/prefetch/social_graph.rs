@@ -1,5 +1,5 @@
-//! A small graph of people of one test's own, and clients that walk through it: a person's friends, then the first of
-//! them, as somebody clicks.
+//! A small graph of persons of one test, and clients that walk through it: a person's friends, then the first of them,
+//! as a user clicks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +32,13 @@ impl People {
         Self { label, count }
     }
 
-    /// Who a person's friends are, the first one first.
+    /// A person's friends, the first one first.
     pub fn friends(&self) -> String {
         let name = &self.label.0;
         format!("MATCH (p:{name} {{id: $id}})-[:KNOWS]->(f:{name}) RETURN f.id AS friend ORDER BY friend")
     }
 
-    /// Who a person is.
+    /// A person.
     pub fn profile(&self) -> String {
         format!("MATCH (p:{} {{id: $person}}) RETURN p.name AS name", self.label.0)
     }
@@ -71,7 +71,7 @@ pub async fn walk(
     [first, cluster.nodes[nodes[1]].ask(&profile).await]
 }
 
-/// So many walks, each a session of its own through two nodes, until every node knows what they teach.
+/// Sends this many walks, each in its own session through two nodes, until every node knows their lessons.
 pub async fn teach(cluster: &Cluster, people: &People, walks: usize) {
     let sessions: Vec<String> = (0..walks).map(|person| format!("teacher {person}")).collect();
     let count = cluster.nodes.len();
@@ -80,16 +80,16 @@ pub async fn teach(cluster: &Cluster, people: &People, walks: usize) {
     });
     futures_util::future::join_all(all).await;
     // Two requests that seem to be concurrent, on a busy machine, teach nothing of each other.
-    until("most walks are learned", PATIENCE, async || {
+    until("most walks are learned", WAIT_MAX, async || {
         sum(cluster, "hopcache_observations_total", "\"learned\"").await >= walks as f64 * 0.6
     })
     .await;
     heard_everywhere(cluster).await;
 }
 
-/// Until every node knows both patterns of a walk and how to run what follows.
+/// Waits until every node knows both patterns of a walk and can run the next query.
 pub async fn heard_everywhere(cluster: &Cluster) {
-    until("each node has heard of it", PATIENCE, async || {
+    until("each node has heard of it", WAIT_MAX, async || {
         let mut all = true;
         for node in &cluster.nodes {
             all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= 2.0;
@@ -100,22 +100,23 @@ pub async fn heard_everywhere(cluster: &Cluster) {
     .await;
 }
 
-/// For whatever takes a second or two on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// For events that take a second or two on an idle machine.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// A cluster of one that learns and prefetches.
 pub async fn learning_node() -> Cluster {
     Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await
 }
 
-/// What a node has learned, as its admin listener says it.
+/// The lessons of a node, as its admin listener shows them.
 pub async fn successors(node: &NodeProcess, sought: &str) -> Value {
     let reply = node.admin(&format!("/admin/v1/successors?limit=500&pattern={sought}")).await.unwrap();
     assert_eq!(reply.status, 200, "{reply}");
     reply.json()
 }
 
-/// The successors that it knows of patterns and queries with this in their text, as pairs of statement and binding texts.
+/// The successors that it knows of patterns and queries with this in their text, as pairs of statement and binding
+/// texts.
 pub async fn learned(node: &NodeProcess, sought: &str) -> Vec<(String, Value)> {
     let answer = successors(node, sought).await;
     let sources = answer["patterns"].as_array().unwrap().clone();
@@ -123,8 +124,8 @@ pub async fn learned(node: &NodeProcess, sought: &str) -> Vec<(String, Value)> {
     all.map(|each| (each["statement"].as_str().unwrap_or("").to_owned(), each["bindings"].clone())).collect()
 }
 
-/// A person looks at an answer before the next click. Nothing waits for this: nodes tell ages within milliseconds, so that
-/// of two requests closer than that nobody knows which was first.
+/// A person looks at an answer before the next click. This pause synchronises nothing: nodes know ages within
+/// milliseconds, so the order of two requests closer than that is unknown.
 pub async fn think() {
     // tidy: poll interval
     tokio::time::sleep(Duration::from_millis(40)).await;

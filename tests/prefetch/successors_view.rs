@@ -1,4 +1,5 @@
-//! "See it" of issue 7: what was learned, by `GET /admin/v1/successors` and `hopcache successors`, on nodes of a real cluster.
+//! "See it" of issue 7: the lessons, by `GET /admin/v1/successors` and `hopcache successors`, on nodes of a real
+//! cluster.
 
 use std::process::Output;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::social_graph::{People, learning_cluster, successors, teach};
 use crate::support::process::NodeProcess;
 use crate::support::until;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// The template by which a profile follows the list of friends, as a node says it.
 async fn profile_follows(node: &NodeProcess) -> Value {
@@ -42,7 +43,7 @@ async fn every_node_says_what_follows_what_and_who_taught_it() {
     teach(&cluster, &people, 24).await;
     for node in &cluster.nodes {
         let is_known = async || profile_follows(node).await["seen"].as_f64() > Some(12.0);
-        until("the node knows of most that was taught", PATIENCE, is_known).await;
+        until("the node knows of most that was taught", WAIT_MAX, is_known).await;
         let learned = profile_follows(node).await;
         let teachers = learned["taught_by"].as_array().unwrap();
         let shares: f64 = teachers.iter().map(|teacher| teacher["share"].as_f64().unwrap()).sum();
@@ -86,10 +87,10 @@ async fn assert_bounds_and_refusals(node: &NodeProcess) {
 }
 
 async fn assert_commands(node: &NodeProcess) {
-    // As somebody writes it, whatever the spaces of a pattern are.
-    let told = hopcache(node, &["]->(f:"]).await;
-    let (out, talk) = (text(&told.stdout), text(&told.stderr));
-    assert!(told.status.success() && talk.contains("this node knows"), "{talk}");
+    // The pattern as a user writes it, with any spaces.
+    let done = hopcache(node, &["]->(f:"]).await;
+    let (out, errors) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success() && errors.contains("this node knows"), "{errors}");
     assert!(out.contains("template: $person = result.friend of the first row (integer)"), "{out}");
     assert!(out.contains("taught by node-"), "{out}");
     let json: Value = serde_json::from_slice(&hopcache(node, &["--json"]).await.stdout).unwrap();

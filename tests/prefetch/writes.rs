@@ -1,4 +1,4 @@
-//! I6: what follows is never launched when it writes, is volatile or is a procedure, however often it follows.
+//! I6: a write, a volatile statement and a procedure are never launched, however often they follow.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::social_graph::{in_session, learned, learning_node, sum, think};
 use crate::support::cluster::{OwnLabel, at_neo4j};
 use crate::support::until;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 const ROUNDS: usize = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn what_is_not_a_read_never_follows_by_itself() {
         "RETURN $id + rand() AS drawn".to_owned(),
         "CALL dbms.components() YIELD name RETURN name + toString($id) AS called".to_owned(),
     ];
-    // A read stands between, so that a step is learned of: what is no read is not observed at all.
+    // A read stands between them, so that nodes learn a step: a statement that is no read is not observed.
     let last = format!("MATCH (p:{name} {{id: $id}}) RETURN p.seen AS last");
     for round in 0..ROUNDS {
         let (session, params) = (format!("writer {round}"), json!({ "id": 100 + round }));
@@ -35,7 +35,7 @@ async fn what_is_not_a_read_never_follows_by_itself() {
             think().await;
         }
     }
-    until("the walks are learned", PATIENCE, async || {
+    until("the walks are learned", WAIT_MAX, async || {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= ROUNDS as f64
     })
     .await;
@@ -47,10 +47,10 @@ async fn what_is_not_a_read_never_follows_by_itself() {
     }
     let is_launched = cluster
         .proxy
-        .wait_until(" AS last", PATIENCE, |runs| runs.iter().any(|run| run.query.contains(":12")))
+        .wait_until(" AS last", WAIT_MAX, |runs| runs.iter().any(|run| run.query.contains(":12")))
         .await;
     assert!(is_launched, "the read that follows is launched, so candidates were considered");
-    // By their columns: what is launched is a text's normal form.
+    // The proxy knows them by their columns, because a launch runs a text's normal form.
     for column in ["written", "drawn", "called"] {
         assert_eq!(cluster.proxy.runs(column), ROUNDS, "as often as clients asked: {column}");
         assert!(known.iter().all(|(statement, _)| !statement.contains(column)), "{known:?}");

@@ -1,4 +1,4 @@
-//! A certificate authority of one test, and what it signs, as PEM files.
+//! A certificate authority of one test, and the certificates it signs, as PEM files.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Pair {
 }
 
 impl Authority {
-    /// A new one, whose certificate is in `dir`.
+    /// A new authority, whose certificate is in `dir`.
     pub fn new(dir: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);

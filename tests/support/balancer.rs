@@ -1,5 +1,5 @@
-//! A balancer inside of the test: it looks at `readyz`, sends clients to nodes in rotation, and goes to the next one where
-//! a connection is refused. Everything else that goes wrong is a client's error, and kept.
+//! A balancer inside the test: it polls `readyz`, sends clients to the ready nodes in turn, and goes to the next node
+//! if a connection is refused. It keeps every other error as a client's error.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::process::Addrs;
 /// Between two looks at a node.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What clients ask through the balancer: the statement with `k` from 0 to `keys`, low ones more often.
+/// The clients' requests: the statement with `k` from 0 to `keys`, low ones more often.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// A statement that returns its `$k`.
@@ -28,7 +28,7 @@ pub struct Asked {
     pub pause: Duration,
 }
 
-/// What clients met.
+/// The clients' results.
 #[derive(Default)]
 struct Met {
     in_rotation: Vec<AtomicBool>,
@@ -46,7 +46,7 @@ pub struct Balancer {
     tasks: JoinSet<()>,
 }
 
-/// What it came to.
+/// The summary of the results.
 #[derive(Debug)]
 pub struct Ended {
     pub answered: usize,
@@ -57,7 +57,7 @@ pub struct Ended {
 }
 
 impl Balancer {
-    /// Nodes come into rotation when they are ready.
+    /// A node comes into rotation when it is ready.
     pub fn start(nodes: &[Addrs], asked: Asked) -> Self {
         let in_rotation = nodes.iter().map(|_| AtomicBool::new(false)).collect();
         let met = Arc::new(Met { in_rotation, ..Met::default() });
@@ -88,7 +88,7 @@ impl Balancer {
         let mut errors = std::mem::take(&mut *self.met.errors.lock().unwrap_or_else(PoisonError::into_inner));
         let nobody = self.met.nobody.load(Ordering::Relaxed);
         if nobody > 0 {
-            errors.push(format!("{nobody} times no node in rotation took a connection"));
+            errors.push(format!("{nobody} times no node in rotation accepted a connection"));
         }
         let count = |of: &AtomicUsize| of.load(Ordering::Relaxed);
         Ended {
@@ -121,7 +121,7 @@ async fn look(met: Arc<Met>, place: usize, admin: SocketAddr) {
 
 async fn ask(met: Arc<Met>, clients: Arc<[SocketAddr]>, asked: Asked, client: usize) {
     let mut kept: Option<(usize, TcpStream)> = None;
-    // Until somebody is in rotation there is nobody to ask.
+    // Waits until a node is in rotation.
     while met.goes_on() && !met.in_rotation.iter().any(|each| each.load(Ordering::Relaxed)) {
         // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(10)).await;

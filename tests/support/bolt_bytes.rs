@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// A structure's tag and fields. Anything that is not well-formed is none.
+/// A structure's tag and fields; `None` for bytes that are not well-formed.
 pub fn structure(message: &[u8]) -> Option<(u8, Vec<Value>)> {
     let [marker @ 0xB0..=0xBF, tag, rest @ ..] = message else { return None };
     let mut rest = rest;
@@ -86,7 +86,7 @@ fn map(rest: &mut &[u8], length: usize) -> Option<Value> {
 }
 
 /// A structure of one field, which is a list or a map of texts and whole numbers.
-pub fn told(tag: u8, field: &Value) -> Vec<u8> {
+pub fn single_field(tag: u8, field: &Value) -> Vec<u8> {
     let mut bytes = vec![0xB1, tag];
     write(&mut bytes, field);
     bytes

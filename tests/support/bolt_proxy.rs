@@ -1,8 +1,8 @@
-//! A TCP proxy before a Bolt server that counts what is run there, so that a run is counted outside
-//! hopcache. It can make runs slow, cut, stall, spoil or fail their answers, and be away altogether.
+//! A TCP proxy before a Bolt server. It counts runs outside hopcache. It can delay runs, cut, stall, spoil or fail
+//! their answers, and refuse connections.
 //!
-//! It reads as much of Bolt as counting takes: the handshake's length, chunks, and the statement of
-//! RUN. It changes no byte but where it is told to ([`Trouble`]).
+//! It reads only the part of Bolt that counting needs: the handshake's length, chunks, and the statement of RUN. It
+//! changes bytes only on a test's order ([`Trouble`]).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::bolt_bytes::{chunked, statement_of, structure, told};
+use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
 /// Bytes of Bolt's handshake: magic number and four versions.
 const HANDSHAKE_LEN: usize = 20;
@@ -25,28 +25,28 @@ const RESET: u8 = 0x0F;
 const FAILURE: u8 = 0x7F;
 const IGNORED: [u8; 2] = [0xB0, 0x7E];
 
-/// What is done to the answer of a run. Bytes count from its RUN's answer on.
+/// A fault of a run's answer. Bytes count from its RUN's answer on.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// Behind so many bytes the connection is closed.
+    /// After this many bytes the connection is closed.
     CutAfter(usize),
-    /// Behind so many bytes nothing more comes.
+    /// After this many bytes no more bytes come.
     StallAfter(usize),
-    /// Behind so many bytes come some that are no Bolt, and then nothing.
+    /// After this many bytes come some that are no Bolt, and then none.
     GarbageAfter(usize),
     /// The server never sees the run; this code and message answer it.
     Fail(&'static str, &'static str),
 }
 
-/// What a connection meets.
+/// The fate of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Manner {
     /// The server.
     #[default]
     Pass,
-    /// Nobody: it is taken, and nothing is ever answered.
+    /// The connection is accepted, and nothing is ever answered.
     Swallow,
-    /// An end at once.
+    /// The connection ends at once.
     HangUp,
 }
 
@@ -85,7 +85,7 @@ pub struct BoltProxy {
 struct Shared {
     upstream: String,
     state: Mutex<State>,
-    /// Grows with everything that happens, for those who wait.
+    /// Grows with every event, and wakes waiting tests.
     happened: watch::Sender<u64>,
     /// Grows with each cut.
     cuts: watch::Sender<u64>,
@@ -116,7 +116,7 @@ impl Shared {
         self.happened.send_modify(|count| *count += 1);
     }
 
-    /// Notes a run; returns its place, how long it has to wait, and what is to become of its answer.
+    /// Notes a run. Returns its index, its delay, and the fate of its answer.
     fn arrived(
         &self,
         (statement, query): (String, String),
@@ -175,12 +175,12 @@ impl BoltProxy {
         self.addr
     }
 
-    /// From now on runs whose text contains `part` reach the server `by` later; EXPLAINs do not.
+    /// From now on runs whose text contains `part` reach the server `by` later. EXPLAINs do not.
     pub fn delay_runs(&self, part: &str, by: Duration) {
         self.draw_delays(part, move || by);
     }
 
-    /// The same, each by what is drawn for it, in the order in which they come.
+    /// The same with a delay drawn for each run, in the order of arrival.
     pub fn draw_delays(&self, part: &str, draw: impl Fn() -> Duration + Send + 'static) {
         let mut state = self.shared.state();
         state.delays.retain(|(known, _)| known != part);
@@ -199,7 +199,7 @@ impl BoltProxy {
         state.delays.clear();
     }
 
-    /// What connections meet from now on; those that stand are cut.
+    /// Sets the fate of new connections, and cuts the open ones.
     pub fn set_manner(&self, manner: Manner) {
         self.shared.state().manner = manner;
         self.cut();
@@ -221,7 +221,7 @@ impl BoltProxy {
         self.shared.state().open.len()
     }
 
-    /// Stops listening, and cuts what stands: from now on connections are refused.
+    /// Stops listening and cuts open connections: from now on connections are refused.
     pub fn refuse(&self) {
         if let Some(accepting) = self.accepting().take() {
             accepting.abort();
@@ -240,14 +240,14 @@ impl BoltProxy {
         self.accepting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs whose text contains `part`, EXPLAINs apart.
+    /// Runs whose text contains `part`, without EXPLAINs.
     #[must_use]
     pub fn seen(&self, part: &str) -> Vec<RunSeen> {
         let state = self.shared.state();
         state.runs.iter().filter(|run| !run.is_explain() && run.statement.contains(part)).cloned().collect()
     }
 
-    /// How many of them there are.
+    /// The number of these runs.
     #[must_use]
     pub fn runs(&self, part: &str) -> usize {
         self.seen(part).len()
@@ -260,7 +260,7 @@ impl BoltProxy {
         state.runs.iter().filter(|run| run.is_explain() && run.statement.contains(part)).count()
     }
 
-    /// Waits until `done` holds of the runs whose text contains `part`; whether it came to that.
+    /// Waits until `done` holds for the runs whose text contains `part`. Returns whether it held in time.
     pub async fn wait_until(&self, part: &str, within: Duration, done: impl Fn(&[RunSeen]) -> bool) -> bool {
         let mut happened = self.shared.happened.subscribe();
         let wait = async {
@@ -283,7 +283,7 @@ impl BoltProxy {
         self.hold_runs("");
     }
 
-    /// No run whose text contains `part` passes to the server until [`resume`](Self::resume); EXPLAINs do.
+    /// Holds runs whose text contains `part` until [`resume`](Self::resume). EXPLAINs pass.
     pub fn hold_runs(&self, part: &str) {
         self.shared.stalled.send_replace(Some(part.to_owned()));
     }
@@ -335,7 +335,7 @@ struct Line<'a> {
     number: usize,
     latest: Mutex<Option<Latest>>,
     /// Messages that the proxy itself answers with.
-    said: mpsc::UnboundedSender<Vec<u8>>,
+    injected: mpsc::UnboundedSender<Vec<u8>>,
 }
 
 struct Latest {
@@ -349,7 +349,7 @@ impl Line<'_> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that so many bytes of an answer have come: of which run, and whether the answer ends in them.
+    /// Notes that this many bytes of an answer have come. Returns the run, and whether the answer ends in them.
     fn passed(&self, read: usize) -> (Option<usize>, Option<SpoiltEnd>) {
         let mut latest = self.latest();
         let Some(latest) = &mut *latest else { return (None, None) };
@@ -370,11 +370,11 @@ async fn join(client: TcpStream, number: usize, shared: &Shared) -> std::io::Res
     server.set_nodelay(true)?;
     let (client_read, client_write) = client.into_split();
     let (server_read, server_write) = server.into_split();
-    let (said, to_say) = mpsc::unbounded_channel();
-    let line = Line { shared, number, latest: Mutex::default(), said };
+    let (injected, to_inject) = mpsc::unbounded_channel();
+    let line = Line { shared, number, latest: Mutex::default(), injected };
     tokio::select! {
         ended = to_server(client_read, server_write, &line) => ended,
-        ended = to_client(server_read, client_write, to_say, &line) => ended,
+        ended = to_client(server_read, client_write, to_inject, &line) => ended,
     }
 }
 
@@ -399,7 +399,7 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
         has_failed &= message.get(1) != Some(&RESET);
         let mut text = String::new();
         if has_failed {
-            let _ = line.said.send(chunked(&IGNORED));
+            let _ = line.injected.send(chunked(&IGNORED));
         } else if let Some(statement) = statement_of(&message) {
             text = if is_explain(&statement) { text } else { statement.clone() };
             let parameters =
@@ -421,19 +421,19 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
 async fn run_arrives(run: (String, String), line: &Line<'_>) -> bool {
     let (place, delay, trouble) = line.shared.arrived(run, line.number);
     if !delay.is_zero() {
-        // tidy: the delay that is being simulated
+        // tidy: the simulated delay
         tokio::time::sleep(delay).await;
     }
     let failure = match &trouble {
         Some(Trouble::Fail(code, message)) => {
-            Some(chunked(&told(FAILURE, &json!({"code": code, "message": message}))))
+            Some(chunked(&single_field(FAILURE, &json!({"code": code, "message": message}))))
         }
         _ => None,
     };
     *line.latest() = Some(Latest { place, trouble, passed: 0 });
     let has_failed = failure.is_some();
     if let Some(failure) = failure {
-        let _ = line.said.send(failure);
+        let _ = line.injected.send(failure);
     }
     has_failed
 }
@@ -441,15 +441,15 @@ async fn run_arrives(run: (String, String), line: &Line<'_>) -> bool {
 async fn to_client(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut to_say: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut to_inject: mpsc::UnboundedReceiver<Vec<u8>>,
     line: &Line<'_>,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let read = tokio::select! {
             biased;
-            Some(said) = to_say.recv() => {
-                to.write_all(&said).await?;
+            Some(injected) = to_inject.recv() => {
+                to.write_all(&injected).await?;
                 continue;
             }
             read = from.read(&mut buffer) => read?,
@@ -465,7 +465,7 @@ async fn to_client(
         let Some(last_words) = end.map(|end| end.last_words) else { continue };
         let Some(last_words) = last_words else { return Ok(()) };
         to.write_all(&last_words).await?;
-        // Takes what the server still says, and passes nothing on.
+        // Reads the server's remaining bytes, and passes nothing on.
         tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
         return std::future::pending().await;
     }
@@ -475,7 +475,7 @@ async fn to_client(
 struct SpoiltEnd {
     /// Bytes of those just read that are still passed on.
     keep: usize,
-    /// What comes instead of the rest; nothing where the connection is closed.
+    /// The bytes instead of the rest; none if the connection is closed.
     last_words: Option<Vec<u8>>,
 }
 

@@ -16,7 +16,7 @@ use super::redis::RedisServer;
 /// Clusters run one after another: the tests measure times, and the machine is small.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// What a test wants otherwise than usual.
+/// A test's changes of the usual settings.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Nodes that are started.
@@ -33,7 +33,7 @@ pub struct Plan {
     pub upstream: Option<SocketAddr>,
     /// More lines of `[cluster]` for nodes that are not started at first.
     pub late_cluster: &'static str,
-    /// Lines of `[prefetch]`. `None` where a prefetch would disturb what the test counts; the test says what.
+    /// Lines of `[prefetch]`. `None` if a prefetch would disturb the test's counts; the test says which.
     pub prefetch: Option<&'static str>,
     /// Where the first node finds the store, if not where the others do.
     pub first_store: Option<SocketAddr>,
@@ -88,8 +88,8 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let addrs = Addrs::free(plan.seeded);
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
-        // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
-        // refused as overload, as they should.
+        // A run lasts a second here, and 300 keys are asked at once. With the default of 32 slots most requests would
+        // be refused as overload, which is correct.
         let config = |cluster: &str, store: &str| {
             format!(
                 "drain = \"{}\"\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
@@ -128,8 +128,8 @@ impl Cluster {
 
     /// Place of the node that owns a query of the tests' user.
     pub async fn owner(&self, statement: &str, parameters: &Value) -> usize {
-        let told = self.nodes[0].explain(statement, parameters).await;
-        let owner = told["owner"].as_str().expect("explain names an owner");
+        let explained = self.nodes[0].explain(statement, parameters).await;
+        let owner = explained["owner"].as_str().expect("explain names an owner");
         self.nodes.iter().position(|node| node.name == owner).expect("a node of this cluster")
     }
 
@@ -152,7 +152,7 @@ impl Cluster {
     }
 }
 
-/// Runs a statement on Neo4j itself, past hopcache, over its own Query API.
+/// Runs a statement on Neo4j itself, over Neo4j's own Query API.
 pub async fn at_neo4j(statement: &str) -> Reply {
     let reply = http::ask(neo4j_http(), &http::query(statement, &json!({}))).await.unwrap();
     assert_eq!(reply.status, 202, "{reply}");

@@ -1,5 +1,5 @@
-//! The real HAProxy with `cluster/haproxy/haproxy.cfg`, before nodes of a test, gone when the test is. Nothing but the
-//! lines that name the nodes is changed: theirs are no fixed ports.
+//! The real HAProxy with `cluster/haproxy/haproxy.cfg` before a test's nodes; it ends with the test. Only the lines
+//! that name the nodes are changed, because tests have no fixed ports.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -48,8 +48,8 @@ impl Haproxy {
         haproxy
     }
 
-    /// What it has said so far.
-    pub fn said(&self) -> String {
+    /// HAProxy's log so far.
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 }
@@ -59,7 +59,7 @@ impl Drop for Haproxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let _ = std::io::stderr().write_all(format!("--- HAProxy's log\n{}", self.said()).as_bytes());
+            let _ = std::io::stderr().write_all(format!("--- HAProxy's log\n{}", self.log()).as_bytes());
         }
     }
 }

@@ -103,7 +103,7 @@ pub fn basic(user: &str, password: &str) -> String {
     format!("authorization: Basic {login}\r\n")
 }
 
-/// Asks on a connection of its own.
+/// Asks on its own connection.
 pub async fn ask(addr: SocketAddr, request: &[u8]) -> std::io::Result<Reply> {
     exchange(&mut connect(addr).await?, request).await
 }
@@ -132,7 +132,7 @@ pub async fn crowd(clients: Vec<(SocketAddr, Arc<[u8]>)>) -> Vec<std::io::Result
     replies
 }
 
-/// What a server received on a connection until it closed it, or until the time was over.
+/// The bytes that a server sent on a connection until it closed it, or until the time was over.
 #[derive(Debug)]
 pub struct RawAnswer {
     pub received: Vec<u8>,
@@ -162,17 +162,17 @@ impl std::fmt::Display for RawAnswer {
     }
 }
 
-/// Sends bytes, whatever they are, while it reads until the server closes or the time is over.
-pub async fn talk(addr: SocketAddr, bytes: &[u8], within: Duration) -> RawAnswer {
+/// Sends any bytes, and reads until the server closes or the time is over.
+pub async fn send_raw(addr: SocketAddr, bytes: &[u8], within: Duration) -> RawAnswer {
     let (read, mut write) = connect(addr).await.unwrap().into_split();
     let listening = listen(read, within);
     let sending = async {
         let _ = write.write_all(bytes).await;
-        // The write half stays open: a client that closes it would end the connection by itself.
+        // The write half stays open: closing it could make the server end the connection.
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        talk = listening => talk,
+        answer = listening => answer,
         () = sending => unreachable!("it never ends"),
     }
 }

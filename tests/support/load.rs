@@ -1,5 +1,5 @@
-//! A steady load: requests leave at their times whatever becomes of those before them (open loop), on
-//! connections that are kept. It judges nothing; it hands back every answer with its times.
+//! A steady load: requests leave at their times on kept connections, whether or not earlier ones were answered (open
+//! loop). It judges nothing, and returns every answer with its times.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::http::{Connection, Reply};
 
-/// One request and what came of it.
+/// One request and its answer.
 #[derive(Debug)]
 pub struct Sample {
     /// When it was due.
@@ -81,7 +81,7 @@ impl Walk {
         let (mut samples, mut connection) = (Vec::new(), None);
         let (mut due, mut request) = (self.first, self.lane % requests.len());
         while !is_over.load(Ordering::Relaxed) {
-            // tidy: the arrivals that are being simulated
+            // tidy: the simulated arrivals
             tokio::time::sleep_until(due.into()).await;
             let reply = ask(&mut connection, self.addr, &requests[request]).await;
             samples.push(Sample { due, took: due.elapsed(), request, reply });
@@ -104,7 +104,7 @@ async fn ask(kept: &mut Option<Connection>, addr: SocketAddr, request: &[u8]) ->
     reply
 }
 
-/// The time that this share (0 to 100) of the samples took at the most.
+/// The percentile of the samples for this share (0 to 100).
 pub fn percentile_ms(samples: &[&Sample], share: f64) -> f64 {
     let mut took: Vec<f64> = samples.iter().map(|sample| sample.took.as_secs_f64() * 1_000.0).collect();
     took.sort_unstable_by(f64::total_cmp);

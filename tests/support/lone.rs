@@ -1,4 +1,4 @@
-//! One node that is ready as soon as it serves, whatever of its surroundings can be reached.
+//! One node that is ready as soon as it serves, even if it reaches neither store nor origin.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::authority::TlsClient;
 use super::process::{Addrs, NodeProcess};
 use super::{environment, until};
 
-/// What a lone node is started with.
+/// The settings of a lone node.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// Further lines of `[node]`.
@@ -22,7 +22,7 @@ pub struct Spec {
     pub store_ca: Option<PathBuf>,
     /// Lines of `[entry]`.
     pub entry: String,
-    /// False where a prefetch would disturb what the test counts; the test says what.
+    /// False if a prefetch would disturb the test's counts; the test says which.
     pub prefetches: bool,
     /// For the admin listener, where it has TLS.
     pub admin_tls: Option<TlsClient>,
@@ -98,7 +98,7 @@ impl Lone {
         self.node.wait_for_members(1).await;
     }
 
-    /// What readyz says; the node has to be ready.
+    /// The body of `readyz`. The node has to be ready.
     pub async fn ready(&self) -> Value {
         let reply = self.admin("/readyz").await.unwrap();
         assert_eq!(reply.status, 200, "{reply}");
@@ -122,13 +122,13 @@ impl Lone {
         self.ready().await["why"][part].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A counter, 0 where there is none.
+    /// A counter; 0 if there is none.
     pub async fn count(&self, name: &str, labels: &str) -> f64 {
         self.metric(name, labels).await.unwrap_or(0.0)
     }
 
     /// How often its log has a text.
-    pub fn said(&self, text: &str) -> usize {
+    pub fn log_count(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 }

@@ -23,7 +23,7 @@ use std::io::Write;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// A variable that names a service. A test never skips what it lacks.
+/// A variable that names a service. A test without its service fails; none is skipped.
 pub fn environment(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))
 }
@@ -38,7 +38,7 @@ pub async fn until(what: &str, within: Duration, mut holds: impl AsyncFnMut() ->
     value_within(what, within, async || holds().await.then_some(())).await;
 }
 
-/// Waits until there is a value; fails when there is none within the time.
+/// Waits until there is a value. Fails if there is none in time.
 pub async fn value_within<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + within;
     loop {

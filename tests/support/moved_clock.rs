@@ -1,5 +1,5 @@
-//! A clock that a test moves for one process: a library (`moved_clock.c`, built here with `cc`) that stands between
-//! the process and libc's wall clock.
+//! A clock that a test moves for one process: a library (`moved_clock.c`, built here with `cc`) between the process and
+//! libc's wall clock.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

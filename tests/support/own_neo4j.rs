@@ -16,8 +16,7 @@ pub struct OwnNeo4j {
 }
 
 impl OwnNeo4j {
-    /// Starts a server whose Bolt port has TLS with this certificate, and serves nothing without. It is up some seconds
-    /// later.
+    /// Starts a server whose Bolt port requires TLS with this certificate. The server is up some seconds later.
     pub fn start_with_tls(pair: &Pair) -> Self {
         let home = tempfile::tempdir().unwrap();
         let bolt = free_ports(1)[0];
@@ -40,7 +39,7 @@ impl OwnNeo4j {
         Self { child, bolt: SocketAddr::from(([127, 0, 0, 1], bolt)), home }
     }
 
-    /// What it has said.
+    /// The server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }

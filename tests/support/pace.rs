@@ -1,7 +1,8 @@
-//! How slow this machine is now. A bound of time that a calm machine keeps is multiplied by it, so that no test fails
-//! because others use the machine, and none is looser on a calm one.
+//! The present slowness of this machine. A time bound for a calm machine is multiplied by it. So no test fails because
+//! others use the machine, and no bound is looser on a calm one.
 //!
-//! The control phase is in the same test, a moment before the fault: plain misses at the nodes that the test asks later.
+//! The control phase is in the same test, a moment before the fault: plain misses at the nodes that the test asks
+//! later.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,13 +33,14 @@ impl Slowness {
         Self::by(took)
     }
 
-    /// By what plain requests of any kind took, each of which takes less than a tenth of a second on a calm machine.
+    /// The slowness by the times of plain requests, each of which takes less than a tenth of a second on a calm
+    /// machine.
     pub fn by(took: impl IntoIterator<Item = Duration>) -> Self {
         let slowest = took.into_iter().max().unwrap_or_default();
         Self((slowest.as_secs_f64() / CALM_MISS.as_secs_f64()).max(1.0))
     }
 
-    /// What a bound of a calm machine is on this one.
+    /// A calm machine's bound, on this machine.
     pub fn bound(self, calm: Duration) -> Duration {
         calm.mul_f64(self.0)
     }

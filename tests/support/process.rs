@@ -1,5 +1,5 @@
-//! One `hopcache serve` process: started from a configuration, signalled, and ended with its test. Its
-//! log is said when the test fails.
+//! One `hopcache serve` process: started from a configuration, signalled, and ended with its test. If the test fails,
+//! the end of its log is printed.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -21,8 +21,8 @@ pub fn signal(process: u32, name: &str) {
     assert!(status.success(), "kill -{name} {process}");
 }
 
-/// Lets this process, and the nodes that inherit it, open as many files as they may: each of thousands of
-/// clients is two sockets. Where that does not work, a test with many clients fails and says why.
+/// Raises the limit of open files of this process, and of the nodes that inherit it: each of thousands of clients needs
+/// two sockets. If that fails, a test with many clients fails and says why.
 pub fn raise_open_files() {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let open_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -31,10 +31,10 @@ pub fn raise_open_files() {
     let _ = Command::new("prlimit").args(["--pid", &own, &most]).status();
 }
 
-/// Ports that are free now, and that nobody is given by chance before they are used: below those that the kernel
-/// picks for outgoing connections (32,768 and up), each once in this process, from a place of its own. A port of
-/// the kernel's choice was taken by one of thousands of connections between its choice and the start of its node.
-/// Test programs of the gate's two lanes (`HOPCACHE_TEST_LANE`) have a half of the range each.
+/// Ports that are free now, and that no connection gets by chance before their use: below the kernel's range for
+/// outgoing connections (32,768 and up), each once in this process, from a start of its own. A port of the kernel's
+/// choice could be taken by one of thousands of connections before its node starts. The gate runs test programs in two
+/// lanes (`HOPCACHE_TEST_LANE`); each lane has half of the ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(977);
@@ -87,13 +87,13 @@ pub struct NodeProcess {
     child: Option<Child>,
     config: PathBuf,
     log: PathBuf,
-    /// Limit of open files, where it has one of its own.
+    /// The node's own limit of open files, if it has one.
     pub open_files: Option<u32>,
     /// A library that is loaded before all others, and a variable for it.
     pub preload: Option<(PathBuf, (String, PathBuf))>,
-    /// False where a prefetch would disturb what the test counts; the test says what. Nodes prefetch by default, as shipped.
+    /// False if a prefetch would disturb the test's counts; the test says which. By default nodes prefetch, as shipped.
     pub prefetches: bool,
-    /// Where its stderr goes, if not into its log.
+    /// The file for stderr, if not the log.
     pub stderr: Option<std::fs::File>,
     /// For the admin listener, where it has TLS.
     pub admin_tls: Option<TlsClient>,
@@ -107,7 +107,7 @@ impl NodeProcess {
         let own = format!(
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\n"
         );
-        // Nobody gets the sample graph who has not asked for it.
+        // A node serves the sample graph only if its configuration asks for it.
         let sample = if config.contains("[origin]") { "" } else { "\n[origin]\nuri = \"embedded:\"\n" };
         std::fs::write(&path, own + config + sample).unwrap();
         Self {
@@ -154,11 +154,6 @@ impl NodeProcess {
         self.child = Some(child.unwrap());
     }
 
-    /// What it has said so far.
-    pub fn said(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
-    }
-
     /// SIGKILL.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("the node runs");
@@ -195,9 +190,9 @@ impl NodeProcess {
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     }
 
-    /// All that it has said.
+    /// All lines that the node has logged so far.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
     /// Waits for its end.
@@ -238,7 +233,7 @@ impl NodeProcess {
         reply.json()
     }
 
-    /// What the node says of a query of the tests' user.
+    /// The node's explanation of a query of the tests' user.
     pub async fn explain(&self, statement: &str, parameters: &Value) -> Value {
         let question = json!({"principal": "neo4j", "statement": statement, "parameters": parameters});
         self.order("/admin/v1/explain", &question).await
@@ -253,19 +248,19 @@ impl NodeProcess {
     pub async fn counters(&self) -> String {
         let text = self.admin("/metrics").await.map(|reply| reply.body).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        let told = text.lines().filter(|line| line.contains("_total") && !line.starts_with('#'));
-        let told: Vec<&str> = told.filter(|line| !line.ends_with(" 0")).collect();
-        format!("--- {}\n{}\n", self.name, told.join("\n"))
+        let counters = text.lines().filter(|line| line.contains("_total") && !line.starts_with('#'));
+        let counters: Vec<&str> = counters.filter(|line| !line.ends_with(" 0")).collect();
+        format!("--- {}\n{}\n", self.name, counters.join("\n"))
     }
 
-    /// Sum over a metric's series whose labels contain `labels`; nothing when there is none.
+    /// Sum over a metric's series whose labels contain `labels`; `None` without such a series.
     pub async fn metric(&self, name: &str, labels: &str) -> Option<f64> {
         let text = String::from_utf8(self.admin("/metrics").await.ok()?.body).ok()?;
         sum_of_series(&text, name, labels)
     }
 }
 
-/// Sum over those series of a metric in Prometheus' text whose labels contain `labels`; nothing when there is none.
+/// Sum over a metric's series in Prometheus' text whose labels contain `labels`; `None` without such a series.
 pub fn sum_of_series(text: &str, name: &str, labels: &str) -> Option<f64> {
     let series = text.lines().filter_map(|line| {
         let (series, value) = line.rsplit_once(' ')?;
@@ -284,9 +279,9 @@ impl Drop for NodeProcess {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
             let tail: Vec<&str> = log.lines().rev().take(40).collect();
-            let mut said = format!("--- last lines of {}'s log\n", self.name);
-            tail.iter().rev().for_each(|line| said += &format!("{line}\n"));
-            let _ = std::io::stderr().write_all(said.as_bytes());
+            let mut shown = format!("--- last lines of {}'s log\n", self.name);
+            tail.iter().rev().for_each(|line| shown += &format!("{line}\n"));
+            let _ = std::io::stderr().write_all(shown.as_bytes());
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct RedisServer {
     options: Options,
 }
 
-/// What a server is started with otherwise than usual.
+/// A test's changes of the usual settings.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Arguments of `redis-server`.

@@ -1,10 +1,10 @@
-//! A Bolt server that answers every run with who ran it, where, and with which `k`: what one principal may
-//! see differs from what every other may, which Neo4j's Community edition cannot do. It checks basic
-//! credentials against its users, which a test may change while it runs.
+//! A Bolt server that answers every run with its principal, its database and its `k`. So each principal gets a
+//! different value, which Neo4j's Community edition cannot do. It checks basic credentials against its users, which a
+//! test may change while it runs.
 //!
-//! Statements are not understood: one that contains `FAIL` fails with the same in its message, EXPLAIN says
-//! "a read", one that contains `VERSION` gives the version that the test has set, everything else gives one
-//! row. A test may hold, fail and cut runs by [`Orders`].
+//! It does not understand statements. A statement with `FAIL` fails with the principal, database and `k` in its
+//! message. EXPLAIN says "a read". A statement with `VERSION` returns the test's version. All others return one row. A
+//! test may hold, fail and cut runs by [`Orders`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::bolt_bytes::{chunked, read_message, structure, told};
+use super::bolt_bytes::{chunked, read_message, single_field, structure};
 use super::scripted_orders::{Arrived, Fate, Orders};
 
 const SUCCESS: u8 = 0x70;
@@ -66,7 +66,7 @@ impl ScriptedNeo4j {
         self.addr
     }
 
-    /// What becomes of runs, and which there were.
+    /// The orders for runs, and the runs that came.
     pub fn orders(&self) -> &Orders {
         &self.shared.orders
     }
@@ -116,7 +116,7 @@ struct Session<'a> {
     shared: &'a Shared,
     user: Option<String>,
     has_failed: bool,
-    /// What PULL sends: the row, if there is one.
+    /// The answer to PULL: the row, if there is one.
     row: Option<Vec<u8>>,
     /// The run that is being answered.
     arrived: Option<Arrived>,
@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
             let is_run = message.get(1) == Some(&0x10) && !self.has_failed;
             let answers = self.answer(&message).unwrap_or_else(|| vec![failure("Neo.Scripted", "what?")]);
             if is_run && !self.shared.delay.is_zero() {
-                // tidy: the delay that is being simulated
+                // tidy: the simulated delay
                 tokio::time::sleep(self.shared.delay).await;
             }
             if let Some(arrived) = self.arrived.take() {
@@ -216,23 +216,23 @@ impl<'a> Session<'a> {
         }
         let k = params.get("k").and_then(Value::as_str).unwrap_or_default();
         if statement.contains("VERSION") {
-            self.row = Some(told(RECORD, &json!([self.shared.orders.version()])));
+            self.row = Some(single_field(RECORD, &json!([self.shared.orders.version()])));
             return Some(success(&json!({"fields": ["version"]})));
         }
         if statement.contains("FAIL") {
-            let said = format!("{user}|{database}|{k}");
-            return Some(failure("Neo.ClientError.Statement.ArithmeticError", &said));
+            let message = format!("{user}|{database}|{k}");
+            return Some(failure("Neo.ClientError.Statement.ArithmeticError", &message));
         }
         let pad = usize::try_from(params.get("pad").and_then(Value::as_i64).unwrap_or(0)).ok()?;
-        self.row = Some(told(RECORD, &json!([user, database, k, "x".repeat(pad)])));
+        self.row = Some(single_field(RECORD, &json!([user, database, k, "x".repeat(pad)])));
         Some(success(&json!({"fields": ["user", "database", "k", "pad"]})))
     }
 }
 
 fn success(metadata: &Value) -> Vec<u8> {
-    told(SUCCESS, metadata)
+    single_field(SUCCESS, metadata)
 }
 
 fn failure(code: &str, message: &str) -> Vec<u8> {
-    told(FAILURE, &json!({"code": code, "message": message}))
+    single_field(FAILURE, &json!({"code": code, "message": message}))
 }

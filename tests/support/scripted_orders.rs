@@ -1,12 +1,12 @@
-//! What a scripted Neo4j does to runs: holds them, fails them, cuts their connections; and which runs there were.
-//! It decides nothing about their rows.
+//! A test's orders for the runs of a scripted Neo4j: hold them, fail them, cut their connections. Also lists the runs
+//! that came. It does not decide their rows.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
 
-/// What becomes of a run.
+/// The fate of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It is answered.
@@ -28,7 +28,7 @@ pub struct Arrived {
     /// When it was answered, or its connection cut.
     pub ended: Option<Instant>,
     pub fate: Fate,
-    /// What the client gave as `tx_timeout`.
+    /// The client's `tx_timeout`.
     pub timeout_ms: Option<i64>,
 }
 
@@ -43,13 +43,13 @@ struct Due {
 struct State {
     came: Vec<Arrived>,
     due: Vec<Due>,
-    /// Users whose every run is refused for want of rights.
+    /// Users whose every run is refused for lack of rights.
     powerless: Vec<String>,
     half: Option<u64>,
     version: u64,
 }
 
-/// Orders of a test, and the list of what came.
+/// Orders of a test, and the list of runs.
 #[derive(Default)]
 pub struct Orders {
     state: Mutex<State>,
@@ -62,17 +62,17 @@ impl Orders {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs whose text contains `part` get no answer until they are released.
+    /// Holds runs whose text contains `part` until they are released.
     pub fn hold(&self, part: &str) {
         self.held.send_modify(|held| held.push(part.to_owned()));
     }
 
-    /// Nothing is held any more.
+    /// Releases all held runs.
     pub fn release(&self) {
         self.held.send_modify(Vec::clear);
     }
 
-    /// The next `times` runs whose text contains `part` end so.
+    /// The next `times` runs whose text contains `part` have this fate.
     pub fn doom(&self, part: &str, fate: Fate, times: usize) {
         self.state().due.push(Due { part: part.to_owned(), fate, left: times });
     }
@@ -95,7 +95,7 @@ impl Orders {
         state.half = None;
     }
 
-    /// What statements with `VERSION` give from now on.
+    /// Sets the version that statements with `VERSION` return from now on.
     pub fn set_version(&self, version: u64) {
         self.state().version = version;
     }
@@ -104,7 +104,7 @@ impl Orders {
         self.state().version.to_string()
     }
 
-    /// Runs that came whose text contains `part`.
+    /// The runs whose text contains `part`.
     pub fn came(&self, part: &str) -> Vec<Arrived> {
         self.state().came.iter().filter(|run| run.statement.contains(part)).cloned().collect()
     }

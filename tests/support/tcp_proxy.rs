@@ -1,6 +1,6 @@
-//! A TCP proxy before a server, made to be unreliable: it delays, goes silent, cuts in the middle of a
-//! reply, loses answers, refuses, and can be pointed at another server. It changes no byte that it passes.
-//! It counts, so that a test can prove that its fault happened.
+//! An unreliable TCP proxy before a server: it delays, goes silent, cuts in the middle of a reply, loses answers,
+//! refuses, and can be pointed at another server. It never changes a byte that it passes. It counts, so that a test can
+//! prove its fault.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What happens to bytes now.
+/// The present fate of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// They pass.
     Pass,
-    /// Replies pass so much later.
+    /// Replies pass later by this time.
     Delay(Duration),
     /// Nothing passes in either direction; connections stay open.
     Silent,
@@ -26,12 +26,12 @@ pub enum Mode {
     Refuse,
 }
 
-/// What happens to one answer.
+/// The fate of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It never arrives, and neither does anything later on that connection.
+    /// It never arrives, and nothing later arrives on that connection.
     Lost,
-    /// After so many bytes of it the connection is cut.
+    /// After this many bytes of the answer the connection is cut.
     CutAfter(usize),
 }
 
@@ -40,7 +40,7 @@ struct Shared {
     mode: watch::Sender<Mode>,
     cuts: watch::Sender<u64>,
     fates: Mutex<Vec<(Vec<u8>, Fate)>>,
-    /// Of every so many-th chunk of replies half is passed before the cut; 0 for never.
+    /// The proxy cuts every n-th chunk of replies in its middle; 0 for never.
     cut_every: AtomicU64,
     connects: AtomicU64,
     chunks: AtomicU64,
@@ -95,23 +95,23 @@ impl TcpProxy {
         self.shared.cuts.send_modify(|count| *count += 1);
     }
 
-    /// From now on connections lead to another server; those there are are cut.
+    /// Points new connections at another server, and cuts the open ones.
     pub fn point_at(&self, upstream: SocketAddr) {
         *locked(&self.shared.upstream) = upstream;
         self.cut();
     }
 
-    /// What becomes of the answer to the next request that holds these bytes. Once.
+    /// Sets the fate of the answer to the next request that contains these bytes, once.
     pub fn doom(&self, request_with: &str, fate: Fate) {
         locked(&self.shared.fates).push((request_with.as_bytes().to_vec(), fate));
     }
 
-    /// From now on every so many-th chunk of replies is cut in its middle, with its connection; 0 ends it.
+    /// From now on every n-th chunk of replies is cut in its middle, with its connection; 0 ends this.
     pub fn cut_every(&self, chunks: u64) {
         self.shared.cut_every.store(chunks, Ordering::Relaxed);
     }
 
-    /// From now on each connection passes so many bytes of requests in a second; 0 ends it.
+    /// From now on each connection passes this many bytes of requests in a second; 0 ends this.
     pub fn requests_per_second(&self, bytes: u64) {
         self.shared.pace.store(bytes, Ordering::Relaxed);
     }
@@ -187,7 +187,7 @@ async fn requests(
         let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;
         let pace = shared.pace.load(Ordering::Relaxed);
         if let Some(pause_us) = (read as u64 * 1_000_000).checked_div(pace) {
-            // tidy: the line's speed that is being simulated
+            // tidy: the simulated speed of the line
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
             shared.slept_us.fetch_add(pause_us, Ordering::Relaxed);
         }
@@ -221,7 +221,7 @@ async fn replies(
         }
         let now = *mode.borrow_and_update();
         if let Mode::Delay(by) = now {
-            // tidy: the delay that is being simulated
+            // tidy: the simulated delay
             tokio::time::sleep(by).await;
         }
         let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;

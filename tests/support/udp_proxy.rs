@@ -1,5 +1,5 @@
-//! A node's peer port as others see it: a TCP and a UDP proxy on one port. Either can be cut alone; datagrams can be
-//! repeated and are kept, so that a test can play them again. It reads nothing of what it passes, and counts.
+//! A node's peer port as others see it: a TCP and a UDP proxy on one port. A test can cut each alone. The proxy can
+//! repeat datagrams, and keeps them, so that a test can replay them. It reads nothing of their content, and counts.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

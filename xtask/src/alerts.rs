@@ -1,7 +1,7 @@
-//! The alert rules under `cluster/prometheus`: checked and tested by `promtool`.
+//! `cargo xtask alerts`: `promtool` checks and tests the alert rules under `cluster/prometheus`.
 //!
-//! Uses the one on the path, else takes it out of the distribution's package into `target/tools`: installing that package
-//! would start a Prometheus. It never starts one.
+//! Uses the `promtool` on the path. Without one, unpacks the distribution's package into `target/tools`: installing the
+//! package would start a Prometheus server. This module never starts a server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for arguments in [
         ["check", "rules", "alerts.yml"].as_slice(),
         &["check", "config", "prometheus.yml"],
-        // It names a token's file, which is in the container only.
+        // `cluster.yml` names a token file that exists only in the container.
         &["check", "config", "--syntax-only", "cluster.yml"],
         &["test", "rules", "alerts_test.yml"],
     ] {
@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where `promtool` or `prometheus` is.
+/// The path of `promtool` or `prometheus`.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path =
@@ -54,13 +54,13 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
 }
 
 fn unpack(folder: &Path) -> Result<()> {
-    println!("taking {PACKAGE} out of its package (once)");
+    println!("unpacking the package {PACKAGE} into target/tools (once)");
     let apt =
         |arguments: &[&str]| finish(Command::new("apt-get").current_dir(folder).args(arguments), "apt-get");
     let download = || apt(&["download", "-qq", PACKAGE]);
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     if download().is_err() {
-        // A fresh image has no lists; only root can fetch them.
+        // A fresh image has no package lists, and only root can fetch them.
         apt(&["update", "-qq"])?;
         download()?;
     }

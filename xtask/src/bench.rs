@@ -1,7 +1,7 @@
-//! `cargo xtask bench` and `cargo xtask trials`: hopcache and the program that drives it, both built as they are published (profile
-//! `dist`), then one benchmark or one trial.
+//! `cargo xtask bench` and `cargo xtask trials`: builds hopcache and the program that drives it with the published
+//! profile (`dist`), then runs one benchmark or one trial.
 //!
-//! It decides what is built and started; the arguments are the program's own.
+//! This module decides what is built and started. It passes the arguments to the program unchanged.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +10,12 @@ use anyhow::Result;
 
 use crate::command::finish;
 
-/// Measures.
+/// The program that measures.
 pub(crate) const BENCHMARKS: &str = "hopcache-bench";
-/// Judges promises.
+/// The program that judges promises.
 pub(crate) const TRIALS: &str = "hopcache-trials";
 
-/// Builds hopcache and `program`, which starts the hopcache beside it, and runs `program`.
+/// Builds hopcache and `program`, and runs `program`. `program` starts the hopcache that is built beside it.
 pub(crate) fn run(root: &Path, program: &str, args: &[String]) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args([

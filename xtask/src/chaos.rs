@@ -1,6 +1,6 @@
 //! `cargo xtask chaos`: builds hopcache and the trials, then runs a schedule of faults on real processes.
 //!
-//! It decides what is built and started, nothing about what happens or how it is judged.
+//! This module decides what is built and started. It does not decide which faults happen or how a run is judged.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,50 +10,50 @@ use anyhow::Result;
 use crate::command::finish;
 use crate::services::install;
 
-/// Seed of the gate: the same faults in the same order in each run.
+/// Seed of the gate: every run of the gate has the same faults in the same order.
 const GATE_SEED: u64 = 1;
-/// Seconds of faults in the gate, at least; with start and calm about 15 more.
+/// Minimum seconds of faults in the gate. Start and calm add about 15 seconds.
 const GATE_SECONDS: u64 = 20;
-/// Of its negative control.
+/// Seconds of faults in the gate's negative control.
 const CONTROL_SECONDS: u64 = 5;
 
-/// Requests per second there: what debug builds on two slow cores take beside their faults.
+/// Requests per second in the gate: debug builds on two slow cores can answer this rate during faults.
 const GATE_RATE: u32 = 120;
-/// Of the negative control: enough that a key is asked for several times within its TTL.
+/// Requests per second in the negative control: each key is asked for several times within its TTL.
 const CONTROL_RATE: u32 = 200;
 
 const RELEASE_BUILD: &[&str] =
     &["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-trials"];
-/// With the features of `cargo test --workspace`, which a test among the targets asks for: plain packages have others, and
-/// most dependencies would be built a second time.
+/// Builds the whole workspace, because the gate has built it already with the same features. Building only these
+/// packages selects other features and builds most dependencies again.
 const DEBUG_BUILD: &[&str] =
     &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-trials", "--test", "containers"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Of faults, keys and times.
+    /// Seed of the faults, keys and times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Minutes of faults.
     #[arg(long, default_value_t = 20, conflicts_with = "seconds")]
     minutes: u64,
-    /// Seconds of them instead, in quick succession.
+    /// Seconds of faults instead of minutes. Faults follow each other faster.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Nodes, three to five.
+    /// Number of nodes, 3 to 5.
     #[arg(long, default_value_t = 3)]
     nodes: u8,
     /// Requests per second.
     #[arg(long, default_value_t = 200)]
     rate: u32,
-    /// Fails unless every fault happened and every promise was judged where nothing excused it: always so from ten
-    /// minutes on.
+    /// Fail unless every fault happened, and every promise was judged at a time without an excuse. Always on from ten
+    /// minutes.
     #[arg(long)]
     thorough: bool,
-    /// Negative control: reads forbid sharing, and chaos fails unless it finds I1 broken.
+    /// Negative control: reads forbid sharing. Chaos fails unless it finds that I1 is broken.
     #[arg(long)]
     control: bool,
-    /// Debug builds, as the gate has them.
+    /// Use debug builds, as the gate does.
     #[arg(long)]
     debug: bool,
 }
@@ -81,15 +81,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     finish(&mut chaos, "chaos")
 }
 
-/// Installs or checks the programs that cause faults. Only root can use iptables: without root there are no cuts, and the
-/// report says so.
+/// Installs or checks the programs that cause faults. Only root can use iptables. Without root there are no cuts, and
+/// the report says so.
 pub(crate) fn programs() -> Result<()> {
     install::missing(&[install::KILL, install::REDIS])?;
     install::missing(if install::is_root() { &[install::IPTABLES] } else { &[] })
 }
 
-/// The gate's part: each fault at least once, each promise judged; then the negative control, in which chaos has to find
-/// I1 broken.
+/// The gate's part: each fault happens at least once, and each promise is judged. Then runs the negative control, where
+/// chaos has to find that I1 is broken.
 pub(crate) fn gate(root: &Path) -> Result<()> {
     let (seed, nodes, rate) = (GATE_SEED, 3, GATE_RATE);
     let seconds = Some(GATE_SECONDS);

@@ -1,7 +1,7 @@
-//! `cargo xtask dashboard`: runs every panel's query at a real Prometheus and fails where one has no data; with `--live`, on
-//! a cluster whose faults give each panel something to show.
+//! `cargo xtask dashboard`: runs every panel's query at a real Prometheus and fails if a query has no data. `--live`
+//! starts a cluster and causes faults that give each panel data.
 //!
-//! `hopcache-trials dashboard` runs the queries; this file decides what runs meanwhile.
+//! `hopcache-trials dashboard` runs the queries. This module starts and hurts the cluster meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,27 +11,27 @@ use anyhow::{Context, Result, bail};
 
 use crate::alerts;
 use crate::cluster::http;
-use crate::cluster::place::{self, NODES, Place};
+use crate::cluster::layout::{self, Layout, NODES};
 use crate::cluster::processes::{Plan, Processes};
 use crate::command::finish;
 use crate::services::{install, process};
 
-/// Load runs for so long, and the faults come at the seconds of [`FAULTS`].
+/// Duration of the load, in seconds. The faults happen at the seconds of [`FAULTS`].
 const LIVE: Duration = Duration::from_secs(125);
 const READY_MAX: Duration = Duration::from_secs(30);
-/// Runs that are lost while Neo4j is cut off end within the cut. Lives that end many times within [`LIVE`]; `min_ttl = 0`
-/// allows early refreshes of them.
+/// The timeout is shorter than the cut from Neo4j, so lost runs end within the cut. The TTL is short, so entries expire
+/// many times within [`LIVE`]. `min_ttl = 0` allows early refreshes of these entries.
 const MORE: &str = "timeout = \"2s\"\n[entry]\nttl = \"4s\"\n[refresh]\nmin_ttl = \"0s\"\nstampede_followers = 4\n[log]\nlevel = \"warn\"\n";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A Prometheus that scrapes a cluster.
+    /// Address of a Prometheus that scrapes a cluster.
     #[arg(long, conflicts_with = "live", required_unless_present = "live")]
     prometheus: Option<String>,
-    /// Start a cluster of plain processes and a Prometheus, load them, and hurt them, for two minutes.
+    /// Start a cluster of plain processes and a Prometheus, load the cluster, and cause faults for two minutes.
     #[arg(long)]
     live: bool,
-    /// A panel, by its title, whose metric the nodes do not have.
+    /// Title of a panel whose metric the nodes do not have.
     #[arg(long)]
     without: Vec<String>,
     /// Folder for queries.txt.
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// What happens to the live cluster.
+/// A fault of the live cluster.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Purge,
@@ -53,7 +53,7 @@ enum Fault {
     Heal,
 }
 
-/// By the second. Between them the cluster is quiet enough to be seen getting well.
+/// The faults, each with its second. The cluster has time to recover between two faults.
 const FAULTS: [(u64, Fault); 10] = [
     (20, Fault::Purge),
     (30, Fault::Kill(2)),
@@ -106,25 +106,25 @@ impl Trials {
 }
 
 fn live(root: &Path, trials: &Trials, options: &Options) -> Result<()> {
-    let place = Place::of(root, place::LIVE);
-    let cluster = Processes::at(root, place.clone());
+    let layout = Layout::of(root, layout::LIVE);
+    let cluster = Processes::at(root, layout.clone());
     let plan = Plan { is_embedded: false, is_release: false, more: MORE.to_owned() };
     cluster.up(&plan)?;
-    let seen = start_prometheus(root, &place).and_then(|()| hurt(trials, &cluster)).and_then(|()| {
+    let seen = start_prometheus(root, &layout).and_then(|()| hurt(trials, &cluster)).and_then(|()| {
         let seconds = (LIVE.as_secs() + 5).to_string();
-        // Scraped every second.
-        trials.check(&format!("http://{}", place.prometheus()), &seconds, "5s", options)
+        // Prometheus scrapes the trial's metrics every second.
+        trials.check(&format!("http://{}", layout.prometheus()), &seconds, "5s", options)
     });
-    // Prometheus too.
+    // Stops Prometheus too.
     let down = cluster.down();
     seen.and(down)
 }
 
-/// Debian's Prometheus, which scrapes every second.
-fn start_prometheus(root: &Path, place: &Place) -> Result<()> {
-    let home = place.home("prometheus");
+/// Starts Debian's Prometheus, which scrapes every second.
+fn start_prometheus(root: &Path, layout: &Layout) -> Result<()> {
+    let home = layout.home("prometheus");
     std::fs::create_dir_all(&home)?;
-    let targets: Vec<String> = (0..NODES.len()).map(|node| format!("\"{}\"", place.admin(node))).collect();
+    let targets: Vec<String> = (0..NODES.len()).map(|node| format!("\"{}\"", layout.admin(node))).collect();
     let config = home.join("prometheus.yml");
     let text = format!(
         "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: hopcache\n    static_configs:\n      - targets: [{}]\n",
@@ -135,19 +135,19 @@ fn start_prometheus(root: &Path, place: &Place) -> Result<()> {
     let arguments = [
         format!("--config.file={}", config.display()),
         format!("--storage.tsdb.path={}", home.join("data").display()),
-        format!("--web.listen-address={}", place.prometheus()),
+        format!("--web.listen-address={}", layout.prometheus()),
     ];
-    let log = place.log("prometheus");
-    process::start(&program.display().to_string(), &arguments, &place.pid_file("prometheus"), &log)?;
-    let at = place.prometheus();
+    let log = layout.log("prometheus");
+    process::start(&program.display().to_string(), &arguments, &layout.pid_file("prometheus"), &log)?;
+    let at = layout.prometheus();
     process::wait_until(READY_MAX, || http::get(at, "/-/ready").is_ok_and(|answer| answer.status == 200))
         .with_context(|| format!("Prometheus is not ready:\n{}", process::log_tail(&log)))
 }
 
-/// Load on all nodes, and the faults meanwhile.
+/// Loads all nodes and causes the faults meanwhile.
 fn hurt(trials: &Trials, cluster: &Processes) -> Result<()> {
-    let place = cluster.place();
-    let clients: Vec<String> = (0..NODES.len()).map(|node| place.clients(node).to_string()).collect();
+    let layout = cluster.layout();
+    let clients: Vec<String> = (0..NODES.len()).map(|node| layout.clients(node).to_string()).collect();
     let mut command = trials.command();
     command.args(["load", "--at", &clients.join(","), "--seconds", &LIVE.as_secs().to_string()]);
     if let Some((user, password)) = cluster.login() {
@@ -194,7 +194,7 @@ fn faults(cluster: &Processes, load: &mut Child) -> Result<()> {
 }
 
 fn purge(cluster: &Processes) -> Result<()> {
-    let answer = http::post(cluster.place().admin(0), "/admin/v1/purge", "", "{\"all\": true}")?;
+    let answer = http::post(cluster.layout().admin(0), "/admin/v1/purge", "", "{\"all\": true}")?;
     if answer.status >= 300 {
         bail!("purge answered {}: {}", answer.status, answer.body);
     }

@@ -1,20 +1,21 @@
-//! `cargo xtask fuzz`: every fuzz target, one after another, from its seeds and from `fuzz/corpus`.
+//! `cargo xtask fuzz`: runs every fuzz target in turn, from its seeds and from `fuzz/corpus`.
 //!
-//! Decides bounds and folders; what has to hold is in `crates/fuzzing`. What is found goes to `target/fuzz/found`,
-//! never into the repository: which inputs are kept is decided by hand (`fuzz/README.md`).
+//! Decides bounds and folders. `crates/fuzzing` has the properties. libFuzzer writes inputs that it finds to
+//! `target/fuzz/found`, never into the repository: people choose which inputs to keep (`fuzz/README.md`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Largest input, in bytes: every form of ours fits in, and a run stays fast.
+/// Largest input, in bytes. Every message format fits into it, and a run stays fast.
 const INPUT_BYTES_MAX: u32 = 4096;
-/// Memory of a target with its corpus and sanitizer.
+/// Largest memory of a target, with its corpus and the sanitizer.
 const RESIDENT_MIB_MAX: u32 = 2048;
-/// Largest single allocation: over it a length was believed that nothing stands behind.
+/// Largest single allocation. A larger one means that the program trusted a length field without checking the bytes
+/// behind it.
 const ALLOCATION_MIB_MAX: u32 = 256;
-/// One input takes no longer.
+/// Longest time for one input, in seconds.
 const INPUT_SECONDS_MAX: u32 = 10;
 
 pub(crate) struct Plan<'a> {
@@ -43,7 +44,7 @@ pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
     }
     let mut failed = Vec::new();
     for target in wanted {
-        println!("== {target}: {} inputs, {} s at the most", plan.runs, plan.seconds);
+        println!("== {target}: {} inputs, {} s at most", plan.runs, plan.seconds);
         if !one(root, target, plan)? {
             failed.push(target.as_str());
         }
@@ -54,7 +55,7 @@ pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says exactly what is missing.
+/// Checks the tools. Each error names the missing tool and how to install it.
 fn check_tools() -> Result<()> {
     let answers = |arguments: &[&str]| {
         let status =
@@ -82,16 +83,16 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether a target ended without a broken property.
+/// Runs one target. Returns whether all properties held.
 fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
     let found = root.join("target/fuzz/found").join(target);
     std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
     let status = Command::new("rustup")
         .current_dir(root)
-        // SQLite's own symbols are linked twice (its crate's object and its archive), which is no fault of ours.
+        // SQLite's symbols are linked twice (its crate's object and its archive). That is no bug of hopcache.
         .env("ASAN_OPTIONS", "detect_odr_violation=0")
         .args(["run", "nightly", "cargo", "fuzz", "run", target])
-        // What is found is written to the first folder.
+        // libFuzzer writes inputs that it finds to the first folder.
         .arg(&found)
         .arg(root.join("fuzz/corpus").join(target))
         .arg(root.join("target/fuzz/seeds").join(target))

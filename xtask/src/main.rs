@@ -1,11 +1,12 @@
-//! The repository's own commands: checks, services for tests, the test lane, trials, benchmarks.
+//! The repository's own commands: checks, services for tests, test lanes, trials, benchmarks.
 //!
-//! Decides how the repository is checked and set up. It never links hopcache's crates: it reads
-//! their manifests and runs their binaries.
-#![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
+//! Decides how the repository is checked and set up. This crate never links hopcache's crates: it reads their manifests
+//! and runs their programs.
+#![allow(clippy::print_stdout, reason = "a command-line tool prints to stdout")]
 
 mod alerts;
 mod bench;
+mod cargo_tool;
 mod chaos;
 mod cluster;
 mod command;
@@ -49,53 +50,55 @@ enum Task {
         #[command(subcommand)]
         action: services::Action,
     },
-    /// The node image, and stand-ins for images that cannot be pulled here; starts a Docker Engine when none runs.
+    /// Build the node image, and stand-ins for images that cannot be pulled here. Starts a Docker Engine if none runs.
     Images {
-        /// Only these; all of them when none is named.
+        /// Build only these images; without a name, build all.
         which: Vec<images::Which>,
-        /// The node's program static and optimised, as for use; else the one that tests run, in seconds.
+        /// Build the node's program static and optimised, as published. Without this, use the debug build that tests
+        /// run.
         #[arg(long)]
         release: bool,
     },
-    /// A cluster to try faults on: plain processes, or containers with `up --compose`.
+    /// A cluster for trying out faults: plain processes, or containers with `up --compose`.
     Cluster {
         #[command(subcommand)]
         action: cluster::Action,
     },
-    /// Run every query of the Grafana dashboard at a real Prometheus: each has to have data.
+    /// Run every query of the Grafana dashboard at a real Prometheus. Fails if a query has no data.
     Dashboard(dashboard::Options),
-    /// Formatting, tidy and clippy.
+    /// Check formatting, tidy and clippy.
     Check,
-    /// The whole gate: what `check` does, cargo-deny, doc, alert rules, simulator, images, compose file, tests, chaos.
+    /// Run the gate: `check`, cargo-deny, doc, alert rules, simulator, images, compose file, tests, chaos.
     Test {
-        /// Only what needs no services: what `check` does, and every test without a service.
+        /// Run `check` and every test that needs no service.
         #[arg(long)]
         quick: bool,
         /// Passed to the test programs.
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// One step of the gate by itself.
+    /// Run one step of the gate.
     Step { which: lanes::Single },
     /// Run the fuzz targets with cargo-fuzz (libFuzzer, address sanitizer); needs a nightly toolchain.
     Fuzz {
-        /// One target; all of them when none is named.
+        /// Run one target; without a name, run all.
         #[arg(long)]
         target: Option<String>,
-        /// Inputs for each target.
+        /// Number of inputs for each target.
         #[arg(long, default_value_t = 1_000_000)]
         runs: u64,
-        /// Seconds for each target at the most.
+        /// Most seconds for each target.
         #[arg(long, default_value_t = 900)]
         seconds: u64,
     },
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
     Sbom,
-    /// The simulator: seeds with faults, checked after every step.
+    /// Run seeds with faults in the simulator, which checks the promises after every step.
     Sim(sim::Options),
-    /// Faults by a seed's schedule on real processes; every request and every origin run is judged.
+    /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin.
     Chaos(chaos::Options),
-    /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, `trials failover`, …
+    /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, `trials
+    /// failover`, …
     Trials {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -146,7 +149,7 @@ fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// The folder above this crate: where `Cargo.toml` of the workspace lies.
+/// The folder above this crate, which holds the workspace's `Cargo.toml`.
 fn repository_root() -> Result<PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())

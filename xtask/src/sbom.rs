@@ -1,25 +1,26 @@
-//! A bill of materials of the program `hopcache`: each crate in it, with version, licence and checksum (CycloneDX,
-//! JSON).
+//! `cargo xtask sbom`: a bill of materials of the program `hopcache`. The bill lists each crate in the program with its
+//! version, licence and checksum (CycloneDX, JSON).
 //!
-//! cargo-cyclonedx makes it, of the lock file and the features that are built. It is on the path, or is built once into
-//! `target/tools`. It writes beside each manifest, so this file moves the one that is wanted and removes the others.
+//! cargo-cyclonedx makes the bill from the lock file and the features that are built. It writes one file beside each
+//! manifest of the workspace. This module moves the node's file to `target/sbom`, checks it, and removes the others.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::command::{answers, finish};
+use crate::cargo_tool::CargoTool;
+use crate::command::finish;
 
-const VERSION: &str = "0.5.9";
-/// Name of the files beside manifests, which nothing else has.
+const CARGO_CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx", version: "0.5.9" };
+/// Name of the files that cargo-cyclonedx writes beside manifests. No other file has this name.
 const NAME: &str = "hopcache-sbom";
-/// What nodes run on.
+/// Nodes run on this platform. Crates of other platforms are not in the bill.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let program = program(root)?;
+    let program = CARGO_CYCLONEDX.program(root)?;
     let mut command = Command::new(program);
     command.current_dir(root).args(["cyclonedx", "--format", "json", "--describe", "crate"]);
     command.args(["--manifest-path", "crates/node/Cargo.toml", "--target", TARGET]);
@@ -29,7 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let file = |member: &PathBuf| member.join(format!("{NAME}.json"));
         let text = std::fs::read_to_string(file(&root.join("crates/node")));
         for left in members.iter().map(file) {
-            // A member without one has none to remove.
+            // Not every member has a bill; a missing file needs no removal.
             let _ = std::fs::remove_file(left);
         }
         text
@@ -45,17 +46,20 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many crates it names. One without a version or a licence is of no use to who checks them.
+/// Counts the crates in the bill. Fails if a crate has no version or no licence: nobody could check it then.
 fn components(text: &str) -> Result<usize> {
     let bill: Value = serde_json::from_str(text).context("cargo-cyclonedx wrote no JSON")?;
-    ensure!(bill["bomFormat"] == "CycloneDX", "it is no CycloneDX");
-    let components = bill["components"].as_array().context("it names no crate")?;
+    ensure!(bill["bomFormat"] == "CycloneDX", "the bill of materials is not CycloneDX");
+    let components = bill["components"].as_array().context("the bill of materials lists no crates")?;
     for component in components {
         let name = &component["name"];
         ensure!(component["version"].is_string(), "{name} has no version");
         ensure!(component["licenses"].is_array(), "{name} has no licence");
     }
-    ensure!(components.iter().any(|component| component["name"] == "rustls"), "rustls is missing in it");
+    ensure!(
+        components.iter().any(|component| component["name"] == "rustls"),
+        "rustls is missing in the bill of materials"
+    );
     Ok(components.len())
 }
 
@@ -68,31 +72,6 @@ fn members(root: &Path) -> Result<Vec<PathBuf>> {
     let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
     let manifests = packages.iter().filter_map(|package| package["manifest_path"].as_str());
     Ok(manifests.filter_map(|manifest| Some(Path::new(manifest).parent()?.to_owned())).collect())
-}
-
-fn program(root: &Path) -> Result<PathBuf> {
-    if answers(Path::new("cargo-cyclonedx")) {
-        return Ok(PathBuf::from("cargo-cyclonedx"));
-    }
-    let tools = root.join("target/tools");
-    let program = tools.join("bin/cargo-cyclonedx");
-    if answers(&program) {
-        return Ok(program);
-    }
-    println!("cargo-cyclonedx: not found, building it into target/tools (once)");
-    let status = Command::new("cargo")
-        .args(["install", "cargo-cyclonedx", "--version", VERSION, "--locked", "--debug", "--root"])
-        .arg(&tools)
-        .arg("--target-dir")
-        .arg(tools.join("build"))
-        .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .stdin(Stdio::null())
-        .status()
-        .context("could not start cargo")?;
-    if !status.success() {
-        bail!("cargo-cyclonedx could not be built: `cargo install cargo-cyclonedx --locked` says why");
-    }
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! `cargo xtask sim --seeded`: a copy of this tree with bugs built in, and the proof that the simulator's checkers see them.
+//! `cargo xtask sim --seeded`: copies this tree, builds bugs into the copy, and proves that the simulator's checkers
+//! see them.
 //!
-//! The bugs are patches in `crates/sim/seeded`, so the tree that people read has none of them. One build serves all: a bug's
-//! code asks at run time whether it is chosen. This module decides nothing about what a bug does.
+//! The bugs are patches in `crates/sim/seeded`, so the source tree itself has no bugs. One build serves all bugs: a
+//! bug's code asks at run time whether the bug is chosen. This module does not decide what a bug does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +12,16 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{SIMULATION, finish, target};
 
-/// The bugs, and what they need.
+/// The folder of the patches and of the files that they need.
 const PATCHES: &str = "crates/sim/seeded";
 
 /// The patch that declares the copied files. It is applied first.
 const SWITCH: &str = "switch";
 
-/// Where the copy of the tree is made, built, and its programs go.
+/// The folder for the copy of the tree, and for its builds.
 const FOLDER: &str = "target/seeded";
 
-/// Files of [`PATCHES`], and where the copy has them.
+/// Files of [`PATCHES`], each with its path in the copy.
 const COPIED: [(&str, &str); 4] = [
     ("switch.rs", "crates/packstream/src/seeded/mod.rs"),
     ("caught.rs", "crates/sim/tests/seeded/main.rs"),
@@ -28,10 +29,10 @@ const COPIED: [(&str, &str); 4] = [
     ("learning.rs", "crates/sim/tests/seeded/learning.rs"),
 ];
 
-/// Written from the patches' names and headers.
+/// xtask writes this file from the patches' names and headers.
 const BUGS: &str = "crates/packstream/src/seeded/bugs.rs";
 
-/// Each seeded bug has to be caught.
+/// Proves that the checkers catch each seeded bug.
 pub(crate) fn prove(root: &Path) -> Result<()> {
     let (fresh, tree) = (root.join(FOLDER).join("fresh"), root.join(FOLDER).join("tree"));
     let patches = patches(root)?;
@@ -52,7 +53,7 @@ pub(crate) fn prove(root: &Path) -> Result<()> {
     test(root, &tree)
 }
 
-/// The bugs' patches, by name and in its order.
+/// The bugs' patches, sorted by name.
 fn patches(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let folder = root.join(PATCHES);
     let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -67,12 +68,12 @@ fn patches(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(patches)
 }
 
-/// The bugs as an enumeration: each variant is a patch's name, with what its header says.
+/// The source of an enum of the bugs: each variant is a patch's name with the text of the patch's header.
 fn bugs(patches: &BTreeMap<String, PathBuf>) -> Result<String> {
     let (mut variants, mut all, mut catchers) = (String::new(), String::new(), String::new());
     for (name, path) in patches {
         let text = String::from_utf8_lossy(&read(path)?).into_owned();
-        let said = |what: &str| {
+        let header = |what: &str| {
             let line = text
                 .lines()
                 .take_while(|line| !line.starts_with("diff "))
@@ -80,7 +81,7 @@ fn bugs(patches: &BTreeMap<String, PathBuf>) -> Result<String> {
             line.map(str::trim)
                 .with_context(|| format!("{}: no line that begins with `{what}`", path.display()))
         };
-        let (bug, caught_by) = (said("Bug:")?, said("Caught by:")?);
+        let (bug, caught_by) = (header("Bug:")?, header("Caught by:")?);
         let checkers: Vec<String> = caught_by.split(", ").map(|checker| format!("{checker:?}")).collect();
         variants.push_str(&format!("    /// {bug}\n    {name},\n"));
         all.push_str(&format!("        Self::{name},\n"));
@@ -96,7 +97,8 @@ fn bugs(patches: &BTreeMap<String, PathBuf>) -> Result<String> {
     ))
 }
 
-/// What git tracks or would add, as it is now: a bug is proved on what is about to be committed.
+/// Copies the files that git tracks or would add, in their present state: a bug is proved on the tree that will be
+/// committed.
 fn copy_tracked(root: &Path, to: &Path) -> Result<()> {
     let listed = Command::new("git")
         .current_dir(root)
@@ -107,7 +109,7 @@ fn copy_tracked(root: &Path, to: &Path) -> Result<()> {
     let listed = String::from_utf8_lossy(&listed.stdout);
     for file in listed.split_terminator('\0') {
         let from = root.join(file);
-        // A file that is deleted and not yet committed is listed too.
+        // git also lists a file whose deletion is not yet committed.
         if from.is_file() {
             write(&to.join(file), &read(&from)?)?;
         }
@@ -116,8 +118,8 @@ fn copy_tracked(root: &Path, to: &Path) -> Result<()> {
 }
 
 fn apply(tree: &Path, patch: &Path) -> Result<()> {
-    // The copy lies inside this repository. Without the ceiling git would look for the files of the patch at its root, find
-    // them outside of the folder it runs in, and say nothing.
+    // The copy lies inside this repository. Without the ceiling, git looks for the patch's files at the repository's
+    // root. They are outside of the copy, so git skips them without an error.
     let applied = Command::new("git")
         .current_dir(tree)
         .env_remove("GIT_DIR")
@@ -138,7 +140,7 @@ fn apply(tree: &Path, patch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes `tree` what `fresh` is. A file that is the same keeps its time, so that cargo builds only what changed.
+/// Makes `tree` equal to `fresh`. An unchanged file keeps its time stamp, so cargo builds only the changed files.
 fn replace_changed(fresh: &Path, tree: &Path) -> Result<()> {
     for old in files_below(tree)? {
         if !fresh.join(&old).is_file() {
@@ -167,7 +169,7 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Dependencies lie beside all other builds of the profile, and are not built again.
+/// The build shares the dependencies of all other builds of the profile, so cargo does not build them again.
 fn test(root: &Path, tree: &Path) -> Result<()> {
     let mut command = Command::new("cargo");
     command

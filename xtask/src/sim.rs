@@ -1,6 +1,6 @@
-//! `cargo xtask sim`: the simulator, built for speed, on seeds. `--seeded` is `crate::seeded`.
+//! `cargo xtask sim`: builds the simulator for speed and runs seeds. `--seeded` runs `crate::seeded`.
 //!
-//! It decides how the simulator is built and started, nothing about what a seed does.
+//! This module decides how the simulator is built and started. It does not decide what a seed does.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,11 @@ use anyhow::Result;
 use crate::command::{SIMULATION, finish};
 use crate::seeded;
 
-/// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
-/// fault and no outcome out.
+/// Seeds of the gate: enough for every fault and every outcome to occur. Two of five seeds have nodes that come and go;
+/// these take five times as long as the others.
 pub(crate) const GATE_SEEDS: u64 = 2_000;
 
-/// Seeds of the long form, `cargo xtask sim`.
+/// Seeds of `cargo xtask sim` without options.
 const LONG_SEEDS: u64 = 10_000;
 
 #[derive(clap::Args)]
@@ -22,23 +22,23 @@ pub(crate) struct Options {
     /// Run one seed and print everything that happened.
     #[arg(long, conflicts_with_all = ["seeds", "replay", "seeded"])]
     seed: Option<u64>,
-    /// Run so many seeds (10,000); traces of those that break a promise go to target/sim. Says how often each fault and
-    /// each outcome occurred, and fails where one never did, unless there are too few seeds for that.
+    /// Run this many seeds (default 10,000). Traces of seeds that break a promise go to target/sim. Prints how often
+    /// each fault and each outcome occurred. Fails if one never occurred, unless there are too few seeds for that.
     #[arg(long, conflicts_with_all = ["replay", "seeded"])]
     seeds: Option<u64>,
-    /// First of the seeds.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Run the seed of a kept trace again and say whether the same comes out.
+    /// Run the seed of a kept trace again and report whether the trace is the same.
     #[arg(long, conflicts_with = "seeded")]
     replay: Option<std::path::PathBuf>,
-    /// Leave out of the plan of a seed what its violation does not need; the smaller trace goes to target/sim.
+    /// Remove from a seed's plan all steps that its violation does not need. The smaller trace goes to target/sim.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "replay", "seeded"])]
     minimise: Option<u64>,
-    /// Build bugs in, one at a time, and show that each is caught.
+    /// Build in each seeded bug, one at a time, and show that a checker catches it.
     #[arg(long)]
     seeded: bool,
-    /// Threads; as many as there are processors unless said.
+    /// Number of threads; by default the number of processors.
     #[arg(long)]
     threads: Option<usize>,
 }

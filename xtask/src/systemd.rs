@@ -1,5 +1,5 @@
-//! The systemd unit: read by systemd itself, and judged by its own measure of what a service may do, where systemd is
-//! on the machine. Its text alone is tested everywhere.
+//! The systemd unit. Where systemd is installed, `systemd-analyze` verifies the unit and rates its exposure. The unit's
+//! text is tested on every machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use crate::command::{answers, finish};
 
 const UNIT: &str = "cluster/systemd/hopcache.service";
-/// Largest exposure, in tenths, of `systemd-analyze security`: 20 is the end of "OK" (1.4 when it was written).
+/// Largest exposure, in tenths, that `systemd-analyze security` may report: 20 is the end of "OK". The unit had 1.4 at
+/// first.
 const EXPOSURE_MAX: &str = "20";
-/// Where the unit expects the program, which `verify` looks for.
+/// The unit's path of the program, which `verify` looks for.
 const PROGRAM: &str = "/usr/local/bin/hopcache";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -29,9 +30,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let mut judged = Command::new(analyze);
     judged.args(["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE_MAX]).arg(&copy);
     let output = judged.output().context("could not start systemd-analyze")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{}", told.lines().last().unwrap_or_default());
-    anyhow::ensure!(output.status.success(), "the unit may do too much:\n{told}");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{}", report.lines().last().unwrap_or_default());
+    anyhow::ensure!(
+        output.status.success(),
+        "the unit is exposed too much: restrict it as systemd-analyze advises:\n{report}"
+    );
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::routing::post;
 use axum::serve::ListenerExt;
 
-/// What the bare server answers, and where it says on which port.
+/// The answer of the bare server, and the file where it writes its port.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// File with the body to answer.

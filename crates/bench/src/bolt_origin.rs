@@ -1,6 +1,6 @@
-//! A scripted Bolt server: answers any statement with one record of one string, as long as asked, at
-//! once. It stands in for Neo4j where a million different results are wanted and Neo4j itself is not
-//! what is measured. Speaks as much of Bolt 5.4 as hopcache's client needs; believes everybody.
+//! A scripted Bolt server: it answers any statement at once, with one record of one string of the requested length. It
+//! replaces Neo4j in benchmarks that need a million different results and do not measure Neo4j. It speaks the part of
+//! Bolt 5.4 that hopcache's client needs, and accepts all credentials.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

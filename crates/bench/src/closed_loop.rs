@@ -1,4 +1,4 @@
-//! A closed-loop load generator: so many keep-alive connections, one request under way on each.
+//! A closed-loop load generator: a fixed number of keep-alive connections, each with one request under way.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use hopcache_testbed::http::Connection;
 
-/// What a run of the closed loop measured.
+/// The result of a closed loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {
     /// Requests answered.
@@ -15,8 +15,8 @@ pub(crate) struct Loaded {
     pub(crate) wall: Duration,
 }
 
-/// Runs `connections` loops for `span`, each with one of `requests`, in turn. Every answer has to have a body as long as
-/// `body_len`.
+/// Runs `connections` loops for `span`, each with one of `requests`, in turn. Every answer has to have a body as long
+/// as `body_len`.
 pub(crate) async fn closed_loop(
     addr: SocketAddr,
     requests: &[Vec<u8>],

@@ -1,5 +1,5 @@
-//! Thousands of clients, spread over the nodes, ask one cold key at the same moment: how often Neo4j runs
-//! it, counted by a proxy before Neo4j, and how long the slowest waits.
+//! Thousands of clients of all nodes ask one cold key at the same moment. Measures how often Neo4j runs the query (a
+//! proxy before Neo4j counts) and how long the slowest client waits.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// By how much the proxy delays the run, in ms.
     #[arg(long, default_value_t = 1_000)]
     run_ms: u64,
-    /// Rounds, each with a key of its own.
+    /// Number of rounds. Each has its own key.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Where the report is kept.
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     out: Option<PathBuf>,
 }
 
-/// What one round showed.
+/// The result of one round.
 struct Round {
     runs: usize,
     explains: usize,
@@ -157,7 +157,7 @@ fn tell_answers(report: &mut Report, answers: &BTreeMap<String, usize>) {
 /// A process of clients.
 struct Clients {
     child: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Clients {
@@ -170,12 +170,12 @@ impl Clients {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let said = BufReader::new(child.stdout.take().context("a pipe")?).lines();
-        Ok(Self { child, said })
+        let stdout = BufReader::new(child.stdout.take().context("a pipe")?).lines();
+        Ok(Self { child, stdout })
     }
 
     async fn line(&mut self) -> anyhow::Result<String> {
-        self.said.next_line().await?.context("a process of clients ended early")
+        self.stdout.next_line().await?.context("a process of clients ended early")
     }
 
     async fn go(&mut self) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! One process' share of the clients of `cold`: connects all, waits for the start, asks, and prints what
-//! came. Several processes, since one has at most as many sockets as it may open files.
+//! One process' share of the clients of `cold`: connects all of them, waits for the start, asks, and prints the result.
+//! There are several processes because the limit of open files bounds the sockets of one.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ use hopcache_testbed::neo4j;
 /// one listener, where an overflow costs a second.
 const CONNECTS_AT_A_TIME: usize = 128;
 
-/// What one process is to do.
+/// The options of one process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Clients of this process.
@@ -27,12 +27,12 @@ pub(crate) struct Options {
     /// Nodes that they are spread over.
     #[arg(long, value_delimiter = ',')]
     nodes: Vec<SocketAddr>,
-    /// What they ask.
+    /// The clients' request.
     #[arg(long)]
     statement: String,
 }
 
-/// What one process' clients saw.
+/// The result of one process' clients.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
     /// Time from each client's sending to its last byte, in µs.
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) answers: BTreeMap<String, usize>,
 }
 
-/// Says `ready` when all are connected, asks on the first line of stdin, says what was [`Seen`] as JSON.
+/// Prints `ready` when all clients are connected, asks when a line comes on stdin, and prints [`Seen`] as JSON.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let headers = neo4j::basic("neo4j", &neo4j::password()?);
     let request: Arc<[u8]> = query_request(&options.statement, 0, &headers).into();

@@ -1,7 +1,8 @@
-//! An open-loop load: requests at intended times, so many a second, whatever becomes of those before them.
+//! An open-loop load: sends requests at intended times, a fixed number a second, whether or not earlier ones were
+//! answered.
 //!
-//! Threads and blocking sockets, since a timer of the async runtime is late by up to a millisecond, which
-//! is more than what is measured.
+//! Uses threads and blocking sockets: a timer of the async runtime is late by up to a millisecond, which is more than
+//! the measured times.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-/// What is sent.
+/// The request.
 pub(crate) struct FixedRate {
-    /// To whom.
+    /// The node.
     pub(crate) addr: SocketAddr,
     /// The same bytes each time.
     pub(crate) request: Vec<u8>,
     /// Bytes of each answer's body.
     pub(crate) body_len: usize,
-    /// Connections, each with a thread of its own; requests go to them in turn.
+    /// Number of connections, each with its own thread. They send the requests in turn.
     pub(crate) connections: u32,
     /// Requests per second, over all connections.
     pub(crate) rate: u32,
@@ -25,7 +26,7 @@ pub(crate) struct FixedRate {
     pub(crate) span: Duration,
 }
 
-/// What was measured.
+/// The results.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// From each request's intended time to the last byte of its answer.

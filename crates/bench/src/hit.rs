@@ -1,8 +1,8 @@
-//! CPU time of a 1 KB hit: on its owner, forwarded over one hop, and on a bare axum handler that
-//! answers the same bytes to the same request; alternated, so that the machine's mood hits all alike.
+//! CPU time of a 1 KB hit: on its owner, forwarded over one hop, and on a bare axum handler that answers the same bytes
+//! to the same request. The rounds alternate, so that disturbances of the machine affect all three.
 //!
-//! Forwards are measured twice, with one key for all connections, whose requests share forwards under
-//! way, and with a key for each, whose requests cannot.
+//! Forwards are measured twice: with one key for all connections, whose requests share forwards under way, and with a
+//! key for each connection, whose requests cannot share.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -235,8 +235,8 @@ fn write_report(report: &mut Report, arms: &[Arm]) {
     }
 }
 
-/// Requests for as many different keys, cached, that the node at `entry` forwards to the other one:
-/// none of them can share a forward with another connection's.
+/// Requests for different cached keys that the node at `entry` forwards to the other node. No request can share a
+/// forward with another connection's request.
 async fn keys_forwarded(entry: SocketAddr, keys: usize, are_sessions: bool) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut connection = Connection::open(entry).await?;
     let mut found = Vec::new();
@@ -290,7 +290,7 @@ async fn hits(admin: SocketAddr) -> anyhow::Result<u64> {
     Ok(line.and_then(|line| line.rsplit(' ').next()).and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
-/// Commands that Redis has processed, by its own word.
+/// Number of commands that Redis has processed, as Redis reports it.
 pub(crate) fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
     let output = Command::new("redis-cli")
         .args(["-h", &addr.ip().to_string(), "-p", &addr.port().to_string(), "info", "stats"])

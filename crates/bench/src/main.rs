@@ -1,5 +1,5 @@
-//! Benchmarks of hopcache, side by side with something. They measure; trials (`crates/trials`) judge. Knows hopcache by its
-//! HTTP interface only.
+//! Benchmarks of hopcache, side by side with something. They measure; trials (`crates/trials`) judge. Knows hopcache by
+//! its HTTP interface only.
 
 mod bare;
 mod bolt_origin;
@@ -41,9 +41,9 @@ enum Bench {
     SlowClients(slow_clients::Options),
     /// Resident memory of a node that holds many entries.
     Memory(memory::Options),
-    /// What clients and the origin notice of an expiry, by strategy.
+    /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
-    /// What prefetch is worth on session walks, what it costs elsewhere, and how nodes learn from each other.
+    /// The use of prefetch on session walks, its cost elsewhere, and how nodes learn from each other.
     Prefetch(Box<prefetch::Options>),
 }
 

@@ -1,5 +1,5 @@
-//! Resident memory of a node that holds many entries: what its byte budget means to the machine it runs
-//! on (promise I9). A scripted Bolt server makes the results, so that a million take minutes.
+//! Resident memory of a node with many entries: how the byte budget relates to the machine's memory (promise I9). A
+//! scripted Bolt server makes the results, so a million of them take only minutes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 
 const STATEMENT: &str = "MATCH (n:Thing {id: $n}) RETURN n.text AS text";
 
-/// What a node says of itself, and the kernel of it.
+/// The node's own figures, and the kernel's figures about it.
 struct Sample {
     rss_kib: u64,
     peak_kib: u64,
@@ -95,7 +95,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
-    // What the allocator or moka gives back by itself when nothing happens.
+    // Memory that the allocator or moka gives back by itself while the node is idle.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let last = look().await?;
     write_report(&mut report, options.entries, &last, &idle);

@@ -34,7 +34,7 @@ impl Output {
     }
 
     /// How far the run is; not part of the report.
-    #[expect(clippy::unused_self, reason = "said where the report is said")]
+    #[expect(clippy::unused_self, reason = "a method of the report, for the callers")]
     pub(crate) fn say(&self, line: &str) {
         progress(line);
     }
@@ -50,7 +50,7 @@ impl Output {
         Ok(())
     }
 
-    /// `reading` says how to read what is there.
+    /// `reading` explains how to read the report.
     pub(crate) fn close(mut self, reading: &str) -> anyhow::Result<()> {
         self.report.line(&format!("\nload average after: {}", load_average()));
         self.report.write(&self.dir.join("report.md"))?;

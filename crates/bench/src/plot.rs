@@ -1,5 +1,5 @@
-//! Charts as SVG and PNG, from the same description. Text is drawn with a font file of the system's
-//! (`DejaVuSans.ttf`), so that no font library is linked; its absence is said before anything is measured.
+//! Charts as SVG and PNG from the same description. Text uses a font file of the system (`DejaVuSans.ttf`), so no font
+//! library is linked. A missing font is reported before the measurement.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ const FONTS: [&str; 3] = [
     "/usr/share/fonts/TTF/DejaVuSans.ttf",
     "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
 ];
-/// Told apart by people who see colours differently (Okabe and Ito, 2008).
+/// Colours that colour-blind people can distinguish (Okabe and Ito, 2008).
 pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -44,14 +44,14 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
 }
 
-/// Makes a font known to the drawing; `given` goes before the usual places.
+/// Registers a font for the drawing. `given` comes before the usual paths.
 pub(crate) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
     let usual = FONTS.iter().map(PathBuf::from).find(|path| path.exists());
     let path = given.map(Path::to_path_buf).or(usual);
     let path =
         path.context("no DejaVuSans.ttf for the plots: apt-get install fonts-dejavu-core, or --font")?;
     let bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-    // Registered fonts live as long as the process: that is what the drawing asks for.
+    // Registered fonts live as long as the process, because the drawing needs a static font.
     plotters::style::register_font("sans-serif", FontStyle::Normal, Vec::leak(bytes))
         .map_err(|_| anyhow!("{} is no font", path.display()))
 }

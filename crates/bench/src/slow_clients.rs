@@ -1,9 +1,9 @@
-//! Hits at a fixed rate, without and with slow clients beside them: a third sends heads a byte at a time, a third
-//! bodies, a third asks for a large answer again and again and reads nothing. Alternated, so that the
-//! machine's mood hits both alike.
+//! Hits at a fixed rate, without and with slow clients beside them. A third of the slow clients send heads a byte at a
+//! time, a third send bodies that way, and a third ask for a large answer again and again and read nothing. The rounds
+//! alternate, so that disturbances of the machine affect both.
 //!
-//! Each request has an intended time, and its latency counts from there, whether or not the one before it
-//! has been answered by then: a stall shows in every request that was due in it.
+//! Each request has an intended time, and its latency counts from there, whether or not earlier requests were answered.
+//! So a stall shows in every request that was due during it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub(crate) struct Options {
 const SMALL: &str = "UNWIND range(1, 205) AS x RETURN x";
 /// About 590 KB of JSON: more than the sockets' buffers on both sides take.
 const LARGE: &str = "UNWIND range(1, 100000) AS x RETURN x";
-/// Between two bytes of a slow sender, and two questions of who does not read.
+/// Pause between two bytes of a slow sender, and between two requests of a client that does not read.
 const DRIBBLE: Duration = Duration::from_millis(250);
 const REASONS: [&str; 3] = ["head_too_slow", "reader_too_slow", "silent"];
 
@@ -207,7 +207,7 @@ fn load_average() -> String {
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// Slow clients that are there until this is dropped.
+/// Slow clients that run until this is dropped.
 struct SlowClients {
     _clients: JoinSet<()>,
 }
@@ -224,7 +224,7 @@ impl SlowClients {
             let ((first, again), begun) = (kinds[client % kinds.len()].clone(), begun.clone());
             clients.spawn(async move {
                 loop {
-                    // Whoever is cut comes back; an error is the end of a connection.
+                    // A client that was cut off connects again. An error is the end of a connection.
                     if let Ok(mut stream) = begin(node, &first).await {
                         let _ = begun.try_send(());
                         while stream.write_all(&again).await.is_ok() {
@@ -244,7 +244,7 @@ impl SlowClients {
     }
 }
 
-/// A connection with little room for answers, and the beginning of what it sends.
+/// A connection with a small receive buffer, and the begin of its request.
 async fn begin(node: SocketAddr, first: &[u8]) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4 << 10)?;

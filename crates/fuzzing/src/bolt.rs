@@ -19,14 +19,14 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let stage = draw.byte() % 4;
     let bytes_max = usize::from(draw.byte()) * 16;
-    let said = [before(stage), draw.0.to_vec()].concat();
-    RUNTIME.with(|runtime| runtime.block_on(meet(said, bytes_max)));
+    let received = [before(stage), draw.0.to_vec()].concat();
+    RUNTIME.with(|runtime| runtime.block_on(meet(received, bytes_max)));
 }
 
-async fn meet(said: Vec<u8>, bytes_max: usize) {
-    // Room for everything that either side can say, so that nobody ever waits: each PULL answers a message.
-    let (ours, mut theirs) = tokio::io::duplex((64 << 10) + 4 * said.len());
-    theirs.write_all(&said).await.expect("there is room");
+async fn meet(received: Vec<u8>, bytes_max: usize) {
+    // Room for all messages of both sides, so that no side waits: each PULL answers a message.
+    let (ours, mut theirs) = tokio::io::duplex((64 << 10) + 4 * received.len());
+    theirs.write_all(&received).await.expect("there is room");
     theirs.shutdown().await.expect("a pipe");
     let options = Options { connect_timeout: Duration::from_secs(60), ..Options::default() };
     let Ok(mut connection) = Connection::open_piped(ours, &Auth::None, &options).await else { return };
@@ -61,7 +61,7 @@ async fn meet(said: Vec<u8>, bytes_max: usize) {
     drop(theirs);
 }
 
-/// What a server says up to a stage.
+/// The server's messages up to a stage.
 fn before(stage: u8) -> Vec<u8> {
     let handshake = vec![0, 0, 4, 5];
     let greeted =
@@ -122,6 +122,6 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         (3, framed(&[0xB1, 0x71, 0x91, 0xD2, 0x7F, 0xFF, 0xFF, 0xFF], 100)),
     ]
     .into_iter()
-    .map(|(stage, said)| [vec![stage, 255], said].concat())
+    .map(|(stage, received)| [vec![stage, 255], received].concat())
     .collect()
 }

@@ -1,4 +1,4 @@
-//! Any bytes from a Bolt client, before and behind a handshake: no panic, bounded memory, and nobody is served without a
+//! Any bytes from a Bolt client, before and after a handshake: no panic, bounded memory, and no service without a
 //! log-on.
 
 use hopcache_bolt::server::{Admission, Ending, Inbox, InboxBounds, Kind, Machine, State, Version, frame};

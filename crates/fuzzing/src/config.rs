@@ -1,5 +1,5 @@
-//! The configuration: a file, variables and flags. Whatever they say, the answer is settings or a list of
-//! what is wrong, and no secret is shown.
+//! The configuration: a file, variables and flags. For any input the answer is settings or a list of errors, and it
+//! shows no secret.
 
 use std::cell::OnceCell;
 
@@ -9,7 +9,7 @@ use hopcache::config::{Problem, Sources, load};
 const VARIABLE: &str = "#env ";
 /// A line that begins so is a flag, `section.key=text`.
 const FLAG: &str = "#set ";
-/// What stands in the seeds where a secret belongs.
+/// Stands for a secret in the seeds.
 const SECRET: &str = "hc-secret-0123456789";
 
 thread_local! {
@@ -45,16 +45,16 @@ pub(crate) fn check(bytes: &[u8]) {
         Err(errors) => {
             assert!(!errors.0.is_empty());
             for problem in &errors.0 {
-                let said = problem.to_string();
-                assert!(!said.is_empty());
+                let message = problem.to_string();
+                assert!(!message.is_empty());
                 // A parser's message may repeat no part of a file that holds secrets.
-                assert!(!matches!(problem, Problem::Syntax { .. }) || !said.contains(SECRET), "{said}");
+                assert!(!matches!(problem, Problem::Syntax { .. }) || !message.contains(SECRET), "{message}");
             }
         }
     }
 }
 
-/// A secret that stands once in the input stands nowhere in what is shown.
+/// A secret that occurs once in the input occurs nowhere in the output.
 fn shows_nothing_of(secret: &str, input: &str, shown: &str) {
     if secret.len() >= 12 && input.matches(secret).count() == 1 {
         assert!(!shown.contains(secret), "a secret is shown");

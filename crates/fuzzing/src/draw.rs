@@ -1,6 +1,6 @@
-//! Reads decisions off the front of a fuzzer's bytes; what runs out reads as zero.
+//! Reads decisions from the front of a fuzzer's bytes. Missing bytes read as zero.
 
-/// What is left of the bytes.
+/// The remaining bytes.
 pub(crate) struct Draw<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Draw<'a> {

@@ -1,5 +1,5 @@
-//! A stored entry: what is not exactly what was sealed for this key is a miss (F39), and what a holder of
-//! the key sealed wrongly is refused without believing its lengths.
+//! A stored entry. Bytes that are not exactly what was sealed for this key are a miss (F39). Bytes that a holder of the
+//! key sealed wrongly are refused, and their length fields are not trusted.
 
 use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head};
@@ -14,7 +14,7 @@ use crate::draw::Draw;
 
 const SECRET: ChecksumKey = ChecksumKey([7; 32]);
 const KEY: QueryKey = QueryKey([3; 32]);
-/// Place of the checksum, and of what stands behind it: the layout that core's `entry.rs` documents.
+/// Offset of the checksum, and of the part after it: the layout that core's `entry.rs` documents.
 const CHECKSUM: std::ops::Range<usize> = 77..93;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -26,7 +26,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Nobody without the key makes an entry.
+/// No one can make an entry without the key.
 fn check_any(bytes: &[u8]) {
     let _ = Head::read(bytes);
     // Not the seeds' key: a seed is an entry.
@@ -47,7 +47,7 @@ fn check_sealed(bytes: &[u8]) {
             assert!(entry.body.len() <= ENTRY_BODY_BYTES_MAX);
             assert!(entry.body.len() <= 255 * bytes.len(), "a bomb");
             let again = entry.encode(&SECRET, &KEY).expect("it is not too large");
-            let again = Entry::decode(&again, &SECRET, &KEY).expect("what is sealed is read");
+            let again = Entry::decode(&again, &SECRET, &KEY).expect("a sealed entry opens");
             assert!(entry.soft <= entry.physical && entry.physical <= entry.total);
             assert!(entry.total.0 <= ENTRY_LIFE_MS_MAX, "it lives for ever");
             assert!(again == entry);
@@ -75,7 +75,7 @@ fn check_bent(draw: &mut Draw<'_>) {
         body: body.into(),
     };
     let sealed = entry.encode(&SECRET, &KEY).expect("it is not too large");
-    assert!(Entry::decode(&sealed, &SECRET, &KEY).expect("what is sealed is read") == entry);
+    assert!(Entry::decode(&sealed, &SECRET, &KEY).expect("a sealed entry opens") == entry);
     assert!(Entry::decode(&sealed, &SECRET, &QueryKey([4; 32])).is_err(), "of another key");
     assert!(Entry::decode(&sealed, &ChecksumKey([8; 32]), &KEY).is_err(), "of another cluster");
     let bent = draw.bend(&sealed);
@@ -98,7 +98,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for body in [b"rows".to_vec(), vec![b'x'; 4096], b"some rows, ".repeat(200)] {
         let sealed = entry(body).encode(&SECRET, &KEY).expect("it is not too large");
-        // The same with a length that nothing stands behind: a bomb.
+        // The same with a length field that no bytes back: a bomb.
         let mut bomb = sealed.to_vec();
         bomb[73..77].copy_from_slice(&(64_u32 << 20).to_be_bytes());
         for (mode, bytes) in [(0, sealed.to_vec()), (1, sealed.to_vec()), (1, bomb)] {

@@ -1,5 +1,5 @@
-//! Gossip from a holder of the cluster key that says anything: the table stays bounded, what is sent fits, and nobody
-//! is sent to who cannot be reached.
+//! Any gossip from a holder of the cluster key: the table stays bounded, sent datagrams fit, and no datagram goes to an
+//! address that cannot be reached.
 
 use std::net::SocketAddr;
 
@@ -45,7 +45,10 @@ impl World {
                     self.sent.push((to, datagram.to_vec()));
                 }
                 Effect::Heard(card) | Effect::Down(card) | Effect::Left(card) => {
-                    assert!(!card.is_of(&self.gossip.me().name, self.gossip.me().life), "told of itself");
+                    assert!(
+                        !card.is_of(&self.gossip.me().name, self.gossip.me().life),
+                        "a node's own card came back to it"
+                    );
                 }
                 Effect::Spread(_) | Effect::Rejoined => {}
             }
@@ -90,7 +93,8 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// What two honest nodes say to this one in two seconds: one seed for each datagram, and all in order with pauses.
+/// Datagrams of two honest nodes to this one in two seconds: one seed for each datagram, and one with all of them in
+/// order with pauses.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut worlds: Vec<World> = (0..3).map(World::new).collect();
     let mut seeds: Vec<Vec<u8>> = Vec::new();

@@ -11,7 +11,7 @@ use hopcache_queryapi::headers::media;
 
 pub(crate) fn check(bytes: &[u8]) {
     check_authorization(bytes);
-    // Every other header is read as text: what is not never gets this far.
+    // Every other header is read as text. Bytes that are no text never get this far.
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     check_hint(text);
     check_cache_control(text);
@@ -22,7 +22,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// What is believed lies in its range, whatever was written: δ = 0, huge, negative, no number (F41).
+/// An accepted value is in its range for any text: δ = 0, huge, negative, no number (F41).
 fn check_hint(text: &str) {
     let hint = match hint::parse(text) {
         Ok(hint) => hint,
@@ -36,7 +36,7 @@ fn check_hint(text: &str) {
     assert!(hint.ttl.is_none_or(|ttl| ttl <= Duration::from_secs(TTL_S_MAX.unsigned_abs())));
 }
 
-/// What was read, written in the plainest form, is read as the same.
+/// An accepted header, written in the plainest form, reads as the same value.
 fn check_cache_control(text: &str) {
     let control = match cache_control::parse(text) {
         Ok(control) => control,
@@ -69,7 +69,7 @@ fn check_authorization(bytes: &[u8]) {
             assert!(authorization::parse(Some(again.as_bytes())) == same);
         }
         Ok(Credentials::Bearer(token)) => assert!(!token.is_empty()),
-        // Two texts and no more: neither can repeat what was sent.
+        // There are only these two texts, and both are constants. So neither can repeat bytes of the request.
         Err(error) => assert!(error.to_string().len() < 60),
     }
 }

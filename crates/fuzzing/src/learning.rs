@@ -1,5 +1,5 @@
-//! What nodes tell each other of what they learned: fields of results, forms, lessons and digests (F14, F39, I9). Any
-//! bytes are one thing that is written as them, or none, and what was heard of anybody leaves a bounded model.
+//! Messages between nodes about what they learned: fields of results, forms, lessons and digests (F14, F39, I9). Any
+//! bytes decode to exactly one value that encodes to them, or to none. Messages of any node leave the model bounded.
 
 use bytes::Bytes;
 use hopcache_core::limits::{
@@ -128,7 +128,7 @@ fn taught(node: u64) -> Successors {
     model
 }
 
-/// Heard twice: the second time nothing is new, whatever it says. Then what this node tells is read by another.
+/// Merges a lesson twice: the second time nothing is new. Then another node reads this node's lessons.
 pub(crate) fn check_lesson(bytes: &[u8]) {
     let Ok(lesson) = Lesson::decode(bytes) else { return };
     let bounds = Bounds::for_patterns(8);
@@ -152,7 +152,7 @@ pub(crate) fn check_lesson(bytes: &[u8]) {
     }
     for piece in model.next_pieces(4 * DELTA_PIECE_BYTES_MAX, now) {
         assert!(piece.len() <= DELTA_PIECE_BYTES_MAX);
-        Lesson::decode(&piece).expect("what is told is read");
+        Lesson::decode(&piece).expect("another node decodes the lesson");
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn check_digest(bytes: &[u8]) {
     assert_eq!(Digest::decode(&written), Some(digest.clone()));
     let page = taught(1).answer_pull(&digest, MonoTime(1_000_000));
     assert!(page.len() <= PULL_PAGE_BYTES_MAX);
-    Lesson::decode(&page).expect("what is answered is read");
+    Lesson::decode(&page).expect("the answer decodes");
 }
 
 pub(crate) fn digest_seeds() -> Vec<Vec<u8>> {

@@ -1,13 +1,13 @@
-//! What has to hold for any bytes from outside (promise I13), as functions that panic where it does not:
-//! the fuzz targets in `fuzz/` and the ordinary tests here run the same ones.
+//! Properties that hold for any bytes from outside (promise I13), as functions that panic if a property is broken. The
+//! fuzz targets in `fuzz/` and the ordinary tests here run the same functions.
 //!
-//! Decides which properties each reader of outside bytes has, and which well-formed inputs a fuzzer starts
-//! from. Never part of the product: nothing depends on this crate but `fuzz/`, which is a workspace of its own.
+//! Decides the properties of each reader of outside bytes, and the well-formed inputs that a fuzzer starts from. This
+//! crate is never part of the product: only `fuzz/`, which is its own workspace, depends on it.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a property that does not hold panics: that is how a fuzzer and a test are told"
+    reason = "a broken property panics, which fuzzers and tests report"
 )]
 
 mod bolt;
@@ -60,7 +60,7 @@ pub const TARGETS: [Target; 17] = [
 /// Checks `bytes` against the target of that name.
 ///
 /// # Panics
-/// When a property does not hold, or there is no such target.
+/// If a property is broken, or there is no such target.
 pub fn check(target: &str, bytes: &[u8]) {
     let found = TARGETS.iter().find(|each| each.name == target);
     (found.unwrap_or_else(|| panic!("no target {target}")).check)(bytes);

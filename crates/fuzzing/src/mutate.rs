@@ -1,5 +1,5 @@
-//! Inputs for the ordinary tests: seeds and found inputs, changed in the ways of a fuzzer, from a number.
-//! The same number gives the same inputs on every machine.
+//! Inputs for the ordinary tests: a number selects a seed or found input and changes it as a fuzzer would. The same
+//! number gives the same inputs on every machine.
 
 /// Bytes and words that readers of ours treat in a way of their own.
 const WORDS: [&[u8]; 36] = [

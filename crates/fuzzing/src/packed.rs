@@ -18,7 +18,7 @@ pub(crate) fn check_value(bytes: &[u8]) {
     assert!(items(&value) <= skipped.len(), "no value that no byte stands for");
     let written = encode(&value);
     assert!(written.len() <= skipped.len(), "the shortest form");
-    let again = decode(&written).expect("what is written is read");
+    let again = decode(&written).expect("an encoded value decodes");
     assert_eq!(encode(&again), written);
     check_canonical(&value);
 }
@@ -72,7 +72,7 @@ pub(crate) fn check_result(bytes: &[u8]) {
     assert!(result.weight_bytes() < 64 * bytes.len() + 512);
     let _ = result.has_updates();
     let written = Bytes::from(result.to_bytes());
-    let again = ResultSet::from_bytes(&written).expect("what is written is read");
+    let again = ResultSet::from_bytes(&written).expect("an encoded value decodes");
     assert_eq!(again.to_bytes(), written);
 }
 

@@ -1,5 +1,5 @@
-//! The seals of messages between nodes: nobody without the cluster key is believed, a bent message is not,
-//! and none is believed twice.
+//! The seals of messages between nodes: a node accepts no message from a sender without the cluster key, no changed
+//! message, and no message twice.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn check_message(world: &World, draw: &mut Draw<'_>) {
     assert!(sessions.open(PeerPath::Probe, sealed.clone().into()).is_err(), "sealed for another path");
     let bent = draw.bend(&sealed);
     assert!(bent == sealed || sessions.open(PeerPath::Ask, bent.into()).is_err(), "bent");
-    assert!(sessions.is_empty(), "nothing was believed so far");
+    assert!(sessions.is_empty(), "no message was accepted so far");
     let opened = match sessions.open(PeerPath::Ask, sealed.clone().into()) {
         Ok(opened) => opened,
         Err(error) => {

@@ -50,15 +50,17 @@ fn check_question(bytes: Bytes) {
     match decode_question(&bytes) {
         Ok(Question::Ask(head)) => {
             let Some(ask) = read(&head) else { return };
-            assert_eq!(ask.query.key, *head.key(), "what is run is the query of the key it came with");
+            assert_eq!(ask.query.key, *head.key(), "the run is of the query of its key");
             let again = Ask { is_forwarded: false, ..ask.clone() };
             let again = encode_ask(&again, head.left_ms(), head.epoch(), head.near_hits());
-            let Ok(Question::Ask(again)) = decode_question(&again) else { panic!("what is written is read") };
+            let Ok(Question::Ask(again)) = decode_question(&again) else {
+                panic!("an encoded message decodes")
+            };
             assert_eq!(
                 (again.is_plain(), again.near_hits()),
                 (ask.freshness == Freshness::default(), near_of(&head, &ask))
             );
-            let again = read(&again).expect("what is written is read");
+            let again = read(&again).expect("an encoded message decodes");
             assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
             assert_eq!(again.query.statement, ask.query.statement);
         }
@@ -67,20 +69,20 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
         Ok(Question::Prefetch(head)) => {
             let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
-            assert_eq!(order.query.key, *head.key(), "what is run is the query of the key it came with");
+            assert_eq!(order.query.key, *head.key(), "the run is of the query of its key");
             let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
-                panic!("what is written is read")
+                panic!("an encoded message decodes")
             };
-            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("what is written is read"));
+            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("an encoded message decodes"));
             assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
             assert_eq!(again.query.statement, order.query.statement);
         }
         Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
         Ok(Question::Plans(plans)) => {
             let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
-                panic!("what is written is read")
+                panic!("an encoded message decodes")
             };
-            assert_eq!(again, plans, "a number that is believed is believed again");
+            assert_eq!(again, plans, "an accepted number is accepted again");
         }
         Ok(Question::Observed(observed)) => check_observed(&observed),
         Ok(Question::Fields(keys)) => assert_eq!(bytes, encode_fields_wanted(&keys)),
@@ -89,7 +91,7 @@ fn check_question(bytes: Bytes) {
     }
 }
 
-/// What is observed says the same when it is told on.
+/// An observation stays the same when a node passes it on.
 fn check_observed(observed: &Observed) {
     let now = MonoTime(1 << 40);
     let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
@@ -99,9 +101,9 @@ fn check_observed(observed: &Observed) {
         .into_iter()
         .flat_map(|(message, count)| {
             let Ok(Question::Observed(again)) = decode_question(&message) else {
-                panic!("what is written is read")
+                panic!("an encoded message decodes")
             };
-            let again = read(&again).expect("what is written is read");
+            let again = read(&again).expect("an encoded message decodes");
             assert_eq!(again.len(), count);
             again
         })
@@ -117,7 +119,7 @@ fn check_observed(observed: &Observed) {
     }
 }
 
-/// What a question says of near copies, if the rest of it is what its head says: only a plain one may.
+/// The near-copy flag of a question, if the rest of it matches its head: only a plain question may have it.
 fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
     head.near_hits().filter(|_| ask.freshness == Freshness::default())
 }
@@ -137,7 +139,7 @@ fn check_reply(bytes: &Bytes) {
         assert!(outcome.how.age_ms.is_some() && outcome.how.ttl_ms > Some(0), "fresh, and it says how old");
     }
     let written = encode_reply(&reply);
-    let again = decode_reply(&written).expect("what is written is read");
+    let again = decode_reply(&written).expect("an encoded message decodes");
     assert_eq!(encode_reply(&again), written);
 }
 
@@ -149,13 +151,13 @@ fn check_ask(draw: &mut Draw<'_>) {
     let near_hits = sent.query.params.first().map(|byte| u32::from(*byte));
     let plain = Ask { freshness: Freshness::default(), ..sent.clone() };
     let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, epoch, near_hits)) else {
-        panic!("what is written is read")
+        panic!("an encoded message decodes")
     };
     assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
-    assert_eq!(read(&head).expect("what is written is read").query.key, sent.query.key);
+    assert_eq!(read(&head).expect("an encoded message decodes").query.key, sent.query.key);
     let bytes = encode_ask(&sent, left, epoch, near_hits);
-    let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("what is written is read") };
-    let got = read(&head).expect("what is written is read");
+    let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("an encoded message decodes") };
+    let got = read(&head).expect("an encoded message decodes");
     assert_eq!(got.query.key, sent.query.key);
     assert_eq!(got.query.statement, sent.query.statement);
     assert_eq!(got.query.identity, sent.query.identity);
@@ -255,7 +257,7 @@ fn replies() -> Vec<Reply> {
             was_sent: false,
         })
     };
-    let said = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
+    let failure = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
     let fresh = How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(40), detail: None };
     let body = Answer::Body(Bytes::from_static(b"{}"));
     let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]) };
@@ -265,7 +267,7 @@ fn replies() -> Vec<Reply> {
         Reply::Near(near, Millis(900)),
         reply(Answer::Body(Bytes::from_static(b"{}")), Class::Hit, None),
         reply(Answer::Body(Bytes::from_static(b"{}")), miss, Some(Detail::Stale)),
-        reply(failed(FailureKind::Neo4j(said)), miss, None),
+        reply(failed(FailureKind::Neo4j(failure)), miss, None),
         reply(failed(FailureKind::TooLarge { limit_bytes: 9 }), miss, Some(Detail::Failed)),
     ]
 }

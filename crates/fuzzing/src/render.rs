@@ -1,12 +1,12 @@
-//! Any bytes as records and summary: JSON, or refused, and never much larger than what it is made of.
+//! Any bytes as records and summary: they become JSON or are refused, and the JSON is never much larger than its input.
 
 use hopcache_packstream::{Reader, Value, encode};
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
 
 use crate::packed::{every_type, summary};
 
-/// Bytes of JSON for a byte of PackStream (I9): a typed null is 32 bytes and a comma; the parts of a node,
-/// a duration or a point have less for each of theirs.
+/// Most bytes of JSON for a byte of PackStream (I9): a typed null is 32 bytes and a comma. The parts of a node, a
+/// duration or a point have less for each byte.
 const GROWTH_MAX: usize = 64;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -34,7 +34,7 @@ pub(crate) fn check(bytes: &[u8]) {
 
 fn assert_json(body: &[u8]) {
     if let Err(error) = serde_json::from_slice::<serde_json::Value>(body) {
-        // serde_json goes 128 levels deep, and a typed value is two levels for each of ours.
+        // serde_json goes 128 levels deep, and each of our levels is two levels of a typed value.
         let is_depth = error.to_string().contains("recursion limit");
         assert!(is_depth, "{error}: {}", String::from_utf8_lossy(body));
     }

@@ -1,8 +1,8 @@
 //! Request bodies, plain and typed (F33).
 //!
-//! The canonical form is injective if it can be read back to the value that was written: equal bytes are
-//! then equal values. So what is read back is compared with what another JSON reader makes of the body, and
-//! a typed value with itself after a round trip through the renderer.
+//! The canonical form is injective if the written value can be read back: then equal bytes mean equal values. So the
+//! target compares the value read back with the value that another JSON reader gets from the body. It also compares a
+//! typed value with itself after a round trip through the renderer.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn canonical(request: &QueryRequest) -> Value {
 }
 
 fn survives_the_round_trip(params: &Value) {
-    // In the hour that a zone passes twice the server shows both moments alike (`queryapi/zone.rs`).
+    // In the hour that a zone passes twice the server shows both moments the same way (`crates/queryapi/src/zone.rs`).
     if has_zone(params) {
         return;
     }
@@ -82,12 +82,12 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// serde_json is stricter (lone surrogates, numbers beyond a double) and less exact (the last digit of a
-/// double); where both read a body they have to see the same.
+/// serde_json is stricter (lone surrogates, numbers beyond a double) and less exact (the last digit of a double). If
+/// both readers accept a body, they have to read the same value.
 fn agrees_with_another_reader(bytes: &[u8]) {
     let first = serde_json::Deserializer::from_slice(bytes).into_iter::<Json>().next();
     let Some(Ok(Json::Object(theirs))) = first else { return };
-    // Neither looks at what follows, but ours wants all of it in UTF-8.
+    // Both readers stop at the end of the value, but ours requires the whole body to be UTF-8.
     if std::str::from_utf8(bytes).is_err() {
         return;
     }
@@ -106,15 +106,15 @@ fn agrees_with_another_reader(bytes: &[u8]) {
     assert!(equal(&decode(&ours.parameters).unwrap(), params), "{params}");
 }
 
-/// Whether a member may stand there twice, of which serde_json shows the last alone. Names can be written
-/// with escapes, so any escape is a perhaps.
+/// Whether a member may occur twice, in which case serde_json shows only the last. Names can be written with escapes,
+/// so any escape counts as a possible duplicate.
 fn has_repeated_members(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.contains('\\')
         || ["\"parameters\"", "\"statement\""].iter().any(|name| text.matches(name).count() > 1)
 }
 
-/// Whether nobody could have a reason to refuse it.
+/// Whether no reader could have a reason to refuse the body.
 fn is_plainly_good(body: &serde_json::Map<String, Json>) -> bool {
     let statement = matches!(body.get("statement"), Some(Json::String(text)) if !text.is_empty());
     let params = body.get("parameters").is_none_or(|params| params.is_object() && is_small(params, 100));
@@ -126,7 +126,7 @@ fn is_small(value: &Json, levels: usize) -> bool {
         && match value {
             Json::Array(items) => items.iter().all(|item| is_small(item, levels - 1)),
             Json::Object(members) => members.values().all(|member| is_small(member, levels - 1)),
-            // What is spelled as an integer beyond 64 bits is a double to serde_json.
+            // serde_json reads an integer beyond 64 bits as a double.
             Json::Number(number) => number.as_i64().is_some(),
             _ => true,
         }

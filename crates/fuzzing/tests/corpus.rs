@@ -1,5 +1,5 @@
-//! Every fuzz target on its seeds, on the inputs that fuzzers found (`fuzz/corpus`), and on as many again,
-//! mutated from a seed: no bytes from outside panic (I13, F33, F39).
+//! Every fuzz target on its seeds, on the inputs that fuzzers found (`fuzz/corpus`), and on mutations of them: no bytes
+//! from outside cause a panic (I13, F33, F39).
 //!
 //! `HOPCACHE_TEST_FUZZ_INPUTS=1000000` for more inputs, `HOPCACHE_TEST_FUZZ_SEED=7` for others.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "test code")]
@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use hopcache_fuzzing::mutate::{Dice, mutated};
 use hopcache_fuzzing::{TARGETS, Target};
 
-/// Mutated inputs for each target, where nobody asks for more.
+/// Default number of mutated inputs for each target.
 const INPUTS: u64 = 10_000;
-/// A slow machine may do fewer: seventeen targets have to end in a CI run. What was done is said.
+/// Time bound: a slow machine may run fewer inputs, because seventeen targets have to end in a CI run. The test prints
+/// the number.
 const TIME_MAX: Duration = Duration::from_secs(6);
 const LEN_MAX: usize = 4_096;
 

@@ -1,14 +1,14 @@
-//! Hostile text takes time in proportion to its length: readers of query text are on the request's path, and
-//! one client's text must not hold a thread (F33). A reader of quadratic time would take minutes here.
+//! The time for hostile text is proportional to its length. Readers of query text are on the request's path, and one
+//! client's text must not hold a thread (F33). A reader of quadratic time would take minutes here.
 //!
 //! `HOPCACHE_TEST_TEXT_BYTES=1048576` for the longest statement that is accepted.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "test code")]
 
 use std::time::{Duration, Instant};
 
-/// Bytes of a text, where nobody asks for more.
+/// Default bytes of a text.
 const BYTES: usize = 64 << 10;
-/// Per text, all readers together, in a debug build on a slow machine: some 30 times what it takes.
+/// Longest time per text, for all readers together, in a debug build on a slow machine: some 30 times the usual time.
 const TIME_MAX: Duration = Duration::from_secs(15);
 
 fn long(piece: &str) -> String {
@@ -16,7 +16,7 @@ fn long(piece: &str) -> String {
     piece.repeat(bytes / piece.len())
 }
 
-/// Checks a text against a target, and says what took longest.
+/// Checks a text against a target, and prints the slowest reader.
 fn time(target: &str, piece: &str, text: &str, longest: &mut (Duration, String)) {
     let started = Instant::now();
     hopcache_fuzzing::check(target, text.as_bytes());

@@ -1,8 +1,8 @@
-//! Proof that the checkers work: each bug whose patch lies beside this file is caught within a bound of seeds, by the checker
-//! that the patch names. The same seeds without a bug are clean.
+//! Proof that the checkers work: for each bug with a patch beside this file, the checker that the patch names catches
+//! it within a bound of seeds. The same seeds without a bug are clean.
 //!
-//! `cargo xtask sim --seeded` copies this file into the tree with the patches, as `crates/sim/tests/seeded/main.rs`, and runs it
-//! there. `HOPCACHE_TEST_SEEDED_SEEDS` is the bound (2,000).
+//! `cargo xtask sim --seeded` copies this file, as `crates/sim/tests/seeded/main.rs`, into the tree with the patches,
+//! and runs it there. `HOPCACHE_TEST_SEEDED_SEEDS` sets the bound (default 2,000).
 
 mod learning;
 
@@ -33,8 +33,8 @@ fn violation(bug: Option<Bug>, seed: u64) -> Option<Violation> {
     report.violation
 }
 
-/// The first seed in which a checker that the patch names sees the bug, and what that checker said. A seed that is not clean
-/// without the bug shows nothing.
+/// The first seed in which a checker that the patch names sees the bug, and the checker's message. A seed counts only
+/// if it is clean without the bug.
 fn first_caught(bug: Bug) -> Option<(u64, Violation)> {
     (0..bound()).find_map(|seed| {
         let caught = violation(Some(bug), seed)?;
@@ -54,9 +54,9 @@ fn every_seeded_bug_is_caught() {
     println!("{:<26} {:>6}  caught by", "bug", "seeds");
     for (bug, caught) in &caught {
         match caught {
-            Some((seed, said)) => {
-                let what: String = said.what.chars().take(110).collect();
-                println!("{:<26} {:>6}  {}: {what}", format!("{bug:?}"), seed + 1, said.check);
+            Some((seed, violation)) => {
+                let what: String = violation.what.chars().take(110).collect();
+                println!("{:<26} {:>6}  {}: {what}", format!("{bug:?}"), seed + 1, violation.check);
             }
             None => {
                 let other = (0..bound()).find_map(|seed| violation(Some(*bug), seed));
@@ -91,7 +91,7 @@ fn without_a_bug_the_same_seeds_are_clean() {
     assert!(broken.is_empty(), "{broken:?}");
 }
 
-/// How long requests wait whose owner is killed half a second into its run, where its address dies with it.
+/// How long requests wait when their owner is killed half a second into its run and its address dies with it.
 fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
     choose(bug);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -115,7 +115,7 @@ fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
     took
 }
 
-/// I7, the bound of `promises.rs`: run, half a second, run. What `dead_are_silent` is for does not hold with the bug.
+/// I7, the bound of `promises.rs`: run, half a second, run. With the bug, `dead_are_silent` does not keep this bound.
 #[test]
 fn a_silent_holder_that_is_waited_for_is_seen() {
     let bound = Millis(500 + 500 + 1_000);
@@ -125,7 +125,8 @@ fn a_silent_holder_that_is_waited_for_is_seen() {
     assert!(well < bound && ill > bound, "{well:?}, {ill:?}");
 }
 
-/// Leases that are left in the store after a `no-cache` request whose first question for the lease was granted unheard.
+/// Leases left in the store after a `no-cache` request whose first request for the lease succeeded without the node
+/// getting the answer.
 fn leases_after_a_lost_grant(bug: Option<Bug>) -> usize {
     choose(bug);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -145,7 +146,7 @@ fn leases_after_a_lost_grant(bug: Option<Bug>) -> usize {
     leases
 }
 
-/// F21: a grant that was lost on its way keeps nobody waiting.
+/// F21: a lease whose grant was lost on its way keeps no request waiting.
 #[test]
 fn a_grant_that_is_lost_at_no_cache_is_seen() {
     let (well, ill) =
@@ -154,7 +155,7 @@ fn a_grant_that_is_lost_at_no_cache_is_seen() {
     assert_eq!((well, ill), (0, 1));
 }
 
-/// What a node answers after a purge whose record took the number of a lost one: the schedule of `restored_store.rs`.
+/// The answer of a node after a purge whose record took the number of a lost one: the schedule of `restored_store.rs`.
 fn answer_after_a_repeated_number(bug: Option<Bug>) -> String {
     choose(bug);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

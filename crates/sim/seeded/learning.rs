@@ -1,4 +1,4 @@
-//! Bugs of learning change what the model itself says, where the checkers of the simulator look.
+//! Bugs of learning change the model itself, which the simulator's checkers read.
 
 use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::node::Incarnation;
@@ -36,7 +36,8 @@ fn count(known: &mut Successors, times: u32) -> Vec<Vec<u8>> {
     known.next_pieces(1_024, NOW)
 }
 
-/// What another node believes was seen, after the first piece was repeated, the second lost, and all of it pulled.
+/// The count that another node has, after the first piece was repeated, the second was lost, and a pull brought
+/// everything.
 fn after_loss_and_repetition() -> f64 {
     let (mut known, mut other) = (node(1, 11), node(2, 22));
     let first = count(&mut known, 3);
@@ -48,7 +49,7 @@ fn after_loss_and_repetition() -> f64 {
     other.predictions(PATTERN, NOW)[0].tally.seen
 }
 
-/// … after a node counted, was heard, started again and counted again.
+/// … after a node counted, sent its count, started again and counted again.
 fn after_restart() -> f64 {
     let mut other = node(2, 22);
     for (life, times) in [(11, 5), (12, 2)] {

@@ -1,5 +1,5 @@
-//! Many joins and leaves in a short time, with gossip of any quality and without requests. It measures how far keys move,
-//! how large the tables become, and how soon all rings agree. For tests; `simulate.rs` runs seeds.
+//! Many joins and leaves in a short time, with gossip of any quality and without requests. Measures how far keys move,
+//! how large the tables become, and how soon all rings agree. Only tests use this; `simulate.rs` runs seeds.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub struct Churn {
     pub coverage: crate::coverage::Coverage,
 }
 
-/// Keys whose owner is looked up in each ring.
+/// The keys that the measurement looks up in each ring.
 const KEYS: u64 = 2_000;
 /// Between two looks.
 const LOOK_MS: u64 = 10;
@@ -74,7 +74,7 @@ pub async fn churn(seed: u64, (changes, span): (u64, Millis), weather: UdpWeathe
     let rings = |cluster: &Cluster| -> u64 {
         cluster.staying().iter().map(|node| cluster.world.nodes[*node].routing.rings()).sum()
     };
-    // Now everything that is still said is said twice.
+    // From now on every datagram comes twice.
     cluster.world.net.udp.set_weather(UdpWeather { doubled: 1_000, lost: 0, ..weather });
     let agreed = rings(&cluster);
     watch(&mut cluster, &mut seen, &mut before, 10_000).await;

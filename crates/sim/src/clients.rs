@@ -1,4 +1,5 @@
-//! Clients of a simulated cluster: what they ask which node, how long they wait, and when they leave.
+//! Clients of a simulated cluster: decides which query a client sends to which node, how long it waits, and when it
+//! leaves.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,15 +23,15 @@ use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 
 /// Clients of a run on one subject.
 const HOT_CLIENTS: u64 = 64;
-/// How soon the next of them comes.
+/// Time until the next client of the run.
 const HOT_EVERY_MS: u64 = 40;
 
 /// Sessions of a world.
 const SESSIONS: u64 = 6;
 /// Requests of a walk beyond two.
 const STEPS_MAX: usize = 4;
-/// Longest time between an answer and the next request of a walk: so that some follow before their prefetch has ended, and
-/// some after what was prefetched has expired.
+/// Longest time between an answer and the next request of a walk. Some requests come before their prefetch has ended,
+/// and some after the prefetched value has expired.
 const THINK_MS_MAX: u64 = 1_500;
 
 /// A client of a node.
@@ -59,7 +60,7 @@ impl Client {
         let came = crate::clock::sim_now() + handle.apart;
         let ask = Ask { deadline: came + wait_max, ..ask };
         let hit = if by_hit && want == Want::Plain { handle.engine.path().hit(&ask) } else { None };
-        // Nobody was asked between the look at the ring and the answer.
+        // The clients left between the look at the ring and the answer.
         let is_near = hit.is_some() && !owns(&handle, &ask);
         let outcome = match hit {
             Some(outcome) => outcome,
@@ -74,8 +75,8 @@ impl Client {
 }
 
 impl Cluster {
-    /// One client, or several at once for the same query on different nodes. Now and then many clients for one subject, hot
-    /// and long enough for a history, near copies and a refresh plan.
+    /// One client, or several at once with the same query on different nodes. Sometimes many clients ask one subject
+    /// for long enough to give it a history, near copies and a refresh plan.
     pub(crate) fn ask_some(&mut self) {
         if self.profile.learns() && self.dice.chance(500) {
             return self.walk();
@@ -104,8 +105,8 @@ impl Cluster {
         }
     }
 
-    /// One of the usual subjects after the other at one node after the other, as evenly as can be: what hits there are
-    /// is up to the cluster alone. Whether there is anything to ask.
+    /// Asks the usual subjects in turn, and the nodes in turn, as evenly as possible. So the hit ratio depends only on
+    /// the cluster. Returns whether there is a subject to ask.
     pub(crate) fn ask_evenly(&mut self, turn: usize, nodes: &[usize]) -> bool {
         let usual: Vec<Subject> =
             self.profile.subjects.iter().copied().filter(|subject| subject.is_usual()).collect();
@@ -131,8 +132,8 @@ impl Cluster {
         });
     }
 
-    /// One session asks one thing after the other of one node after the other, mostly in the order in which others of
-    /// its principal do. Each of its requests may be left by its client, and then there are no more.
+    /// One session asks subjects in turn, mostly in the order of its principal's other sessions, at changing nodes. Its
+    /// client may leave at any request; then the session ends.
     fn walk(&mut self) {
         let first = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
         let is_near = |to: &Subject| (to.principal, to.database) == (first.principal, first.database);
@@ -225,7 +226,7 @@ impl Cluster {
             Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
         }
         if self.profile.is_living && want == Want::Plain && self.profile.has(Kind::Clients) {
-            // Now and then somebody says that the answer changes at once.
+            // Sometimes a request says that its answer changes at once.
             ask.hints.ttl_ms = self.dice.chance(20).then_some(Millis::ZERO);
         }
         ask
@@ -234,7 +235,7 @@ impl Cluster {
     /// The same parameters in any order: one query.
     fn params(&self) -> Value {
         let mut params = if self.profile.learns() {
-            // No result has such a field, so that what follows is one of the subjects.
+            // No result has this field, so the next query is one of the subjects.
             ["p", "q"].map(|name| (name.to_owned(), Value::String(format!("the {name}")))).to_vec()
         } else {
             vec![("p".to_owned(), Value::Int(1)), ("q".to_owned(), Value::Int(2))]

@@ -9,11 +9,11 @@ use hopcache_engine::ports::Clock;
 use crate::process::Process;
 
 thread_local! {
-    /// When the world of this thread began: its clock counts from there.
+    /// When this thread's world began. The world's clock counts from there.
     static BEGAN: Cell<Option<tokio::time::Instant>> = const { Cell::new(None) };
 }
 
-/// What [`sim_now`] shows when a world begins.
+/// The value of [`sim_now`] when a world begins.
 pub(crate) const EPOCH_US: u64 = 3_600_000_000;
 
 /// Now, on tokio's paused clock, since the world was built.
@@ -28,7 +28,7 @@ pub(crate) fn start_clock() {
     BEGAN.set(Some(tokio::time::Instant::now()));
 }
 
-/// A node's clock. A stopped process sees that time has passed when it goes on.
+/// A node's clock. A stopped process sees the passed time when it goes on.
 pub(crate) struct SimClock {
     pub(crate) apart: Millis,
     pub(crate) process: Process,

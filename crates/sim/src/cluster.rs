@@ -34,7 +34,7 @@ pub(crate) struct MembershipChanges {
     pub(crate) gone: BTreeSet<usize>,
     /// Lives of nodes that are leaving.
     pub(crate) draining: BTreeSet<Life>,
-    /// The majority that was healed. `None` before and after that: then any node may be healthy.
+    /// The majority that was healed. Before and after that it is `None`, and any node may be healthy.
     pub(crate) whole: Option<Vec<usize>>,
     /// Lives that have ended their work. The schedule removes them.
     pub(crate) emptied: Arc<Mutex<Vec<Life>>>,
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
     /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
     pub(crate) tasks: Vec<(Life, AbortHandle)>,
-    /// Where nodes come and go.
+    /// The joins and leaves, in worlds that have them.
     pub(crate) changes: MembershipChanges,
     seed: u64,
 }
@@ -86,7 +86,7 @@ impl Cluster {
         cluster
     }
 
-    /// From now on the weather is the seed's.
+    /// Sets the seed's weather.
     pub(crate) fn begin_faults(&self) {
         self.world.store.set_weather(self.profile.store_weather(&self.dice));
         self.world.net.set_weather(self.profile.net_weather(&self.dice));
@@ -96,8 +96,8 @@ impl Cluster {
         }
     }
 
-    /// Dice for one step, so that leaving out a step changes no other step. In worlds without joins and leaves all steps
-    /// share one die, as when the seeds of `tests/regression_seeds.rs` were found.
+    /// Dice for one step, so that removing a step changes no other step. In worlds without joins and leaves all steps
+    /// share one die, because the seeds of `tests/regression_seeds.rs` were found that way.
     pub(crate) fn begin_step(&mut self, step: usize, part: u64) {
         if self.profile.is_living {
             let step = SimDice::new(self.seed.rotate_left(17) ^ (step as u64 + 1) << 3 ^ part).u64();
@@ -360,7 +360,7 @@ impl Cluster {
         }
     }
 
-    /// Probers and followers of the log go on for ever; what is under way is only clients' from now on.
+    /// Probers and followers of the log never end; the rest of the work under way belongs to clients.
     pub(crate) fn end_asking(&mut self) {
         self.clients.clear();
     }

@@ -1,5 +1,5 @@
-//! Counts which faults and outcomes occurred, by name, so that a run over many seeds proves that each was tried. Names that
-//! never occur are listed with a reason ([`EXCLUDED`]). Every other name has to occur.
+//! Counts by name which faults and outcomes occurred, so that a run over many seeds proves that each was tried.
+//! [`EXCLUDED`] lists names that never occur, with a reason. Every other name has to occur.
 //!
 //! The matches below have no wildcard, so a new variant in `outcome.rs` does not compile until it has a name here.
 
@@ -94,7 +94,7 @@ pub const OUTCOMES: [&str; 131] = [
     "handover absent",
     "handover unreached",
     "handover given",
-    "handover told",
+    "handover notified",
     "handover learned",
     "handover handed on",
     "joined",
@@ -199,7 +199,7 @@ pub const FAULTS: [&str; 42] = [
     "no word for a prefetch",
 ];
 
-/// What never occurs in a seed's world, and why.
+/// Names that never occur in a seed's world, each with the reason.
 pub const EXCLUDED: [(&str, &str); 14] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
@@ -216,7 +216,7 @@ pub const EXCLUDED: [(&str, &str); 14] = [
     ("observation too long", "no statement of a seed is that long: tests/learning"),
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
     ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/learning"),
-    ("lesson unspread", "gossip of a seed's node takes all that it is told in a round: gossip/tests"),
+    ("lesson unspread", "gossip of a seed's node takes every lesson in a round: gossip/tests"),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];
 
@@ -243,7 +243,7 @@ impl Coverage {
         self.counts.get(word).copied().unwrap_or(0)
     }
 
-    /// What has to occur and did not; and what occurred and is in no list.
+    /// Names that had to occur and did not, and names that occurred and are in no list.
     #[must_use]
     pub fn gaps(&self) -> Vec<&'static str> {
         let excluded = |word: &&str| EXCLUDED.iter().any(|(each, _)| each == word);
@@ -320,7 +320,7 @@ impl Coverage {
                 HandoverWord::Absent => "handover absent",
                 HandoverWord::Unreached => "handover unreached",
                 HandoverWord::Given => "handover given",
-                HandoverWord::Notified(_) => "handover told",
+                HandoverWord::Notified(_) => "handover notified",
                 HandoverWord::Learned(_) => "handover learned",
                 HandoverWord::HandedOn => "handover handed on",
             },

@@ -3,7 +3,7 @@
 use hopcache_engine::ports::Dice;
 use parking_lot::Mutex;
 
-/// Dice that one seed decides; whoever throws next gets the next number.
+/// Dice of one seed. Each throw of any user gets the next number of the seed's sequence.
 pub struct SimDice {
     state: Mutex<u64>,
 }
@@ -25,12 +25,12 @@ impl SimDice {
         from + self.below(to.saturating_sub(from) + 1)
     }
 
-    /// True so many times in a thousand. Nothing is thrown for never.
+    /// True `per_mille` times in a thousand. A chance of zero throws no dice.
     pub fn chance(&self, per_mille: u64) -> bool {
         per_mille > 0 && self.below(1_000) < per_mille
     }
 
-    /// A place in a list of this length.
+    /// An index of a list of this length.
     pub fn index(&self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }

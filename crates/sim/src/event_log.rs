@@ -18,7 +18,7 @@ pub struct EventLog {
     record: Arc<Record>,
 }
 
-/// Sums of what a node noted.
+/// Sums of a node's events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Noted {
     /// Refreshes triggered.
@@ -33,9 +33,9 @@ pub struct Noted {
     pub used: u64,
     /// Those joined while they ran.
     pub late: u64,
-    /// Those that nobody used.
+    /// Prefetches that expired unused.
     pub wasted: u64,
-    /// Requests observed here, whatever became of the observations.
+    /// Requests observed at this node, with any end of the observation.
     pub observed: u64,
     /// Observations taken for the sessions that it owns.
     pub taken: u64,
@@ -87,7 +87,7 @@ impl EventLog {
         Self { events: Mutex::default(), noted: Mutex::default(), record }
     }
 
-    /// Sums of what was noted.
+    /// The sums.
     #[must_use]
     pub fn noted(&self) -> Noted {
         *self.noted.lock()

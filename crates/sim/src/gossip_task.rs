@@ -1,9 +1,9 @@
-//! One node's gossip and probes: a task that runs the node's part in the gossip, probes nodes that it hears of, and
-//! announces the node's phase. It does what the adapters of a real node do, over simulated datagrams.
+//! One node's gossip and probes: a task that takes part in the gossip, probes nodes from gossip, and announces the
+//! node's phase. The task does the work of a real node's adapters over simulated datagrams.
 //!
-//! Gossip introduces, and the probe admits: a node whose card was heard is probed before it is routed to. Seeds are probed
-//! for ever, and their name is resolved again and again. A node that only gossip named is given up after a while, until
-//! gossip names it again.
+//! Gossip introduces a node, and the probe admits it: before the task routes to a node from gossip, the node has to
+//! answer a probe. The task probes seeds forever and resolves their name again and again. It gives up a silent node
+//! that only gossip named, until gossip names it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -119,7 +119,7 @@ impl SimulatedGossip {
                     self.process.on().await;
                     self.execute(&command, &mut effects);
                 }
-                // The socket before the timers: what waits in it may be the answer that is missed.
+                // The socket comes before the timers, because the awaited answer may be in the socket.
                 Some(datagram) = self.datagrams.recv() => {
                     self.process.on().await;
                     let _ = self.gossip.heard(&datagram.bytes, &mut effects);
@@ -202,7 +202,7 @@ impl SimulatedGossip {
         }
     }
 
-    /// When every seed was tried, and news of gossip have come or the wait is over, this node owns its share.
+    /// The node owns its share when every seed was tried, and gossip brought news or the wait is over.
     fn become_ready(&mut self) {
         if self.seeds.is_empty() && self.ready_at.is_none() {
             self.ready_at = Some(now());
@@ -210,7 +210,7 @@ impl SimulatedGossip {
         let is_due = self.ready_at.is_some_and(|at| self.has_heard || at <= now());
         if is_due {
             self.ready_at = None;
-            // Once in a life: nobody who drains becomes ready again.
+            // Once in a life: a draining node never becomes ready again.
             if self.routing.phase() == Some(Phase::Joining) {
                 let mut effects = Vec::new();
                 self.say(Phase::Ready, &mut effects);
@@ -273,7 +273,7 @@ impl Prober {
                     let _ = self.commander.send(GossipCommand::Answered(node)).await;
                     None
                 }
-                // Who has never answered is no member.
+                // A node that never answered is no member.
                 Err(PeerError::Gone(_)) => Some(life.map_or(Report::ProbeUnanswered, Report::Gone)),
                 Err(PeerError::TimedOut) => Some(Report::ProbeUnanswered),
                 Err(PeerError::Refused(_)) => Some(Report::Stranger),

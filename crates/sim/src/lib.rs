@@ -1,12 +1,12 @@
-//! A cluster of real engines in one thread, with a paused clock and seeded dice. A test tells the network, the store and
-//! the origin what to do.
+//! A cluster of real engines in one thread, with a paused clock and seeded dice. A test tells the network, the store
+//! and the origin what to do.
 //!
 //! The engines are the production ones; only their ports are simulated. Nothing here reads the real clock or opens a
-//! socket. [`World`] is for tests that write a schedule by hand. [`simulate`](simulate::simulate) runs the schedule of a
-//! seed, and the checkers of [`check`] run after every step.
+//! socket. [`World`] is for tests that write a schedule by hand. [`simulate`](simulate::simulate) runs the schedule of
+//! a seed, and the checkers of [`check`] run after every step.
 //!
-//! The tests of `crates/engine` are in `tests/` of this crate, since only here is a cluster to test it on. One file of them:
-//! `cargo test -p hopcache-sim --test scenes promises::`.
+//! The tests of `crates/engine` are in this crate's `tests/`, because only this crate has a cluster for them. One file
+//! of them: `cargo test -p hopcache-sim --test scenes promises::`.
 
 mod actions;
 pub mod check;

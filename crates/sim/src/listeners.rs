@@ -1,5 +1,5 @@
-//! A node's listeners: whether they accept clients and peers, and how many connections are open. A closed listener refuses
-//! connections. `node_tasks.rs` decides when a listener closes.
+//! A node's listeners: whether they accept clients and peers, and how many connections are open. A closed listener
+//! refuses connections. `node_tasks.rs` decides when a listener closes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) enum Open {
     All,
     /// Peers.
     Peers,
-    /// None.
+    /// The listeners accept no connections.
     Nobody,
 }
 

@@ -1,7 +1,7 @@
 //! `hopcache-sim`: runs seeds, prints their results, and keeps the trace of each seed that breaks a promise.
 //!
 //! `cargo xtask sim` usually starts it. It does not decide what a seed does.
-#![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
+#![allow(clippy::print_stdout, reason = "a command-line tool prints to stdout")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ fn summary(report: &Report) -> String {
     format!("seed {seed}: {steps} steps, {answers} answers, {runs} runs, trace {hash:016x}")
 }
 
-/// Prints and keeps a violation. Returns whether there is none.
+/// Prints and keeps a violation. Returns whether the seed has no violation.
 fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     let Some(violation) = &report.violation else { return true };
     let Report { seed, hash, .. } = report;
@@ -103,14 +103,14 @@ fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     if is_whole {
         println!("seed {seed}: a smaller plan: cargo xtask sim --minimise {seed}");
         println!(
-            "seed {seed}: once mended, keep it: ({seed}, {:?}, \"what was wrong\") in crates/sim/tests/regression_seeds.rs",
+            "seed {seed}: after the fix, keep the seed: ({seed}, {:?}, \"the defect\") in crates/sim/tests/regression_seeds.rs",
             violation.check
         );
     }
     false
 }
 
-/// Removes from a seed's plan what its violation does not need. Returns whether the seed breaks no promise.
+/// Removes the parts of a seed's plan that its violation does not need. Returns whether the seed breaks no promise.
 fn smaller(seed: u64, out: &Path) -> bool {
     let Some((without, report)) = minimise(seed) else {
         println!("seed {seed}: every promise holds");
@@ -159,7 +159,7 @@ fn replay(file: &Path) -> bool {
         if is_same {
             "the same trace"
         } else {
-            "ANOTHER TRACE: the code has changed since, or a seed does not decide all"
+            "ANOTHER TRACE: the code has changed since, or a run depends on more than its seed"
         }
     );
     is_same
@@ -219,7 +219,7 @@ fn print_coverage(coverage: &Coverage) -> bool {
     }
     let gaps = coverage.gaps();
     if !gaps.is_empty() {
-        println!("NEVER OCCURRED, or has no name: {}", gaps.join(", "));
+        println!("NEVER OCCURRED, or is in no list: {}", gaps.join(", "));
     }
     gaps.is_empty()
 }

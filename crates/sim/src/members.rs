@@ -26,7 +26,7 @@ use crate::process::Watched;
 const VIRTUAL_NODES: u32 = 100;
 
 thread_local! {
-    /// Rings by members: a few hundred views of the same few nodes come again in every seed.
+    /// Rings by members. A seed uses a few hundred views of the same few nodes again and again.
     static RINGS: RefCell<BTreeMap<Vec<NodeName>, Arc<Ring>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -49,12 +49,13 @@ pub struct SimRouting {
     rings: AtomicU64,
     /// Nodes that can be asked and are not on the ring, if a test sets them.
     beside: Mutex<Vec<NodeName>>,
-    /// The members, if probes keep them. Otherwise a peer that cannot be asked leaves the ring until a test adds it again.
+    /// The members, if probes keep them. Otherwise a peer that cannot be asked leaves the ring until a test adds it
+    /// again.
     members: Option<Mutex<Membership>>,
     /// Whether members announce their phase. Then a node that has left the ring may still be asked.
     has_phases: bool,
     suspicion: Notify,
-    /// Nodes whose connections broke, if no probes keep the members.
+    /// Nodes whose connections broke, in worlds whose members no probe keeps.
     gone: Mutex<Vec<NodeName>>,
     engine: Mutex<Weak<Engine>>,
 }
@@ -94,7 +95,7 @@ impl SimRouting {
         })
     }
 
-    /// Whose memory is to forget what it does not own any more.
+    /// The node's memory, which forgets keys that the node no longer owns.
     pub(crate) fn belongs_to(&self, engine: &Arc<Engine>) {
         *self.engine.lock() = Arc::downgrade(engine);
     }
@@ -106,18 +107,18 @@ impl SimRouting {
         self.changes.set(self.changes.get() + 1);
     }
 
-    /// These drain: they are asked no more as owners, and live.
+    /// Marks these nodes as draining: they own nothing, but they still answer.
     pub fn set_beside(&self, members: &[NodeName]) {
         *self.beside.lock() = members.to_vec();
     }
 
-    /// Who is routed to.
+    /// The nodes that this node routes to.
     #[must_use]
     pub fn names(&self) -> Vec<NodeName> {
         self.ring.load().members().to_vec()
     }
 
-    /// What probe answers say of its ring.
+    /// The ring in this node's probe answers.
     pub(crate) fn epoch(&self) -> RingEpoch {
         self.ring.load().epoch()
     }
@@ -137,19 +138,19 @@ impl SimRouting {
         self.rings.load(Ordering::Relaxed)
     }
 
-    /// Members that it knows, dead ones included; none where a test says who is routed to.
+    /// The members that this node knows, with dead ones. None if a test sets the view.
     #[must_use]
     pub fn members(&self) -> Vec<MemberInfo> {
         self.members.as_ref().map(|members| members.lock().members()).unwrap_or_default()
     }
 
-    /// What this node says of itself, where members say their phase.
+    /// This node's card, if members announce their phase.
     #[must_use]
     pub fn card(&self) -> Option<Card> {
         self.members.as_ref().filter(|_| self.has_phases).map(|members| members.lock().me().clone())
     }
 
-    /// This node's phase, where there are any.
+    /// This node's phase, if members announce one.
     #[must_use]
     pub fn phase(&self) -> Option<Phase> {
         self.card().map(|card| card.phase)
@@ -182,12 +183,12 @@ impl SimRouting {
         self.members.as_ref()?.lock().get(node).map(|member| member.incarnation)
     }
 
-    /// Somebody saw a member fail, or heard that it has.
+    /// Another node saw the member fail, or heard of its failure.
     pub(crate) fn failed(&self, node: &NodeName, report: Report) {
         self.change(|members| (members.report(node, report), None::<()>));
     }
 
-    /// What was heard of is not probed any more.
+    /// Forgets the nodes that only gossip named: they are not probed any more.
     pub(crate) fn dismiss(&self, addr: SocketAddr) {
         self.change(|members| {
             members.dismiss(addr);
@@ -195,21 +196,21 @@ impl SimRouting {
         });
     }
 
-    /// Forgets who has been down for long.
+    /// Forgets members that have been down for long.
     pub(crate) fn forget(&self, now: Millis, is_seed: impl Fn(SocketAddr) -> bool) {
         self.change(|members| (members.forget(now, is_seed), None::<()>));
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Membership) -> (Change, Option<T>)) -> Option<T> {
         let mut members = self.members.as_ref()?.lock();
-        let (change, said) = act(&mut members);
+        let (change, announced) = act(&mut members);
         let names = names_of(&members);
         drop(members);
         self.publish(change, &names);
-        said
+        announced
     }
 
-    /// Whether a node can be asked. One that drains is on no ring and answers what it is asked to its end.
+    /// Whether a node can be asked. A draining node is on no ring, and answers requests until its end.
     fn has(&self, node: &NodeName) -> bool {
         match &self.members {
             Some(members) if self.has_phases => {
@@ -241,12 +242,12 @@ impl SimRouting {
     fn publish(&self, change: Change, names: &[NodeName]) {
         if change == Change::Routing {
             self.set(names);
-            // Where nodes come and go a task looks, as in a node (`membership_changes.rs`).
+            // In worlds with joins and leaves a task looks, as in a node (`membership_changes.rs`).
             if let Some(engine) = self.engine.lock().upgrade().filter(|_| !self.has_phases) {
                 engine.invalidate().ring_changed();
             }
         } else if change == Change::Member && self.has_phases {
-            // A draining member that has died changes no ring, and who waits for it has to know.
+            // The death of a draining member changes no ring, but its waiters have to learn of it.
             self.changes.set(self.changes.get() + 1);
         }
     }
@@ -274,7 +275,7 @@ impl SimRouting {
                         self.publish(change.unwrap_or(Change::None), &names);
                         None
                     }
-                    // Who has never answered is no member.
+                    // A node that never answered is no member.
                     Err(PeerError::Gone(_)) => Some(life.map_or(Report::ProbeUnanswered, Report::Gone)),
                     Err(PeerError::TimedOut) => Some(Report::ProbeUnanswered),
                     Err(PeerError::Refused(_)) => Some(Report::Stranger),

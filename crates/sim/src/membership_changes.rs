@@ -1,5 +1,5 @@
-//! Joins and leaves under a seed's schedule: nodes join under a new name, and drain and leave for ever. Also healing for a
-//! majority only. The steps of a node that joins or leaves are in `node_tasks.rs` and `gossip_task.rs`.
+//! Joins and leaves of a seed's schedule: nodes join under a new name, drain, and leave forever. Also heals a majority
+//! only. The steps of a joining or leaving node are in `node_tasks.rs` and `gossip_task.rs`.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::process::Power;
 use crate::profile::NODES_MAX;
 use crate::record::{Life, What};
 
-/// What the seeds' name resolves to: two of the nodes that run and do not leave, as a DNS name of what is healthy would.
-/// The others are found by gossip.
+/// The addresses of the seeds' name: two running nodes that are not leaving, as a DNS name for healthy nodes would
+/// have. Gossip finds the other nodes.
 const SEEDS: usize = 2;
 
 impl Cluster {
@@ -53,7 +53,7 @@ impl Cluster {
         self.world.net.show_card(life, &handle.routing);
         let (seeds, dice) = (self.seeds_for(life.node), SimDice::new(self.dice.u64()));
         let (gossip_task, commands) = SimulatedGossip::new(&handle, &self.world.net, &seeds, dice);
-        // The first that there is, of this life.
+        // The first node that runs and is still in this life.
         let _ = handle.spread.gossip_task.set(commands.clone());
         handle.gossip_commands = Some(commands);
         let joins = be_taken_in(handle.clone(), Arc::clone(&self.world.record));
@@ -71,7 +71,7 @@ impl Cluster {
         self.world.net.seeds().into_iter().filter(|node| *node != me).collect()
     }
 
-    /// Whom the seeds' name names now.
+    /// The nodes that the seeds' name names now.
     pub(crate) fn name_seeds(&self) {
         let runs = |node: &usize| self.world.nodes[*node].process.power() == Power::On;
         let healthy = self.staying().into_iter().filter(runs);
@@ -90,7 +90,7 @@ impl Cluster {
 
     /// Three or four nodes that find each other by gossip, and no faults.
     pub(crate) fn of_few(seed: u64) -> Self {
-        // The first quiet world of the living ones (`profile.rs`), whatever it is asked for.
+        // The first quiet world with joins and leaves (`profile.rs`) does this regardless of its dice.
         let mut cluster = Self::new(seed * 320 + 96);
         while cluster.world.nodes.len() < 3 {
             cluster.join_unconditionally();
@@ -98,7 +98,7 @@ impl Cluster {
         cluster
     }
 
-    /// One more node, however many there are or were.
+    /// Starts one more node with a new name.
     pub(crate) fn join_unconditionally(&mut self) {
         let node = self.world.nodes.len();
         self.world.record.note(What::Power { node, power: "joined" });
@@ -117,7 +117,7 @@ impl Cluster {
     pub(crate) fn drain(&mut self, node: usize) {
         let handle = self.world.nodes[node].clone();
         let is_up = handle.process.power() == Power::On && handle.routing.phase() == Some(Phase::Ready);
-        // The last two stay: whom would the asks go to?
+        // The last two nodes stay, so that requests have a node to go to.
         if !is_up || self.staying().len() <= 2 || !self.changes.draining.insert(handle.life) {
             return;
         }
@@ -143,8 +143,8 @@ impl Cluster {
         }
     }
 
-    /// A majority of those that stay is whole and its services with it; the others are cut off from it, or stay dead.
-    /// Who they are; none where there is no majority that is not all.
+    /// Heals a majority of the staying nodes and their services. The other nodes are cut off from the majority, or stay
+    /// dead. Returns the majority; nothing if the only majority is all nodes.
     pub(crate) fn heal_majority(&mut self) -> Option<Vec<usize>> {
         let mut majority = self.staying();
         let minority = (majority.len().max(1) - 1) / 2;

@@ -1,17 +1,17 @@
-//! Finds a smaller plan that breaks the same promise: it removes actions of a seed's schedule, and its weather, as long as
+//! Finds a smaller plan that breaks the same promise. Removes actions of a seed's schedule, and its weather, as long as
 //! the same checker fails (delta debugging: Zeller, Hildebrandt, IEEE TSE 28(2), 2002).
 //!
-//! In worlds with joins and leaves each action has dice of its own, so removing one changes no other. In other worlds the
-//! later actions change, and the result is still a smaller plan.
+//! In worlds with joins and leaves each action has its own dice, so removing one changes no other. In other worlds
+//! removing an action changes the later ones, and the result is still a smaller plan.
 
 use std::collections::BTreeSet;
 
 use crate::simulate::{Keep, Report, Without, simulate_without};
 
-/// Plans tried at the most: a seed takes some tens of milliseconds.
+/// Bound of plans to try. A seed takes some tens of milliseconds.
 const TRIES_MAX: usize = 1_500;
 
-/// The smallest plan found, and what came of it; nothing for a seed that breaks no promise.
+/// The smallest plan that was found, and its result. Nothing for a seed that breaks no promise.
 #[must_use]
 pub fn minimise(seed: u64) -> Option<(Without, Report)> {
     let whole = simulate_without(seed, Keep::Failures, &Without::default());
@@ -19,7 +19,7 @@ pub fn minimise(seed: u64) -> Option<(Without, Report)> {
     let mut search = Search { seed, check, tries: 0, best: (Without::default(), whole) };
     search.leave_out_weather();
     search.leave_out_acts();
-    // What is left may do without the weather now.
+    // The smaller plan may not need the weather any more.
     search.leave_out_weather();
     Some(search.best)
 }
@@ -39,7 +39,7 @@ impl Search {
         }
     }
 
-    /// Halves, quarters and so on of what is still there, down to single acts.
+    /// Removes halves, quarters and so on of the remaining acts, down to single acts.
     fn leave_out_acts(&mut self) {
         let acts = self.best.1.acts;
         let mut size = acts.div_ceil(2).max(1);

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use hopcache_core::node::NodeName;
 
-/// Most names that a world ever has: a node that has left does not come again.
+/// Bound of names in a world. A node that has left never comes again.
 pub const NAMES_MAX: usize = 10;
 
 /// The name of a node.

@@ -1,5 +1,5 @@
-//! The network between simulated nodes. Messages can be late, overtake each other, get lost, or come twice. Ways can be cut
-//! in one direction or both. Killed or stopped peers do not answer.
+//! The network between simulated nodes. Messages can be late, overtake each other, get lost, or come twice. A test can
+//! cut ways in one direction or both. Killed or stopped peers do not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -26,7 +26,7 @@ use crate::record::{Life, Record, What};
 use crate::subject::ask_of_trace;
 use crate::udp::Udp;
 
-/// What happens to messages on their way.
+/// The weather of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetWeather {
     /// Longest way beyond the usual, in ms: messages overtake each other.
@@ -35,16 +35,17 @@ pub struct NetWeather {
     pub lost: u64,
     /// Questions in a thousand that come twice.
     pub doubled: u64,
-    /// Whether a dead node's address dies with it, as a container's does: nobody is left there to refuse a probe.
+    /// Whether a dead node's address dies with it, as a container's address does. Then no host is left to refuse a
+    /// probe.
     pub dead_are_silent: bool,
 }
 
 /// Every node's address, and the ways between them.
 pub struct Net {
     hosts: Mutex<BTreeMap<NodeName, Host>>,
-    /// What nodes say of themselves, where they say anything.
+    /// The nodes' cards, if nodes announce their phase.
     cards: Mutex<BTreeMap<usize, (Life, Weak<SimRouting>)>>,
-    /// What the seeds' name resolves to.
+    /// The addresses of the seeds' name.
     seeds: Mutex<Vec<usize>>,
     cut_ways: Mutex<BTreeSet<(usize, usize)>>,
     weather: Mutex<NetWeather>,
@@ -71,7 +72,7 @@ impl Default for Net {
 }
 
 impl Net {
-    /// Fair weather, and nobody there yet.
+    /// A network in fair weather without nodes.
     #[must_use]
     pub fn new(record: Arc<Record>, seed: u64) -> Self {
         Self {
@@ -98,12 +99,12 @@ impl Net {
         self.hosts.lock().insert(engine.me().node.clone(), host);
     }
 
-    /// Who answers probes for a life of a node.
+    /// Sets the node that answers probes for a life.
     pub(crate) fn show_card(&self, life: Life, routing: &Arc<SimRouting>) {
         self.cards.lock().insert(life.node, (life, Arc::downgrade(routing)));
     }
 
-    /// What the seeds' name resolves to from now on.
+    /// Sets the addresses of the seeds' name.
     pub(crate) fn set_seeds(&self, nodes: Vec<usize>) {
         *self.seeds.lock() = nodes;
     }
@@ -131,7 +132,7 @@ impl Net {
         }
     }
 
-    /// What happens to messages from now on.
+    /// Sets the weather of messages.
     pub fn set_weather(&self, weather: NetWeather) {
         *self.weather.lock() = weather;
     }
@@ -157,15 +158,15 @@ impl Net {
         *self.weather.lock()
     }
 
-    /// Whether what one node sends another does not arrive.
+    /// Whether messages from one node to another do not arrive.
     pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cut_ways.lock().contains(&(from, to))
     }
 }
 
-/// What a probe's answer shows.
+/// The content of a probe's answer.
 pub(crate) struct Shown {
-    /// Who answers.
+    /// The node that answers.
     pub(crate) card: Card,
     /// Its ring.
     pub(crate) epoch: RingEpoch,
@@ -176,15 +177,15 @@ pub(crate) struct Shown {
 pub struct PeersPort {
     /// The network.
     pub net: Arc<Net>,
-    /// Whose port this is.
+    /// The node of this port.
     pub me: NodeName,
     /// In which life.
     pub by: Life,
     /// Its process.
     pub process: Process,
-    /// One way, in fair weather.
+    /// One direction, in fair weather.
     pub delay_ms: u64,
-    /// To see for whom a request is forwarded.
+    /// Reads the request of each forwarded message.
     pub hasher: KeyHasher,
 }
 
@@ -193,7 +194,7 @@ impl PeersPort {
         PeerError::Gone("killed by the simulation".to_owned())
     }
 
-    /// Whether what `from` sends arrives at `to`.
+    /// Whether messages from `from` arrive at `to`.
     fn is_cut(&self, host: &Host, from: usize, to: usize) -> bool {
         host.is_cut_off
             || self.net.host(&self.me).is_some_and(|mine| mine.is_cut_off)
@@ -224,13 +225,13 @@ impl PeersPort {
             let (port, host, message) = (self.clone(), host.clone(), message.clone());
             tokio::spawn(async move {
                 let way = port.travel(&host, from, to);
-                // A message that is lost the second time is nobody's loss.
+                // Losing the second copy of a message changes nothing.
                 let _ = tokio::time::timeout(Millis(10_000).duration(), way).await;
                 port.serve(&host, hop, message).await
             });
         }
         self.travel(host, from, to).await;
-        // The peer's task, not ours: it goes on when we stop waiting.
+        // The task belongs to the peer: it goes on when the caller stops waiting.
         let (port, target) = (self.clone(), host.clone());
         let serving = tokio::spawn(async move { port.serve(&target, hop, message).await });
         let answer = serving.await.map_err(|_| Self::gone())?;
@@ -257,7 +258,7 @@ impl PeersPort {
         answer.map_err(|why| PeerError::Refused(why.to_string()))
     }
 
-    /// Asks whoever lives at a node's address who that is.
+    /// Asks the node at an address for its card.
     pub(crate) async fn identify(&self, there: usize, timeout_ms: Millis) -> Result<Shown, PeerError> {
         self.process.on().await;
         let name = node_name(there).ok_or_else(Self::gone)?;
@@ -284,7 +285,7 @@ impl PeersPort {
         shown.ok_or_else(Self::gone)
     }
 
-    /// For whom a message is, where it is a forwarded request.
+    /// The request of a message, if the message is a forwarded request.
     fn ask_of(&self, message: &Bytes) -> Option<u32> {
         let Ok(Question::Ask(forwarded)) = decode_question(message) else { return None };
         let ask = forwarded.read(&self.hasher, &[], sim_now()).ok()?;

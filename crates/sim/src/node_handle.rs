@@ -16,15 +16,15 @@ use crate::process::Process;
 use crate::record::Life;
 use crate::spread::SpreadPort;
 
-/// What a node starts with.
+/// The parts of a new node.
 pub struct Start {
-    /// Which life of which node it is.
+    /// The node and its life.
     pub life: Life,
     /// Its name and incarnation; the incarnation seeds its dice.
     pub me: Holder,
     /// Its view of the ring.
     pub routing: Arc<SimRouting>,
-    /// What its clock shows beside the simulation's.
+    /// The difference between the node's clock and the simulation's.
     pub apart: Millis,
 }
 
@@ -33,9 +33,9 @@ pub struct Start {
 pub struct NodeHandle {
     /// Its engine.
     pub engine: Arc<Engine>,
-    /// Which life of which node it is.
+    /// The node and its life.
     pub life: Life,
-    /// What its clock shows beside the simulation's: two nodes' clocks have nothing to do with each other.
+    /// The difference between the node's clock and the simulation's. Clocks of two nodes are independent.
     pub apart: Millis,
     /// Its process.
     pub process: Process,
@@ -45,18 +45,18 @@ pub struct NodeHandle {
     pub peers: PeersPort,
     /// Its view of the ring.
     pub routing: Arc<SimRouting>,
-    /// What it noted.
+    /// The node's events.
     pub events: Arc<EventLog>,
     /// Its memory.
     pub memory: Arc<MapMemory>,
-    /// Its way to all others at once.
+    /// The node's way to all other nodes at once.
     pub(crate) spread: Arc<SpreadPort>,
-    /// To whom it is said that it drains or leaves, where nodes do.
+    /// The task that announces that the node drains or leaves, if nodes do.
     pub(crate) gossip_commands: Option<tokio::sync::mpsc::Sender<GossipCommand>>,
 }
 
 impl NodeHandle {
-    /// Tells the task that gossips; nothing where there is none.
+    /// Sends a command to the gossip task, if the node has one.
     pub(crate) async fn command_gossip(&self, command: GossipCommand) {
         if let Some(commands) = &self.gossip_commands {
             let _ = commands.send(command).await;

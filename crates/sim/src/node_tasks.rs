@@ -1,6 +1,6 @@
-//! What a node does when its ring changes, when it joins, and when it leaves: the steps of `watch_ring`, `joining.rs` and
-//! `node/leaving.rs` of a real node, in the same order, with the engine's own calls. `membership_changes.rs` decides when
-//! a node leaves, and `gossip_task.rs` decides which nodes it routes to.
+//! The steps of a node when its ring changes, when it joins, and when it leaves. They are the steps of a real node's
+//! `watch_ring`, `joining.rs` and `node/leaving.rs`, in the same order, with the engine's own calls.
+//! `membership_changes.rs` decides when a node leaves, and `gossip_task.rs` decides which nodes it routes to.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ const SERVES_ON_MS: u64 = DRAIN_MS / 4;
 /// After this time its goodbye is on its way.
 const GOODBYE_MS: u64 = 100;
 
-/// When the ring changes, copies are kept for the new owners, which are told the plans of the hottest keys. The copies are
-/// forgotten some time later.
+/// When the ring changes, the node keeps copies for the new owners, and sends them the plans of the hottest keys. Some
+/// time later it forgets the copies.
 pub(crate) async fn watch_ring(node: NodeHandle) {
     let engine = &node.engine;
     let mut epoch = node.routing.epoch();
@@ -88,8 +88,8 @@ async fn is_missed(node: &NodeHandle) -> bool {
     join_all(asked).await.contains(&true)
 }
 
-/// Plans told → not on the ring → serves on → clients, peers and flights end, or are handed on → goodbye → leases given
-/// back.
+/// A leaving node sends its plans → leaves the ring → serves on → clients, peers and flights end, or flights are handed
+/// on → says goodbye → gives back its leases.
 pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     let begun = Instant::now();
     let at = |after_ms: u64| begun + Millis(after_ms).duration();
@@ -119,7 +119,8 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
         node.listeners.empty(ListenerKind::Client).await;
-        // The port is open as long as something runs here: whom it refuses takes this node for gone, and its leases.
+        // The port stays open while work runs here. If the node refused a peer, the peer would take the node for dead
+        // and steal its leases.
         node.engine.path().peers_are_answered().await;
         node.engine.path().finish().await;
         node.listeners.set(Open::Nobody);
@@ -131,7 +132,7 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
         return true;
     }
     node.process.on().await;
-    // Alone it goes on leading: there is nobody to hand anything to.
+    // A node that is alone leads on, because no other node can take its flights.
     let has_others = node.engine.view().members().iter().any(|other| *other != node.engine.me().node);
     node.engine.path().hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await;
     if has_others {

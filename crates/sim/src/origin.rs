@@ -1,5 +1,5 @@
-//! A simulated origin with a version of its data. Every run takes some time. It returns the version at its begin, the
-//! principal and the query, so that an answer shows its age and its owner.
+//! A simulated origin with a version of its data. Every run takes some time. A run returns the version at its begin,
+//! the principal and the query, so an answer shows its age and its owner.
 
 use std::sync::Arc;
 
@@ -53,9 +53,9 @@ struct State {
 /// A run as the origin saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSeen {
-    /// What ran.
+    /// The query of the run.
     pub statement: String,
-    /// As whom.
+    /// The principal of the run.
     pub scope: PrincipalScope,
     /// When it began.
     pub began: MonoTime,
@@ -68,7 +68,7 @@ impl Default for ScriptedOrigin {
 }
 
 impl ScriptedOrigin {
-    /// An origin at version 1 that notes what it does.
+    /// An origin at version 1, which records its runs.
     #[must_use]
     pub fn new(record: Arc<Record>, seed: u64) -> Self {
         let state = State {
@@ -89,7 +89,7 @@ impl ScriptedOrigin {
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
 
-    /// What runs from now on return.
+    /// Sets the behavior of later runs.
     pub fn set_version(&self, version: i64) {
         self.state.lock().version = version;
     }
@@ -99,7 +99,8 @@ impl ScriptedOrigin {
         self.state.lock().word_delay_ms = delay_ms;
     }
 
-    /// A prefetch that asks for the classification gets this fault, after so long or when its own time is over.
+    /// The fault for a prefetch that asks for the classification, after this delay or when the prefetch's own time is
+    /// over.
     pub fn set_word_ahead(&self, delay_ms: u64, fault: OriginFault) {
         self.state.lock().word_ahead = Some((delay_ms, fault));
     }
@@ -120,7 +121,7 @@ impl ScriptedOrigin {
         self.state.lock().behavior = behavior;
     }
 
-    /// What happens to single runs.
+    /// Sets the fates of single runs.
     pub fn set_trouble(&self, trouble: Trouble) {
         self.state.lock().trouble = trouble;
     }
@@ -137,18 +138,18 @@ impl ScriptedOrigin {
         self.state.lock().runs.clone()
     }
 
-    /// Times the server was asked what a statement is.
+    /// How often a node asked for the kind of a statement.
     #[must_use]
     pub fn kinds(&self) -> u64 {
         self.state.lock().kinds
     }
 
-    /// What it says of degrees.
+    /// Sets the answers about degrees.
     pub fn set_degree(&self, degree: DegreeBehavior) {
         self.state.lock().degree = degree;
     }
 
-    /// Runs that it takes at a time, as far as its ports tell.
+    /// How many runs the origin takes at a time, as its ports report it.
     pub fn set_slots(&self, slots: usize) {
         self.state.lock().slots = Some(slots);
     }
@@ -271,7 +272,7 @@ fn refused_login() -> OriginFault {
     OriginFault::Unauthorized(Neo4jFailure { code, message: "seeded".to_owned() })
 }
 
-/// What the server says of a statement that fails: whose it is can be seen in it (I5).
+/// The failure of a statement that fails. It names its principal, so that a checker can see whose it is (I5).
 fn said_of(run: &OriginRun) -> Neo4jFailure {
     let place = Subject::of_run(run).map_or(usize::MAX, Subject::place);
     Neo4jFailure {
@@ -286,11 +287,11 @@ pub struct OriginPort {
     pub shared: Arc<ScriptedOrigin>,
     /// The node's process.
     pub process: Process,
-    /// Whose it is.
+    /// The principal of the failure.
     pub by: Life,
 }
 
-/// Notes the end of a run, also of one whose caller is gone.
+/// Records the end of a run, also if the caller is gone.
 struct UnderWay<'a>(&'a ScriptedOrigin);
 
 impl Drop for UnderWay<'_> {
@@ -330,7 +331,7 @@ impl Origin for OriginPort {
         ended
     }
 
-    /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
+    /// The statement `SLY` stands for a `CREATE` that the lexer takes for a read.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         self.process.on().await;
         let (word_delay_ms, word_ahead) = {
@@ -350,7 +351,7 @@ impl Origin for OriginPort {
             tokio::time::sleep(Millis(word_delay_ms).duration()).await;
         }
         if self.shared.dice.chance(wordless) {
-            // One that a prefetch did not get explains no client's answer, so the checkers do not hear of it.
+            // A run that a prefetch did not get explains no client's answer, so the checkers do not see it.
             if run.class == RunClass::Prefetch {
                 self.shared.record.cover("no word for a prefetch");
             } else {
@@ -360,11 +361,11 @@ impl Origin for OriginPort {
             return Err(OriginFault::Unreachable("seeded".to_owned()).into());
         }
         if run.statement.contains("BROKEN") || run.statement.contains("ODD") {
-            let said = Neo4jFailure {
+            let failure = Neo4jFailure {
                 code: "Neo.ClientError.Statement.SyntaxError".to_owned(),
                 message: "it is broken".to_owned(),
             };
-            return Err(OriginFault::Failed(said).into());
+            return Err(OriginFault::Failed(failure).into());
         }
         Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
     }

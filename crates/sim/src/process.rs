@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 pub enum Power {
     /// It runs.
     On,
-    /// It is stopped (SIGSTOP): events that it waits for reach it only after it goes on.
+    /// The process is stopped (SIGSTOP): awaited events reach it only after it goes on.
     Paused,
     /// It is killed: events that it waits for never reach it.
     Off,
@@ -51,8 +51,8 @@ impl Process {
     }
 }
 
-/// A value that can be waited on. Wakes its waiters in the order in which they came: tokio's watch
-/// channel wakes in random order, and no schedule could be repeated.
+/// A value that tasks can wait on. It wakes its waiters in the order in which they came. tokio's watch channel wakes in
+/// random order, so no schedule could be repeated.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     value: Mutex<T>,
@@ -77,7 +77,7 @@ impl<T: Copy> Watched<T> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // In line before the look, or a change between look and wait would wake nobody.
+            // The waiter queues before it looks. Otherwise a change between look and wait would wake nobody.
             changed.as_mut().enable();
             if holds(self.get()) {
                 return;

@@ -1,5 +1,5 @@
-//! The profile of a seed's world: how many nodes it has, which queries are asked, and which kinds of fault occur. Each seed
-//! has a few kinds and not all (swarm testing: Groce et al., ISSTA 2012), because faults hide each other.
+//! The profile of a seed's world: how many nodes it has, which queries clients ask, and which kinds of fault occur.
+//! Each seed has only a few kinds, because faults hide each other (swarm testing: Groce et al., ISSTA 2012).
 
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -40,9 +40,9 @@ pub enum Kind {
     Processes,
     /// Memories that forget.
     Memories,
-    /// Gossip late, lost, twice, or cut while all else comes through. Where nodes come and go only.
+    /// Gossip is late, lost, repeated or cut, while all other traffic arrives. Only in worlds with joins and leaves.
     Gossip,
-    /// Nodes that join, drain and leave. Where nodes come and go only.
+    /// Nodes join, drain and leave. Only in worlds with joins and leaves.
     Members,
 }
 
@@ -61,7 +61,7 @@ impl Kind {
         Self::Memories,
     ];
 
-    /// Those of worlds where nodes come and go.
+    /// The kinds of worlds with joins and leaves.
     const LIVING: [Self; 2] = [Self::Gossip, Self::Members];
 }
 
@@ -69,26 +69,26 @@ impl Kind {
 pub struct Profile {
     /// Nodes.
     pub nodes: usize,
-    /// Whether nodes find each other by gossip, come and go; else they have each other's addresses, and probe.
+    /// Whether nodes find each other by gossip, join and leave. Otherwise nodes know each other's addresses, and probe.
     pub is_living: bool,
-    /// What is asked.
+    /// The subjects that clients ask.
     pub subjects: Vec<Subject>,
-    /// Which faults there are; none in a quiet world, where I1 holds strictly.
+    /// The kinds of fault. None in a quiet world, where I1 holds strictly.
     pub kinds: Vec<Kind>,
     /// Steps until everything heals.
     pub steps: usize,
-    /// What the operator decided. Where prefetch is on, sessions walk and what they teach is learned.
+    /// The operator's settings. With prefetch, sessions walk and nodes learn from them.
     pub policy: Policy,
     /// Runs that the origin takes at a time, as far as the nodes know.
     pub slots: Option<usize>,
-    /// How far the nodes' clocks are apart at the most.
+    /// Largest difference of the nodes' clocks.
     pub apart_ms_max: u64,
 }
 
 /// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
 pub const TTL_MS: u64 = 2_000;
 
-/// Clients here come a few times a second: from this rate on a key is hot.
+/// From this rate on a key is hot: clients come only a few times a second here.
 const NEAR_RATE_PER_S_MIN: f64 = 0.5;
 /// Stale-if-error of the worlds that have it: over before a world is, so that its end is met too.
 pub const STALE_IF_ERROR_MS: u64 = 4_000;
@@ -139,13 +139,13 @@ impl Profile {
         }
     }
 
-    /// Whether sessions walk, and what they teach is learned.
+    /// Whether sessions walk and nodes learn from them.
     #[must_use]
     pub fn learns(&self) -> bool {
         self.policy.prefetch.is_on
     }
 
-    /// Whether there is room for every pattern that is asked.
+    /// Whether the tables have room for every pattern.
     #[must_use]
     pub fn keeps_all(&self) -> bool {
         self.policy.prefetch.patterns_max > FEW_PATTERNS
@@ -157,7 +157,7 @@ impl Profile {
         self.kinds.contains(&kind)
     }
 
-    /// Whether it has none at all.
+    /// Whether the world has no faults.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.kinds.is_empty()
@@ -169,7 +169,7 @@ impl Profile {
         !self.kinds.iter().any(|kind| matches!(kind, Kind::StoreWeather | Kind::StoreOut | Kind::StoreLosses))
     }
 
-    /// What happens to store commands.
+    /// The weather of store commands.
     #[must_use]
     pub fn store_weather(&self, dice: &SimDice) -> Weather {
         if !self.has(Kind::StoreWeather) {
@@ -183,7 +183,7 @@ impl Profile {
         }
     }
 
-    /// What happens to messages.
+    /// The weather of messages.
     #[must_use]
     pub fn net_weather(&self, dice: &SimDice) -> NetWeather {
         if !self.has(Kind::NetWeather) {
@@ -197,10 +197,10 @@ impl Profile {
         }
     }
 
-    /// What happens to gossip: up to 30 % lost and half of it twice (F13).
+    /// The weather of gossip: up to 30 % lost and half of it repeated (F13).
     #[must_use]
     pub fn udp_weather(&self, dice: &SimDice) -> UdpWeather {
-        // Where there is no gossip pieces of what was learned travel as messages' weather is.
+        // Without gossip, pieces of lessons travel with the messages' weather.
         let has_weather = self.has(Kind::Gossip) || self.learns() && self.has(Kind::NetWeather);
         if !has_weather {
             return UdpWeather::default();
@@ -212,7 +212,7 @@ impl Profile {
         }
     }
 
-    /// What happens to runs.
+    /// The fates of runs.
     #[must_use]
     pub fn trouble(&self, dice: &SimDice) -> Trouble {
         let spread_ms = dice.between(0, 300);
@@ -235,13 +235,13 @@ impl Profile {
     }
 }
 
-/// Two of five seeds; none of those in `tests/regression_seeds.rs`, which were found before there was gossip.
+/// Two of five seeds. None of those in `tests/regression_seeds.rs`, which were found before there was gossip.
 fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
 }
 
-/// Four of thirteen seeds; none of those in `tests/regression_seeds.rs`, which were found before anything was learned, nor the one
-/// in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
+/// Four of thirteen seeds. None of those in `tests/regression_seeds.rs`, which were found before nodes learned, nor the
+/// one in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
 fn learns(seed: u64) -> bool {
     matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
 }
@@ -268,8 +268,8 @@ fn kinds(seed: u64, is_living: bool, dice: &SimDice) -> Vec<Kind> {
     }
 }
 
-/// Half of the worlds refresh early, by one rule or another; some with few workers, so that refreshes wait and are
-/// dropped. By the seed alone: a draw would make another world of each.
+/// Half of the worlds refresh early, by one of the rules. Some have few workers, so that refreshes wait and are
+/// dropped. The seed's number decides: a draw from the dice would change every world.
 fn refresh(seed: u64) -> RefreshPolicy {
     let mode =
         [Mode::Plain, Mode::TopologySensitive, Mode::Adaptive][usize::try_from(seed / 16 % 3).unwrap_or(0)];
@@ -285,8 +285,8 @@ fn refresh(seed: u64) -> RefreshPolicy {
     }
 }
 
-/// What sessions walk over: the usual statements and often another one, as one to three principals, in one or two
-/// databases. Not everybody asks everything, so that what crosses shows.
+/// The queries of walks: the usual statements and often another one, as one to three principals, in one or two
+/// databases. Not every principal asks every query, so that a mix-up shows.
 fn walked(dice: &SimDice) -> Vec<Subject> {
     let odd = dice.chance(600).then(|| USUAL + dice.index(STATEMENTS.len() - USUAL));
     let principals = 1 + dice.index(PRINCIPALS.len());
@@ -324,7 +324,7 @@ fn subjects(dice: &SimDice, is_living: bool) -> Vec<Subject> {
             }
         }
     }
-    // Few subjects, or nobody ever meets anybody.
+    // Few subjects, because otherwise requests never meet.
     while all.len() > 5 {
         all.remove(dice.index(all.len()));
     }

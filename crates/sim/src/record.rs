@@ -1,5 +1,5 @@
-//! The record of a simulated cluster: facts in order. Checkers judge them, a failing seed prints them, and the hash of the
-//! trace is made of them. The ports and the driver write the record, and the engine never does.
+//! The record of a simulated cluster: facts in order. The ports and the driver write it; the engine never does.
+//! Checkers judge it, a failing seed prints it, and the trace's hash is its hash.
 
 use std::fmt::{self, Write};
 
@@ -33,7 +33,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// What an invalidation covers.
+/// The scope of an invalidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
     /// One key.
@@ -61,11 +61,11 @@ impl Covers {
 pub struct Fact {
     /// On the simulation's clock.
     pub at: MonoTime,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
-/// What a result reports about itself. The simulated origin writes it into every result.
+/// A result's report about itself. The simulated origin writes it into every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultReport {
     /// The run that read the value.
@@ -74,16 +74,16 @@ pub struct ResultReport {
     pub subject: usize,
     /// The version of the data that it read.
     pub version: u32,
-    /// Whether the last record is there.
+    /// Whether the result has its last record.
     pub whole: bool,
 }
 
-/// What a client got.
+/// The client's answer.
 #[derive(Debug, Clone)]
 pub struct Served {
     /// The value, in a body that has one.
     pub report: Option<ResultReport>,
-    /// Whether there was a body at all.
+    /// Whether the answer has a body.
     pub is_body: bool,
     /// Whether another node found it.
     pub is_from_afar: bool,
@@ -138,7 +138,7 @@ pub enum RunEnd {
 /// An entry as a commit brought it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brought {
-    /// What it says, if it could be read.
+    /// The result's report, if it could be read.
     pub report: Option<ResultReport>,
     /// Its soft life.
     pub soft: Millis,
@@ -146,7 +146,7 @@ pub struct Brought {
     pub physical: Millis,
     /// Its total life.
     pub total: Millis,
-    /// What the store was told to give it.
+    /// The life that the commit asked for.
     pub left: Millis,
     /// Its database.
     pub database: DatabaseTag,
@@ -170,7 +170,7 @@ pub enum What {
     ServeBegan { hop: u32, by: Life, key: KeyId, plain: bool },
     /// And ended.
     ServeEnded { hop: u32 },
-    /// A node was told to forget.
+    /// A node got the order to forget.
     Forgot { node: usize },
     /// The store granted a lease.
     Granted {
@@ -198,7 +198,7 @@ pub enum What {
     StoreLost { seq: u64 },
     /// The store went back to an earlier state.
     StoreFellBack { to_seq: u64, seq: u64 },
-    /// The store's clock jumped by so many ms; what it showed before.
+    /// The store's clock jumped by this many ms, and the time that it showed before.
     StoreJumped { by_ms: i64, store: MonoTime },
     /// The store can or cannot be asked.
     StoreIs { mode: &'static str },
@@ -224,17 +224,17 @@ pub enum What {
     PurgeEnded { purge: u32, stored: bool, unreached: u32, nodes: u32 },
     /// A node forgot its memory, as a cache may.
     MemoryForgotten { node: usize },
-    /// Gossip between two nodes, one way, while all else comes through.
+    /// Gossip between two nodes was cut or healed in one direction, while all other traffic arrives.
     GossipLink { from: usize, to: usize, is_cut: bool },
     /// A majority is whole again; the others are cut off or dead.
     MajorityHealed { nodes: Vec<usize> },
     /// A node that joined says that it is in: every other member showed its ring, or it waits no longer.
     TakenIn { by: Life, in_time: bool },
-    /// A node that leaves leads no more.
+    /// A leaving node leads no more.
     HandedOn { by: Life },
-    /// The even asking whose hits are counted began or ended, before the faults or after them.
+    /// The even requests whose hits are counted began or ended, before the faults or after them.
     Even { is_after: bool, is_on: bool },
-    /// A node that leaves has ended what it had under way, or its time for it is over: what is left of it.
+    /// A leaving node has ended its work, or its time is over. The fact has the work that is left.
     Emptied { by: Life, leases: usize, in_time: bool },
     /// Everything that was broken is whole again.
     Healed,
@@ -276,12 +276,12 @@ impl Record {
         self.coverage.lock().count(word);
     }
 
-    /// Counts what a request or a node came to.
+    /// Counts the end of a request, or an event of a node.
     pub fn cover_with(&self, count: impl FnOnce(&mut Coverage)) {
         count(&mut self.coverage.lock());
     }
 
-    /// What was counted.
+    /// The counts.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         self.coverage.lock().clone()

@@ -1,9 +1,9 @@
 //! One seed: its world, its schedule, the checkers after every step; first safety, then liveness.
 //!
-//! The schedule goes on for a number of steps, each an act (ask, write, break, mend) and some time. Then a majority
-//! heals, in some worlds, and then everything: rings have to agree, and what is asked must be answered; then nothing is
-//! asked, and nothing may be left. Where nodes come and go it is asked evenly before the faults and after them, so that
-//! hit ratios can be compared (I12). The seed decides all of it. The acts themselves are `cluster.rs`'.
+//! The schedule has a number of steps; each is an act (ask, write, break, mend) and a pause. Then in some worlds a
+//! majority heals, and then everything heals. Now rings have to agree, and nodes have to answer every request. Then the
+//! clients stop, and nothing may be left. Worlds with joins and leaves get even requests before the faults and after
+//! them, to compare hit ratios (I12). The seed decides all of this; `cluster.rs` carries out the acts.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::record::What;
 use crate::seed_counters::SeedCounters;
 use crate::subject::DATABASES;
 
-/// What a run of one seed came to.
+/// The result of one seed's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Which.
@@ -41,14 +41,14 @@ pub struct Report {
     pub faults: Vec<(&'static str, u64)>,
     /// Every word of faults and outcomes that occurred.
     pub coverage: Coverage,
-    /// Where everything is kept that is learned: how long after everything had healed, and the last lesson, nodes last knew
-    /// different things.
+    /// Where everything is kept that is learned: how long after everything had healed, and the last lesson, nodes last
+    /// knew different things.
     pub alike_after: Option<Millis>,
     /// Acts that the schedule has; a plan may leave some out.
     pub acts: usize,
     /// The promise that did not hold, if one did not.
     pub violation: Option<Violation>,
-    /// What happened; kept for a seed with a violation, or when asked for.
+    /// The facts, kept for a seed with a violation or on request.
     pub trace: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub enum Keep {
     Failures,
 }
 
-/// What a plan leaves out of its seed's schedule.
+/// The parts of a seed's schedule that a plan leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Without {
     /// Acts, by their place.
@@ -76,8 +76,8 @@ const LOOK_MS: u64 = 250;
 /// Nodes that start together know each other by then.
 const SETTLE_MS: u64 = 4_000;
 
-/// Rings agree and everything is answered so long after a heal: the longest lease (10 s), a run, and what gossip takes
-/// to find and believe its dead again.
+/// Time from a heal until rings agree and every request is answered: the longest lease (10 s), a run, and the time that
+/// gossip needs to find and confirm members that were dead.
 const CONVERGE_MS: u64 = 18_000;
 
 /// Between two of those that ask evenly.
@@ -177,13 +177,13 @@ impl Simulation {
             self.pass_looking(1_500).await?;
         }
         self.cluster.end_asking();
-        // Longer than any wait_max, lease and back-off.
+        // Longer than any wait, lease and back-off.
         self.pass_looking(32_000).await?;
         self.cluster.world.record.note(What::Quiet);
         self.look(true, Some(Cluster::names(&all)))
     }
 
-    /// When somebody last learned something.
+    /// When a node last learned something.
     fn taught_at(&self) -> MonoTime {
         let nodes = self.cluster.world.nodes.iter();
         nodes.map(|node| node.events.noted().taught_at).max().unwrap_or_default()
@@ -222,7 +222,7 @@ impl Simulation {
             }
             self.pass(EVEN_MS).await?;
         }
-        // What was asked last is answered.
+        // The last requests are answered.
         self.pass_looking(LOOK_MS).await?;
         note(&self.cluster, false);
         Ok(())
@@ -254,7 +254,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// I12: these have had the time that it takes, so they route to each other and to nobody else.
+    /// I12: these nodes have had enough time, so they route exactly to each other.
     fn agree(&mut self, nodes: &[usize]) -> Result<(), Violation> {
         self.look(false, Some(Cluster::names(nodes)))
     }

@@ -1,5 +1,6 @@
-//! The port by which a node spreads pieces to all others. It uses the node's gossip task if there is one. In a world without
-//! gossip each piece goes to each other node as a datagram does: late, twice or not at all. This file does not read pieces.
+//! The port that spreads pieces to all other nodes. It uses the node's gossip task if there is one. In a world without
+//! gossip each piece goes to each other node as a datagram does: late, twice or not at all. This module does not read
+//! pieces.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,19 +14,19 @@ use crate::net::Net;
 use crate::process::{Power, Process};
 use crate::record::Life;
 
-/// One node's way to all others at once.
+/// One node's way to all other nodes.
 pub(crate) struct SpreadPort {
     /// The network.
     pub(crate) net: Arc<Net>,
-    /// Whose port this is.
+    /// The node of this port.
     pub(crate) by: Life,
     /// Its process.
     pub(crate) process: Process,
-    /// The task that gossips, where there is one.
+    /// The gossip task, if the node has one.
     pub(crate) gossip_task: OnceLock<mpsc::Sender<GossipCommand>>,
 }
 
-/// Gossip tells everybody within a few of its rounds (`GOSSIP_SPREAD_EVERY_MS`).
+/// The time in which gossip reaches all nodes: a few of its rounds (`GOSSIP_SPREAD_EVERY_MS`).
 const SPREADS_WITHIN_MS: u64 = 300;
 
 impl Spread for SpreadPort {

@@ -1,4 +1,4 @@
-//! What can be asked in a simulated cluster: statements, as principals, in databases. Two subjects never
+//! The subjects of requests in a simulated cluster: a statement, as a principal, in a database. Two subjects never
 //! share an answer (I5).
 
 use std::sync::LazyLock;
@@ -11,9 +11,9 @@ use hopcache_engine::ports::OriginRun;
 pub const DATABASES: [&str; 2] = ["neo4j", "movies"];
 /// The principals.
 pub const PRINCIPALS: [&str; 3] = ["alice", "bob", "carol"];
-/// The statements. The origin fails what `FAILS`, cannot plan what is `BROKEN`, calls `SLY` a write, and
-/// changes data in what `DRIFTS`; what is `BIG` is too large to store and `HUGE` too large to pass through, and it runs
-/// what is `ODD` though it could not plan it. The last says itself that it is not for the cache.
+/// The statements. The origin fails `FAILS`, cannot plan `BROKEN`, calls `SLY` a write, and changes data in `DRIFTS`.
+/// `BIG` has a result that is too large to store, and `HUGE` one that is too large to pass through. The origin runs
+/// `ODD` although it cannot plan it. The last statement says itself that it must not be cached.
 pub const STATEMENTS: [&str; 11] = [
     "MATCH (a) RETURN a",
     "MATCH (b) RETURN b",
@@ -27,9 +27,10 @@ pub const STATEMENTS: [&str; 11] = [
     "MATCH (j:ODD) RETURN j",
     "MATCH (k) RETURN k, rand()",
 ];
-/// The first so many statements are reads like any other.
+/// The first statements, up to this index, are plain reads.
 pub const USUAL: usize = 3;
-/// So many are asked where nobody joins or leaves: more would make other worlds of the seeds that once found defects.
+/// The number of statements in worlds without joins and leaves. A higher number would change the worlds of the seeds
+/// that once found defects.
 pub const ASKED_WITHOUT_JOINS: usize = 7;
 
 /// A statement as a principal in a database.
@@ -44,7 +45,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What a run at the origin is about; none for what is not of these lists.
+    /// The subject of a run at the origin. None for a query outside of these lists.
     #[must_use]
     pub fn of_run(run: &OriginRun) -> Option<Self> {
         let user = match &run.identity.credentials {
@@ -90,7 +91,8 @@ impl Subject {
         STATEMENTS.get(self.statement).is_some_and(|text| text.contains("DRIFTS"))
     }
 
-    /// Whether each of its clients may have a run, one way or another: what is no read, or too large to share.
+    /// Whether each client of the subject may have its own run: the statement is no read, or its result is too large to
+    /// share.
     #[must_use]
     pub fn is_each_ones(self) -> bool {
         let text = STATEMENTS.get(self.statement).copied().unwrap_or_default();
@@ -105,7 +107,7 @@ impl Subject {
     }
 }
 
-/// What is learned is run in its normal form.
+/// A learned query runs in its normal form.
 static NORMAL: LazyLock<[NormalForm; STATEMENTS.len()]> = LazyLock::new(|| STATEMENTS.map(NormalForm::of));
 
 fn statement_of(text: &str) -> Option<usize> {
@@ -113,8 +115,8 @@ fn statement_of(text: &str) -> Option<usize> {
     place.or_else(|| NORMAL.iter().position(|each| each.as_str() == text))
 }
 
-/// What an ask's trace context is: it travels with the request to the owner and to the origin, so whoever
-/// acts for an ask shows which.
+/// The trace context of a request. It travels with the request to the owner and to the origin, so each action for the
+/// request shows the request.
 #[must_use]
 pub fn trace_of_ask(ask: u32) -> String {
     format!("ask-{ask}")

@@ -1,5 +1,5 @@
-//! Datagrams between simulated nodes: lost, late, twice, overtaking each other, cut off one way or both, waiting in the
-//! socket of a stopped process, and dropped where that is full. What they say is gossip's.
+//! Datagrams between simulated nodes. They can be late, lost, repeated or overtaken, cut in one direction or both, wait
+//! in the socket of a stopped process, and be dropped if the socket is full. Gossip decides their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::dice::SimDice;
 use crate::record::{Life, Record, What};
 
-/// What happens to datagrams on their way.
+/// The weather of datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UdpWeather {
     /// Longest way beyond the usual, in ms.
@@ -26,15 +26,15 @@ pub struct UdpWeather {
 /// Datagrams that wait in a socket: Linux' default buffer holds about as many small ones (`net.core.rmem_default`).
 const SOCKET_LEN_MAX: usize = 256;
 
-/// One way in fair weather.
+/// One direction, in fair weather.
 const DELAY_MS: u64 = 1;
 
 /// A datagram on its way or in a socket.
 #[derive(Debug)]
 pub(crate) struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub(crate) from: usize,
-    /// What it says.
+    /// The content.
     pub(crate) bytes: Bytes,
     number: u64,
 }
@@ -68,12 +68,12 @@ impl Udp {
         datagrams
     }
 
-    /// What happens to datagrams from now on.
+    /// Sets the weather of datagrams.
     pub fn set_weather(&self, weather: UdpWeather) {
         self.state.lock().weather = weather;
     }
 
-    /// Cuts gossip from one node to another, or heals it; everything else comes through.
+    /// Cuts gossip from one node to another, or heals it. All other traffic arrives.
     pub fn set_way_cut(&self, from: usize, to: usize, is_cut: bool) {
         let mut state = self.state.lock();
         let changed =
@@ -115,19 +115,19 @@ impl Udp {
         }
     }
 
-    /// Whether the weather loses what is sent now.
+    /// Whether the weather loses a datagram that is sent now.
     pub(crate) fn loses(&self) -> bool {
         let weather = self.state.lock().weather;
         self.dice.chance(weather.lost)
     }
 
-    /// How often what is sent now arrives.
+    /// How many copies of a datagram that is sent now arrive.
     pub(crate) fn copies(&self) -> usize {
         let weather = self.state.lock().weather;
         1 + usize::from(self.dice.chance(weather.doubled))
     }
 
-    /// How long what is sent now takes, at most `usual_ms` in fair weather.
+    /// How long a datagram that is sent now takes; at most `usual_ms` in fair weather.
     pub(crate) fn late_ms(&self, usual_ms: u64) -> u64 {
         let weather = self.state.lock().weather;
         DELAY_MS + self.dice.below(usual_ms + weather.delay_ms_max + 1)
@@ -142,7 +142,7 @@ impl Udp {
             self.record.cover("datagram overtaken");
         }
         if let Some((_, socket)) = state.sockets.get(&to) {
-            // Nobody there, or no room: it is lost, as UDP's are.
+            // Without a receiver, or without room in its socket, the datagram is lost, as in UDP.
             let _ = socket.try_send(datagram);
         }
     }

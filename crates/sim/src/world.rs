@@ -36,7 +36,7 @@ use crate::store::{SlotStore, StorePort};
 
 /// A cluster.
 pub struct World {
-    /// What the nodes share.
+    /// The parts that all nodes share.
     pub store: Arc<SlotStore>,
     /// The graph database.
     pub origin: Arc<ScriptedOrigin>,
@@ -44,7 +44,7 @@ pub struct World {
     pub net: Arc<Net>,
     /// The nodes.
     pub nodes: Vec<NodeHandle>,
-    /// What happened.
+    /// The record of all facts.
     pub record: Arc<Record>,
     pub(crate) secrets: Secrets,
     /// The renderings of its nodes.
@@ -220,7 +220,7 @@ impl World {
         self.nodes.iter().position(|node| Some(&node.engine.me().node) == owner).unwrap_or(0)
     }
 
-    /// Asks node `node` in a task of its own.
+    /// Asks node `node` in its own task.
     pub fn send(&self, node: usize, ask: &Ask) -> tokio::task::JoinHandle<Outcome> {
         let engine = Arc::clone(&self.nodes[node].engine);
         let ask = ask.clone();

@@ -1,5 +1,5 @@
-//! Degrees of the graph nodes that queries start from (issue 5): a hint, else learned in the background, else
-//! unknown; bounded, in nobody's way, and no run of a query.
+//! Degrees of the graph nodes that queries start from (issue 5). A degree comes from a hint, or is learned in the
+//! background, or is unknown. Learning is bounded, delays no request, and runs no query of a client.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::limits::{
@@ -44,7 +44,7 @@ async fn ask(world: &World, ask: &Ask) {
     assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.how);
 }
 
-/// So many hits on a fresh copy.
+/// Asks this often; every answer is a hit on a fresh copy.
 async fn hits(world: &World, request: &Ask, hits: u32) {
     let request = Ask { deadline: sim_now() + Millis(60_000), ..request.clone() };
     // Missed, or stale and refreshed.
@@ -57,7 +57,7 @@ async fn hits(world: &World, request: &Ask, hits: u32) {
     ask(world, &request).await;
 }
 
-/// A hit looks whether the degree is known when it makes the copy's plan anew: every 32nd of its TTL.
+/// A hit checks whether the degree is known when it makes the copy's plan anew, which is every 32nd of its TTL.
 const REPLAN_MS: u64 = 2_000;
 
 fn degree(world: &World, ask: &Ask) -> Degree {
@@ -107,7 +107,7 @@ async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
     hits(&world, &sibling, 40).await;
     assert_eq!(degree(&world, &sibling), learned(154));
     assert_eq!((asked(&world), degree(&world, &world.ask_as(READ, "bob"))), (1, UNKNOWN));
-    // After its time it is asked for anew.
+    // After its time the node asks for the degree again.
     world.pass(DEGREE_TTL_MS).await;
     assert_eq!(degree(&world, &request), UNKNOWN);
     world.origin.set_degree(DegreeBehavior::Says(i64::MAX, 5));
@@ -131,13 +131,13 @@ async fn found(world: &World, request: &Ask, left_ms: u64) {
 }
 
 async fn facts(world: &World, request: &Ask) -> (KeyFacts, Timing) {
-    let told =
+    let explained =
         world.nodes[0].engine.path().explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
-    (told.facts, told.plan.timing)
+    (explained.facts, explained.plan.timing)
 }
 
-/// `adaptive`: a degree is the prior of a key without history, so it is asked for with its first plan, where it
-/// has one before the entry expires; other keys of the same anchor have it without a question.
+/// `adaptive`: a degree is the prior of a key without history. So the node asks for it with the key's first plan and
+/// has it before the entry expires. Other keys of the same anchor then have the degree without a question.
 #[tokio::test(start_paused = true)]
 async fn by_default_it_is_asked_for_where_there_is_no_history() {
     let world = World::with_policy(2, 10, &adaptive());
@@ -157,7 +157,7 @@ async fn by_default_it_is_asked_for_where_there_is_no_history() {
     assert_eq!((asked(&world), facts(&world, &sibling).await.0.degree), (1, Some(154)));
 }
 
-/// `adaptive`: with a history, or where there is one before anything is decided, a degree decides nothing.
+/// `adaptive`: a degree decides nothing for a key with a history, or with one before the first decision.
 #[tokio::test(start_paused = true)]
 async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
     let world = World::with_policy(2, 11, &adaptive());
@@ -176,7 +176,7 @@ async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
     assert_eq!(asked(&world), 0, "it lived long enough to be known");
 }
 
-/// The other mode: its first plan has what another key's question brought.
+/// The other mode: the key's first plan has the degree that another key's question brought.
 #[tokio::test(start_paused = true)]
 async fn a_degree_known_by_another_key_counts_from_the_first_hit() {
     let world = world(12);
@@ -247,7 +247,7 @@ async fn a_node_that_is_not_there_is_asked_for_seldom() {
     assert_eq!((asked(&world), degree(&world, &request)), (2, learned(9)));
 }
 
-/// I9: one question at a time, few that wait; none while half of the origin's slots are taken.
+/// I9: one question at a time, few that wait, and none while half of the origin's slots are taken.
 #[tokio::test(start_paused = true)]
 async fn questions_are_bounded_and_give_way_to_clients() {
     let world = world(7);
@@ -302,7 +302,7 @@ async fn a_panic_while_asking_is_not_the_end_of_asking() {
     assert_eq!((asked(&world), degree(&world, &request)), (2, learned(12)));
 }
 
-/// The owner knows; whoever is asked tells it, plan and chance with it.
+/// The owner knows the degree. Any asked node shows it, with plan and probability.
 #[tokio::test(start_paused = true)]
 async fn explain_shows_what_the_owner_knows() {
     let world = World::with_policy(2, 9, &early());
@@ -310,9 +310,10 @@ async fn explain_shows_what_the_owner_knows() {
     let request = world.ask(READ);
     let owner = world.owner_of(&request);
     for node in 0..2 {
-        let told = world.nodes[node].engine.path().explain(&request.query, Hints::default()).await.refresh;
-        assert_eq!((told.copy, told.probability, told.degree), (None, None, UNKNOWN));
-        assert_eq!(told.anchor.as_ref().map(|anchor| anchor.key.as_str()), Some("id"));
+        let explained =
+            world.nodes[node].engine.path().explain(&request.query, Hints::default()).await.refresh;
+        assert_eq!((explained.copy, explained.probability, explained.degree), (None, None, UNKNOWN));
+        assert_eq!(explained.anchor.as_ref().map(|anchor| anchor.key.as_str()), Some("id"));
     }
     for _ in 0..40 {
         world.send(owner, &request).await.unwrap();
@@ -335,7 +336,7 @@ async fn explain_shows_what_the_owner_knows() {
     let hinted = world.nodes[1 - owner].engine.path().explain(&request.query, hints).await.refresh;
     assert_eq!(hinted.degree, Degree { value: Some(500), source: DegreeSource::Hint });
     assert_eq!(hinted.copy.unwrap().facts.degree, Some(500));
-    // Stale: whoever comes has it refreshed.
+    // The copy is stale: the next request starts its refresh.
     world.pass(50_000).await;
     let stale = world.nodes[1 - owner].engine.path().explain(&request.query, Hints::default()).await.refresh;
     assert_eq!(stale.probability, Some(1.0));

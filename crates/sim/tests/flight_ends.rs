@@ -1,4 +1,4 @@
-//! Every way in which a flight ends, by its name in the table of `engine::flight`, and what its waiters get.
+//! Every way in which a flight ends, by its name in the table of `engine::flight`, and the answers of its waiters.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::outcome::version_in;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
-/// What a run takes here, and a little more: less than two runs one after the other.
+/// A run's time here, and a little more: less than two runs one after the other.
 const RUN_MS: u64 = 100;
 const ABOUT_ONE_RUN: Duration = Duration::from_millis(2 * RUN_MS - 20);
 
@@ -31,7 +31,7 @@ fn failure(outcome: &Outcome) -> Option<FailureKind> {
     }
 }
 
-/// Asks the first node `count` times at once; everybody's outcome, and how long the slowest waited.
+/// Sends `count` requests at once to the first node. Returns all outcomes, and the longest wait.
 #[expect(clippy::unwrap_used, reason = "a test's own failure")]
 async fn crowd(world: &World, ask: &Ask, count: usize) -> (Vec<Outcome>, Duration) {
     let started = Instant::now();
@@ -100,7 +100,7 @@ async fn stale_is_served_to_all_while_one_refresh_runs() {
     let stale =
         |outcome: &Outcome| outcome.how.detail == Some(Detail::Stale) && version_in(outcome) == Some(1);
     assert!(outcomes.iter().all(stale));
-    assert!(waited < Duration::from_millis(RUN_MS), "{waited:?}: nobody waits for the refresh");
+    assert!(waited < Duration::from_millis(RUN_MS), "{waited:?}: no request waits for the refresh");
     world.pass(2 * RUN_MS).await;
     assert_eq!(world.origin.runs(), 2);
     assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2));
@@ -127,10 +127,10 @@ async fn fenced_is_answered_and_not_kept() {
 /// I11, F27, F29.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_statement_is_everybodys() {
-    let said =
+    let neo4j_failure =
         Neo4jFailure { code: "Neo.ClientError.Statement.ArithmeticError".into(), message: "/ by 0".into() };
     let faults = [
-        (OriginFault::Failed(said.clone()), FailureKind::Neo4j(said)),
+        (OriginFault::Failed(neo4j_failure.clone()), FailureKind::Neo4j(neo4j_failure)),
         (OriginFault::TooLarge { limit_bytes: 9 }, FailureKind::TooLarge { limit_bytes: 9 }),
     ];
     for (fault, kind) in faults {
@@ -150,10 +150,10 @@ async fn an_error_of_the_statement_is_everybodys() {
 /// time.
 #[tokio::test(start_paused = true)]
 async fn a_transient_error_is_tried_once_more_by_one() {
-    let said =
+    let neo4j_failure =
         Neo4jFailure { code: "Neo.TransientError.General.OutOfMemory".into(), message: "later".into() };
     let faults = [
-        (OriginFault::Transient(said.clone()), FailureKind::Neo4j(said), 2),
+        (OriginFault::Transient(neo4j_failure.clone()), FailureKind::Neo4j(neo4j_failure), 2),
         (OriginFault::Cut("cut".into()), FailureKind::OriginCut, 2),
         (OriginFault::TimedOut, FailureKind::OriginTimedOut, 1),
         (OriginFault::Unreachable("gone".into()), FailureKind::OriginUnreachable, 2),
@@ -170,8 +170,8 @@ async fn a_transient_error_is_tried_once_more_by_one() {
     }
 }
 
-/// F29: those who wait for what cannot be kept get it from the one run; those who ask once that is known
-/// run beside each other.
+/// F29: the waiters for a result that cannot be kept get it from the one run. Once the result is known to be too large,
+/// requests run beside each other.
 #[tokio::test(start_paused = true)]
 async fn uncacheable_waiters_are_not_serialised() {
     let too_large = Policy { entry_bytes_max: 1, ..default_policy() };
@@ -276,7 +276,7 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiters_patience_ends_for_itself_alone() {
+async fn a_waiters_deadline_ends_for_itself_alone() {
     let world = World::new(1, 52);
     world.origin.set_delay_ms(1_000);
     let patient = world.ask(READ);
@@ -292,7 +292,8 @@ async fn a_waiters_patience_ends_for_itself_alone() {
     assert_eq!(world.origin.runs(), 1);
 }
 
-/// I4, F2: the run of a node that was stopped for longer than TTL and grace answers nobody who joined.
+/// I4, F2: a node is stopped during its run for longer than TTL and grace. The run's result answers none of its
+/// followers.
 #[tokio::test(start_paused = true)]
 async fn a_holder_too_old_is_not_believed() {
     let world = World::new(1, 53);
@@ -318,7 +319,8 @@ async fn a_holder_too_old_is_not_believed() {
     assert_eq!(world.origin.runs(), 2);
 }
 
-/// F5, I9: whoever finds no place is told so; the others are served; who leaves makes room.
+/// F5, I9: a request that finds no free place is refused at once. The others are served. A client that leaves makes
+/// room.
 #[tokio::test(start_paused = true)]
 async fn over_the_cap_is_refused_and_the_flight_goes_on() {
     let world = World::new(1, 54);

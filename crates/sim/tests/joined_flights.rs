@@ -1,5 +1,4 @@
-//! What a request that joins somebody else's flight or forward still has for itself: its deadline, its
-//! credentials, its freshness.
+//! A request that joins another request's flight or forward keeps its own deadline, credentials and freshness.
 
 use std::sync::Arc;
 
@@ -67,8 +66,8 @@ fn refused() -> OriginFault {
     OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() })
 }
 
-/// Failures by want of room, at the most loaded moment: 1,000 followers of one forward are told by one forward
-/// where another try is sure to fail, else by one more.
+/// Failures for lack of room, at the highest load: 1,000 followers share one forward. If another try is sure to fail,
+/// the one forward's failure answers all; otherwise one more forward does.
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_a_crowd_that_fails_does_not_ask_one_by_one() {
     let kinds = [
@@ -90,8 +89,8 @@ async fn behind_a_forward_a_crowd_that_fails_does_not_ask_one_by_one() {
     }
 }
 
-/// `stampede_events_total`: a crowd is counted at the node where it waits. The owner's flight has the one forward for
-/// a leader and nobody else; a forward that is answered with a hit made nobody wait for a run.
+/// `stampede_events_total`: a crowd is counted at the node where it waits. At the owner, the flight has the one forward
+/// as leader and no followers. A forward that is answered with a hit made no request wait for a run.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_behind_a_forward_is_counted_where_it_waits() {
     let world = World::new(2, 61);
@@ -134,8 +133,8 @@ async fn behind_a_forward_the_second_try_is_shared() {
     assert_eq!((world.net.forwards(), world.origin.runs()), (2, 2));
 }
 
-/// I5: a scope has no password. Two old passwords lead in a row, and the one that followed both is right: it is
-/// neither told that it is wrong nor given up.
+/// I5: a scope has no password. Two leaders in a row have old passwords, and a follower of both has the right one. It
+/// gets neither their refusal nor a give-up.
 #[tokio::test(start_paused = true)]
 async fn a_follower_never_takes_a_no_to_other_credentials() {
     let world = World::new(1, 39);
@@ -152,8 +151,8 @@ async fn a_follower_never_takes_a_no_to_other_credentials() {
     assert_eq!(version_or_failure(&right.await.unwrap()), "1");
 }
 
-/// The same credentials hear it at once, here and behind a forward: more than three refused log-ons in a row
-/// have Neo4j lock the user out.
+/// Followers with the same credentials get the refusal at once, here and after a forward: after three refused log-ons
+/// in a row Neo4j locks the user out.
 #[tokio::test(start_paused = true)]
 async fn a_no_to_the_same_credentials_is_one_run_for_all() {
     let world = World::new(2, 40);
@@ -166,7 +165,7 @@ async fn a_no_to_the_same_credentials_is_one_run_for_all() {
     assert_eq!((world.origin.runs(), world.net.forwards()), (1, 1));
 }
 
-/// Behind a forward whose leader had other credentials, each asks with its own.
+/// After a forward whose leader had other credentials, each follower asks with its own.
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_a_no_to_other_credentials_is_not_taken() {
     let world = World::new(2, 41);
@@ -182,7 +181,7 @@ async fn behind_a_forward_a_no_to_other_credentials_is_not_taken() {
     assert_eq!(version_or_failure(&right.await.unwrap()), "1");
 }
 
-/// `no-cache` while nothing answers takes nothing from those who accept what is kept.
+/// A `no-cache` request during an outage takes nothing from requests that accept the kept copy.
 #[tokio::test(start_paused = true)]
 async fn a_read_anew_that_fails_leaves_the_copy() {
     let world = World::new(1, 42);
@@ -196,7 +195,8 @@ async fn a_read_anew_that_fails_leaves_the_copy() {
     assert_eq!(version_or_failure(&world.send(0, &ask).await.unwrap()), "1");
 }
 
-/// F39: somebody keeps writing what fails its checksum. The flight waits between two looks, and gives up.
+/// F39: another writer keeps writing entries that fail their checksum. The flight waits between two reads, and gives
+/// up.
 #[tokio::test(start_paused = true)]
 async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
     let world = World::new(1, 43);
@@ -214,7 +214,7 @@ async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
     assert!((10..1_000).contains(&removals), "{removals} removals");
 }
 
-/// A leader's bad luck is tried once more, behind a forward as at the owner.
+/// A follower retries once after a leader's bad luck, after a forward as at the owner.
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_a_leaders_bad_luck_is_tried_once_more() {
     let world = World::new(2, 32);
@@ -264,7 +264,7 @@ async fn max_stale_holds_for_a_follower() {
     assert_eq!(version_or_failure(&follows.await.unwrap()), "2");
 }
 
-/// `only-if-cached`: nobody asks the origin for this request, not for a write either; what is stale and within grace is
+/// `only-if-cached`: no node asks the origin for this request, even for a write. A stale entry within grace counts as
 /// an entry, from memory or from the store.
 #[tokio::test(start_paused = true)]
 async fn only_if_cached_never_reaches_the_origin() {
@@ -302,7 +302,7 @@ async fn only_if_cached_never_reaches_the_origin() {
     assert_eq!(world.origin.runs(), before, "no refresh either");
 }
 
-/// F39, I1: a corrupt stale entry costs nobody their lease.
+/// F39, I1: a corrupt stale entry costs no holder its lease.
 #[tokio::test(start_paused = true)]
 async fn a_corrupt_stale_entry_is_replaced_under_the_lease() {
     let world = World::new(1, 36);
@@ -322,8 +322,8 @@ async fn a_corrupt_stale_entry_is_replaced_under_the_lease() {
     assert_eq!(stored.count(), 2, "the second commit was not fenced by its own finder");
 }
 
-/// `max-stale` and `max-age` accept what is stale also where only the store has it, as after an owner's death, and
-/// refuse what is past them: nobody waits who need not.
+/// `max-stale` and `max-age` accept a stale value also if only the store has it, as after an owner's death. They refuse
+/// an older value. No request waits without need.
 #[tokio::test(start_paused = true)]
 async fn a_stale_entry_of_the_store_is_served_within_the_requests_own_limits() {
     let plain = Freshness::default();
@@ -349,7 +349,7 @@ async fn a_stale_entry_of_the_store_is_served_within_the_requests_own_limits() {
     }
 }
 
-/// `entry.ttl = 0`: what was stored while caching was on is no answer.
+/// `entry.ttl = 0`: an entry from a time with caching on is no answer.
 #[tokio::test(start_paused = true)]
 async fn with_caching_off_what_was_stored_before_is_not_served() {
     let mut world = World::new(1, 38);
@@ -379,8 +379,8 @@ async fn with_caching_off_what_was_stored_before_is_not_served() {
     assert_eq!(kind(&outcome), Some(FailureKind::OriginUnreachable), "nor in an outage");
 }
 
-/// A request that goes from node to node, and is answered at home in the end, allows for no more retries than one that is
-/// answered at once: else what fails pays for its own retries, and the bound is a multiple of what it says.
+/// A request that goes from node to node, and is answered at home in the end, counts once for the retry budget.
+/// Otherwise failing hops would pay for their own retries, and the bound would be a multiple of its value.
 #[tokio::test(start_paused = true)]
 async fn a_request_pays_once_for_retries_however_many_nodes_it_asks() {
     let world = World::new(3, 71);
@@ -397,7 +397,7 @@ async fn a_request_pays_once_for_retries_however_many_nodes_it_asks() {
         // Its membership sees nothing wrong with them: probes are answered.
         world.nodes[0].routing.set(&everybody);
     }
-    // What these paid, and took, is worth nothing any more.
+    // The retry budget that these requests earned and used has expired.
     world.pass(15_000).await;
     assert_eq!(world.nodes[0].engine.peers().left_out().len(), 2, "both fail, and are left out");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".into())));

@@ -1,5 +1,5 @@
-//! The back-off of a node that lost the competition for a lease (DESIGN "Lease protocol"): it competes again after 10, 20,
-//! 40, 80, 160, 160 … ms, each wait times a random factor from 0.5 to 1.5. Time is virtual, so waits are exact.
+//! The back-off of a node that lost the competition for a lease (DESIGN "Lease protocol"): it competes again after 10,
+//! 20, 40, 80, 160, 160 … ms, each wait times a random factor from 0.5 to 1.5. Time is virtual, so waits are exact.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::limits::{LEASE_POLL_MS_FIRST, LEASE_POLL_MS_MAX};
@@ -20,7 +20,8 @@ fn expected_ms() -> [u64; WAITS] {
     std::array::from_fn(|attempt| (LEASE_POLL_MS_FIRST << attempt).min(LEASE_POLL_MS_MAX))
 }
 
-/// Node 0 holds the lease of a key and runs; node 1 takes itself for the owner and loses. The times between its attempts.
+/// Node 0 holds the lease of a key and runs; node 1 takes itself for the owner and loses. The times between its
+/// attempts.
 async fn waits_ms(seed: u64) -> [u64; WAITS] {
     let world = World::new(2, seed);
     for node in &world.nodes {

@@ -1,5 +1,5 @@
-//! Members that come and go while gossip is as bad as it gets, and rings that disagree (F6, F8, F9, F11, F13). The
-//! seeds have all of it at random; here each has a schedule of its own, and says that its fault occurred.
+//! Joins and leaves under very bad gossip, and rings that disagree (F6, F8, F9, F11, F13). The seeds have all of this
+//! at random. Here each fault has its own schedule, and the test asserts that the fault occurred.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
@@ -20,8 +20,8 @@ fn agreed(storm: &Churn) -> u64 {
     storm.agreed_after.unwrap_or_default().0
 }
 
-/// F11: 50 joins and leaves in 10 s move what is due and a quarter more at the most, and nobody's table holds more than
-/// everybody who ever lived.
+/// F11: 50 joins and leaves in 10 s move at most a quarter more keys than necessary. No node's table holds more members
+/// than ever lived.
 #[tokio::test(start_paused = true)]
 async fn fifty_joins_and_leaves_move_what_is_due() {
     let seen = churn(1, (50, Millis(10_000)), UdpWeather::default()).await;
@@ -37,8 +37,8 @@ async fn fifty_joins_and_leaves_move_what_is_due() {
     assert!(*members_max <= 4 + 25);
 }
 
-/// F13: 30 % of gossip lost, half of it twice, all of it out of order: rings agree, and news that come again change
-/// nothing any more.
+/// F13: 30 % of gossip is lost, half of it is repeated, all of it is out of order. Rings agree, and repeated news
+/// change nothing.
 #[tokio::test(start_paused = true)]
 async fn bad_gossip_converges_and_repeats_nothing() {
     for seed in 0..5 {
@@ -60,15 +60,15 @@ async fn bad_gossip_converges_and_repeats_nothing() {
     }
 }
 
-/// F9: three nodes each take another for the owner for 30 s. The lease keeps a window to one run, and nobody waits in a
-/// circle: every request is answered.
+/// F9: for 30 s, each of three nodes takes another one for the owner. The lease keeps a window to one run, and no
+/// circle of waits arises: every request is answered.
 #[tokio::test(start_paused = true)]
 async fn rings_that_disagree_for_half_a_minute_cost_no_run() {
     let policy = Policy { ttl_ms: Millis(2_000), grace: 0.0, ..default_policy() };
     let world = World::with_policy(3, 51, &policy);
     let names: Vec<_> = world.nodes.iter().map(|node| node.engine.me().node.clone()).collect();
     for (node, handle) in world.nodes.iter().enumerate() {
-        // Each leaves itself out: whoever owns the key elsewhere, it is the next one here.
+        // Each ring leaves out its own node, so each node takes the next one for the owner.
         let others: Vec<_> =
             (0..3).filter(|other| *other != node).map(|other| names[other].clone()).collect();
         handle.routing.set(&others);
@@ -96,8 +96,8 @@ async fn rings_that_disagree_for_half_a_minute_cost_no_run() {
     assert!(world.origin.runs() <= 16, "{} runs in 15 windows", world.origin.runs());
 }
 
-/// F6: the owner is cut from its peers and not from the store. They run under leases, one run in all, and the owner
-/// finds their value in the store.
+/// F6: the owner is cut off from its peers, but not from the store. The peers run under leases, one run in all, and the
+/// owner finds their value in the store.
 #[tokio::test(start_paused = true)]
 async fn an_owner_cut_from_its_peers_costs_no_second_run() {
     let world = World::new(3, 52);
@@ -109,7 +109,7 @@ async fn an_owner_cut_from_its_peers_costs_no_second_run() {
     }
     let all: Vec<_> = (0..3).map(|node| world.send(node, &ask)).collect();
     world.pass(1_100).await;
-    // Two probes have not been answered by now, whoever's.
+    // By now two probes of each node are without an answer.
     let names: Vec<_> = world.nodes.iter().map(|node| node.engine.me().node.clone()).collect();
     for (node, handle) in world.nodes.iter().enumerate() {
         let side = names.iter().enumerate().filter(|(each, _)| (*each == owner) == (node == owner));
@@ -122,8 +122,8 @@ async fn an_owner_cut_from_its_peers_costs_no_second_run() {
     assert_eq!(world.origin.runs(), 1);
 }
 
-/// F8: only the way back from the owner is cut: it hears, and is not heard. Deadlines hold, and the value comes by the
-/// store.
+/// F8: only the way back from the owner is cut: it receives, and its answers are lost. Deadlines hold, and the value
+/// comes through the store.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_is_not_heard_keeps_nobody() {
     let world = World::new(2, 53);

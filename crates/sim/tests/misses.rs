@@ -9,8 +9,8 @@ use hopcache_sim::store::Weather;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
-/// F21: the store grants a `no-cache` request its lease, and the answer is lost. The request asks once more with the same
-/// nonce, knows the lease for its own, stores what it read, and leaves no lease behind to lapse.
+/// F21: the store grants a `no-cache` request its lease, and the answer is lost. The request asks once more with the
+/// same nonce, recognises its own lease, stores its result, and leaves no lease behind.
 #[tokio::test(start_paused = true)]
 async fn a_no_cache_run_knows_a_lease_whose_grant_was_lost() {
     let world = World::new(1, 21);
@@ -19,7 +19,7 @@ async fn a_no_cache_run_knows_a_lease_whose_grant_was_lost() {
     world.store.set_weather(Weather { lost_answers: 1_000, ..Weather::default() });
     let sent = world.send(0, &ask);
     world.pass(1).await;
-    assert_eq!(world.store.grants(), 1, "the fault happened: granted, and nobody heard of it");
+    assert_eq!(world.store.grants(), 1, "the fault happened: granted, and the answer was lost");
     world.store.set_weather(Weather::default());
     let outcome = sent.await.unwrap();
     assert_eq!(outcome.how.class, Class::Miss { kept: Kept::Stored, role: Role::Led });
@@ -27,7 +27,7 @@ async fn a_no_cache_run_knows_a_lease_whose_grant_was_lost() {
     assert_eq!(world.send(0, &world.ask(READ)).await.unwrap().how.class, Class::Hit);
 }
 
-/// A cold miss looks its key up in its owner's memory once, however it came there.
+/// A cold miss looks its key up once in its owner's memory, for every way to the owner.
 #[tokio::test(start_paused = true)]
 async fn a_miss_looks_in_memory_once() {
     let world = World::new(3, 22);
@@ -46,8 +46,8 @@ async fn a_miss_looks_in_memory_once() {
     assert_eq!(looks(owner) - before, 1, "a forwarded one");
 }
 
-/// Two `no-cache` requests at a time, and a store that is well: the second one runs beside the lease of the first, and says
-/// so. It does not say that the store is in trouble, and neither do hits of what it keeps in memory.
+/// Two `no-cache` requests at a time with a healthy store: the second one runs beside the first one's lease, and its
+/// answer says so. Neither it nor later hits of the copy report store trouble.
 #[tokio::test(start_paused = true)]
 async fn a_run_beside_anothers_lease_does_not_call_the_store_degraded() {
     let world = World::new(1, 23);

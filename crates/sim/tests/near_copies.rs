@@ -1,5 +1,5 @@
-//! Near copies of hot keys (DESIGN section 3, step 4) on a simulated cluster: who gets one, for how long, what ends
-//! it, and that the owner hears of every hit.
+//! Near copies of hot keys (DESIGN section 3, step 4) on a simulated cluster: which nodes get one, how long it lives,
+//! which events end it, and how the owner learns of every hit.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Scene {
         }
     }
 
-    /// So many requests at a node, one after the other.
+    /// Sends this many requests to a node, one after another.
     async fn ask_often(&self, node: usize, times: u32) {
         for _ in 0..times {
             let outcome = self.ask(node).await;
@@ -116,8 +116,8 @@ fn version(outcome: &Outcome) -> Option<i64> {
     (1..=2).find(|version| text.contains(&format!("[[{version},")))
 }
 
-/// DESIGN "Early refresh": hits served by near copies are reported to the owner, every one of them, and those who
-/// shared a forward as well.
+/// DESIGN "Early refresh": a node reports every hit of its near copies to the owner, and every request that shared a
+/// forward.
 #[tokio::test(start_paused = true)]
 async fn a_hot_key_is_answered_near_and_its_owner_hears_of_every_hit() {
     let scene = Scene::new(1).await;
@@ -138,7 +138,7 @@ async fn a_hot_key_is_answered_near_and_its_owner_hears_of_every_hit() {
     assert!(forwards < 20, "about one a second from each: {forwards}");
     assert_eq!(scene.world.origin.runs(), 1);
 
-    // What is untold goes with the next forward, once the near copies are over.
+    // The next forward after the near copies' end reports the remaining hits.
     scene.world.pass(NEAR_MS_MAX).await;
     for node in [scene.entry, scene.third] {
         scene.ask(node).await;
@@ -147,7 +147,7 @@ async fn a_hot_key_is_answered_near_and_its_owner_hears_of_every_hit() {
     assert_eq!(scene.arrivals_at_owner(), asked, "served and reported");
 }
 
-/// Those who share a forward were asked about once: they are reported too.
+/// Requests that shared a forward are reported too.
 #[tokio::test(start_paused = true)]
 async fn who_shares_a_forward_is_counted_by_the_owner() {
     let scene = Scene::with_low_bar(2).await;
@@ -181,7 +181,7 @@ async fn a_key_that_is_not_hot_has_no_near_copies() {
     assert_eq!(scene.near_hits(scene.entry), 0);
 }
 
-/// I4: the age is told as the owner told it, and goes on; after [`NEAR_MS_MAX`] the owner is asked again.
+/// I4: the near copy starts with the owner's age and continues it. After [`NEAR_MS_MAX`] the node asks the owner again.
 #[tokio::test(start_paused = true)]
 async fn a_near_copy_tells_its_age_and_ends_soon() {
     let scene = Scene::new(4).await;
@@ -224,7 +224,8 @@ async fn a_stopped_process_does_not_prolong_a_near_copy() {
 /// 3,000 − 760 ms; the rate is known to a few percent, so the window to a few milliseconds.
 const WINDOW_FROM_MS: u64 = 2_280;
 
-/// Never past the entry's own life, and over before its early refresh is decided: there the owner sees every hit.
+/// A near copy never outlives its entry, and ends before the entry's early refresh is decided. From then on the owner
+/// sees every hit.
 #[tokio::test(start_paused = true)]
 async fn near_copies_end_before_the_refresh_is_decided() {
     let mut policy = Policy { ttl_ms: Millis(3_000), ..default_policy() };
@@ -262,7 +263,7 @@ async fn near_copies_end_before_the_refresh_is_decided() {
     assert!(is_refreshed, "by one of them, before the end");
 }
 
-/// Dropped on purge: no node answers with what was read before, from the moment the purge is done.
+/// Dropped by a purge: once the purge is done, no node answers with a value from before it.
 #[tokio::test(start_paused = true)]
 async fn a_purge_drops_near_copies() {
     for (number, wide) in [false, true].into_iter().enumerate() {
@@ -278,8 +279,9 @@ async fn a_purge_drops_near_copies() {
     }
 }
 
-/// While clients ask all the time, each node that was told may get the old value from one that was not: whoever
-/// purges, whoever owns, in whatever order messages arrive, none answers with it when the purge is done.
+/// While clients ask all the time, a node that the purge has reached may get the old value from one that it has not.
+/// For any purging node, any owner and any order of messages, no node answers with the old value when the purge is
+/// done.
 #[tokio::test(start_paused = true)]
 async fn no_near_copy_slips_through_a_purge() {
     for seed in 0..60 {
@@ -311,7 +313,7 @@ async fn no_near_copy_slips_through_a_purge() {
     }
 }
 
-/// A node that cannot be told: its near copy ends by itself, and the store's log is heard before where it can be.
+/// The purge cannot reach a node. Its near copy ends by itself, or earlier if the node can read the store's log.
 #[tokio::test(start_paused = true)]
 async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     let scene = Scene::new(10).await;
@@ -357,13 +359,17 @@ async fn an_answer_from_before_a_purge_is_not_kept() {
             entry.engine.path().serve_peer(&encode_purge(&Scope::All)).await.unwrap();
         }
         let outcome = asked.await.unwrap();
-        assert_eq!(outcome.how.class, Class::Hit, "who asked before the purge gets the value from before");
-        assert_eq!(entry.engine.path().hit(&scene.ask).is_none(), is_purged, "and nobody else does");
+        assert_eq!(
+            outcome.how.class,
+            Class::Hit,
+            "a request from before the purge gets the value from before"
+        );
+        assert_eq!(entry.engine.path().hit(&scene.ask).is_none(), is_purged, "and no other request does");
     }
 }
 
-/// I8, I4: a forwarded request is answered by a copy of the node's own or by a run, never by a near copy: lives of
-/// near copies would add up along a chain of them.
+/// I8, I4: a node answers a forwarded request from its own copy or by a run, never from a near copy. Otherwise the
+/// lives of near copies would add up along a chain.
 #[tokio::test(start_paused = true)]
 async fn a_near_copy_answers_no_forwarded_request() {
     let scene = Scene::new(12).await;
@@ -386,7 +392,7 @@ async fn a_near_copy_answers_no_forwarded_request() {
     );
 }
 
-/// Nor does it stand for the owner's copy where this node stands in for the owner.
+/// A near copy does not replace the owner's copy where this node stands in for the owner.
 #[tokio::test(start_paused = true)]
 async fn a_near_copy_is_not_taken_for_the_owners() {
     let scene = Scene::new(13).await;
@@ -396,14 +402,14 @@ async fn a_near_copy_is_not_taken_for_the_owners() {
     scene.world.nodes[scene.third].process.set(Power::Off);
     let runs = scene.world.origin.runs();
     let near = scene.near_hits(scene.entry);
-    // The ring still has the owner: this goes to it in vain, and is answered here then.
+    // The ring still has the owner: this request goes there in vain, and this node answers it then.
     let outcome = scene.world.send(scene.entry, &scene.ask).await.unwrap();
     assert!(matches!(outcome.how.class, Class::Miss { .. }));
     assert_eq!(scene.world.origin.runs(), runs + 1, "a run, as if there were no near copy");
     assert_eq!(scene.near_hits(scene.entry), near);
 }
 
-/// Purges reach a node by what it owns and what it asks: after a change of the ring nothing near is left.
+/// Purges go to a node by the keys that it owns and asks for. So a change of the ring drops all near copies.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_ring_drops_near_copies() {
     let scene = Scene::new(14).await;
@@ -411,7 +417,7 @@ async fn a_change_of_the_ring_drops_near_copies() {
     let entry = &scene.world.nodes[scene.entry];
     assert_eq!(entry.engine.invalidate().ring_changed().dropped, 1);
     assert!(entry.engine.path().hit(&scene.ask).is_none());
-    // And to one that becomes the owner, a near copy is nobody's.
+    // For a node that becomes the owner, too, a near copy has no owner.
     scene.warm_up().await;
     let near = scene.near_hits(scene.entry);
     entry.routing.set(std::slice::from_ref(&entry.engine.me().node));
@@ -440,7 +446,7 @@ async fn another_rendering_and_other_freshness_are_forwarded() {
     }
 }
 
-/// What the store never took lives briefly at its owner and nowhere else.
+/// A result that the store never took lives briefly at its owner and nowhere else.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_stored_has_no_near_copies() {
     let scene = Scene::new(16).await;
@@ -470,8 +476,8 @@ async fn hits_that_could_not_be_told_are_told_later() {
         scene.world.pass(BETWEEN_MS).await;
     }
     scene.world.pass(NEAR_MS_MAX).await;
-    let told = scene.arrivals_at_owner();
-    assert!(told < asked, "some are untold yet");
+    let arrived = scene.arrivals_at_owner();
+    assert!(arrived < asked, "some are untold yet");
     let (owner, entry) = (&scene.world.nodes[scene.owner], &scene.world.nodes[scene.entry]);
     let names: Vec<_> = scene.world.nodes.iter().map(|node| node.engine.me().node.clone()).collect();
     scene.world.nodes[scene.third].process.set(Power::Off);
@@ -480,7 +486,7 @@ async fn hits_that_could_not_be_told_are_told_later() {
     let cut_off = scene.world.send(scene.entry, &short).await.unwrap();
     assert!(matches!(cut_off.answer, Answer::Failed(_)), "the owner did not answer in time");
     scene.world.pass(2_000).await;
-    assert_eq!(scene.arrivals_at_owner(), told, "it heard nothing");
+    assert_eq!(scene.arrivals_at_owner(), arrived, "it heard nothing");
     scene.world.net.set_cut(&owner.engine.me().node, false);
     entry.routing.set(&names);
     let outcome = scene.ask(scene.entry).await;

@@ -1,6 +1,6 @@
-//! An origin in trouble, on a simulated cluster (F25, F26, F27): who runs, who is told, and when a key is
-//! tried again. The breaker before a real Neo4j is the node's (`origin/gate.rs`); here an origin that is
-//! away just says so.
+//! Faults of the origin on a simulated cluster (F25, F26, F27): which node runs the query, which requests fail, and
+//! when a key is tried again. The breaker before a real Neo4j is in the node (`origin/gate.rs`); here an unreachable
+//! origin fails at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX, REFRESH_RETRY_MS};
@@ -52,7 +52,7 @@ async fn crowd(world: &World, size: usize) -> Vec<Outcome> {
     outcomes
 }
 
-/// F26: 300 clients of three nodes wait for a run that times out. It is one run, and all are told.
+/// F26: 300 clients of three nodes wait for a run that times out. It is one run, and all clients get its error.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_times_out_is_one_run_for_all_who_wait() {
     let world = World::new(3, 1);
@@ -63,9 +63,9 @@ async fn a_run_that_times_out_is_one_run_for_all_who_wait() {
         assert_eq!(failure(&outcome), FailureKind::OriginTimedOut);
     }
     assert_eq!(world.origin.runs(), 1);
-    assert!(began.elapsed() < Millis(2_100).duration(), "nobody waited for a second run");
+    assert!(began.elapsed() < Millis(2_100).duration(), "no request waited for a second run");
     assert!(world.store.commits().is_empty());
-    // Who comes now is told at once, whichever node is asked, and nothing runs.
+    // A request that comes now fails at once at any node, and nothing runs.
     let began = tokio::time::Instant::now();
     for outcome in crowd(&world, 300).await {
         assert!(held_back_ms(&outcome).is_some_and(|left| (1..=BACKOFF_MS_FIRST).contains(&left)));
@@ -103,7 +103,7 @@ async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
     assert!(left.is_some_and(|left| left <= BACKOFF_MS_FIRST), "{left:?}");
 }
 
-/// F27, F28: bad luck is tried once more by those who followed, and only then left alone.
+/// F27, F28: one follower retries after bad luck; then the key is held back.
 #[tokio::test(start_paused = true)]
 async fn bad_luck_is_tried_once_more_and_then_left_alone() {
     for (seed, fault) in [(3, cut()), (4, transient())] {
@@ -137,23 +137,23 @@ async fn behind_a_forward_all_are_told_by_one_forward() {
     assert!(held_back_ms(&world.send(entry, &ask).await.unwrap()).is_some(), "it travels");
 }
 
-/// F27, I11: what the server says of a statement is nobody's setback.
+/// F27, I11: an error of the statement does not count as a failure of the origin.
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_holds_nothing_back() {
     let world = World::new(1, 6);
     let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
-    let said = Neo4jFailure { code, message: "/ by zero".to_owned() };
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
+    let neo4j_failure = Neo4jFailure { code, message: "/ by zero".to_owned() };
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     for run in 1..=5 {
         for outcome in crowd(&world, 20).await {
-            assert_eq!(failure(&outcome), FailureKind::Neo4j(said.clone()));
+            assert_eq!(failure(&outcome), FailureKind::Neo4j(neo4j_failure.clone()));
         }
         assert_eq!(world.origin.runs(), run, "not kept either");
     }
     // And it ends a row of setbacks: the server answers again.
     world.origin.set_behavior(OriginBehavior::Fault(cut()));
     crowd(&world, 1).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     crowd(&world, 1).await;
     world.origin.set_behavior(OriginBehavior::Fault(cut()));
     assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut);
@@ -177,8 +177,8 @@ async fn an_origin_that_is_away_holds_no_key_back() {
     assert!(crowd(&world, 9).await.iter().all(is_value));
 }
 
-/// F25, F26: a stale copy is served and marked, from memory and from the store; while the key is held back
-/// nothing is refreshed, and afterwards it is, without anybody having waited.
+/// F25, F26: a stale copy is served and marked, from memory and from the store. While the key is held back, nothing
+/// refreshes it. Afterwards a refresh runs, and no request waits.
 #[tokio::test(start_paused = true)]
 async fn stale_copies_are_served_while_the_key_is_held_back() {
     let policy = hopcache_engine::Policy { grace: 10.0, ..default_policy() };
@@ -189,13 +189,13 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     let before = world.origin.runs();
     for round in 0..600 {
         if round % 100 == 50 {
-            // What memory forgets, the store still has.
+            // Memory forgets the entry, and the store still has it.
             world.nodes.iter().for_each(|node| node.memory.forget_all());
         }
         let began = tokio::time::Instant::now();
         for outcome in crowd(&world, 4).await {
             assert_eq!(outcome.how.class, Class::Hit, "{round}");
-            // Only where the first refresh of all is under way nobody knows yet that the origin fails.
+            // Only during the very first refresh no node knows yet that the origin fails.
             let known = if round < 5 { Detail::Stale } else { Detail::StaleIfError };
             let details = [Some(known), Some(Detail::StaleIfError)];
             assert!(details.contains(&outcome.how.detail), "{round}: {:?}", outcome.how);
@@ -222,7 +222,7 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     }
 }
 
-/// F26 where the rings disagree (F9): each node finds out for itself, one run each, and no more.
+/// F26 with rings that disagree (F9): each node finds out by one run of its own, and no more.
 #[tokio::test(start_paused = true)]
 async fn with_rings_that_disagree_each_node_tries_once() {
     let world = World::new(3, 9);
@@ -251,8 +251,8 @@ async fn one_keys_trouble_is_no_others() {
     assert!(held_back_ms(&crowd(&world, 1).await[0]).is_some());
 }
 
-/// `hopcache_origin_runs_total` counts statements that went to Neo4j: none that found no slot there, and each
-/// that did, however it ended.
+/// `hopcache_origin_runs_total` counts statements that went to Neo4j. A statement that found no slot does not count;
+/// every other one does, with any end.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_never_sent_is_not_counted_as_one() {
     let counted = async |fault: OriginFault| {
@@ -264,7 +264,7 @@ async fn a_run_that_was_never_sent_is_not_counted_as_one() {
         }
         let events = &world.nodes[0].events;
         let faults = events.count(|event| matches!(event, Event::OriginFault(_)));
-        assert_eq!(faults, 2, "both were tried, and are told of");
+        assert_eq!(faults, 2, "both were tried, and are counted");
         events.count(|event| matches!(event, Event::OriginRun { .. }))
     };
     for never_sent in

@@ -1,9 +1,9 @@
-//! What a request's outcome says: the version of the item that its answer holds.
+//! The data in a request's outcome: the version of the item that its answer holds.
 #![allow(clippy::panic, reason = "test code")]
 
 use hopcache_engine::outcome::{Answer, Outcome};
 
-/// The version of the item in the answer's body; `None` where there is no body, or no version in it.
+/// The version of the item in the answer's body; `None` without a body or a version.
 pub(crate) fn version_in(outcome: &Outcome) -> Option<i64> {
     let Answer::Body(body) = &outcome.answer else { return None };
     let text = String::from_utf8_lossy(body);

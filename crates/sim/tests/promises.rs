@@ -1,5 +1,5 @@
-//! The engine's promises on a simulated cluster: real engines, virtual time, faults on command.
-//! Each test cites the promise (I…) or the fault (F…) of DESIGN and FAULTS that it is about.
+//! The engine's promises on a simulated cluster: real engines, virtual time, faults on command. Each test cites its
+//! promise (I…) or fault (F…) of DESIGN and FAULTS.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::lease::{Commit, GrantKind};
@@ -90,13 +90,13 @@ async fn nodes_that_take_each_other_for_the_owner_both_answer() {
     assert_eq!(world.net.forwards(), 2, "one hop each");
 }
 
-/// F1, I7: the owner is killed in mid-run; the next one steals the lease, since nobody lives there.
+/// F1, I7: the owner is killed in mid-run. The next owner steals the lease, since the holder's node is dead.
 #[tokio::test(start_paused = true)]
 async fn a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease() {
     kill_the_owner(NetWeather::default()).await;
 }
 
-/// The same where its address goes with it, and nobody is left to refuse a probe: its connections broke.
+/// The same when its address dies with it, and no host is left to refuse a probe: its connections broke.
 #[tokio::test(start_paused = true)]
 async fn a_killed_owner_whose_address_vanishes_costs_no_waiting_either() {
     kill_the_owner(NetWeather { dead_are_silent: true, ..NetWeather::default() }).await;
@@ -146,17 +146,17 @@ async fn a_stopped_holder_that_wakes_up_is_fenced() {
     let second = world.send(other, &ask).await.unwrap();
     assert!(is_value(&second, 2));
     world.nodes[owner].process.set(Power::On);
-    assert!(is_value(&first.await.unwrap(), 1), "its own waiter gets what it read");
+    assert!(is_value(&first.await.unwrap(), 1), "its own waiter gets its result");
     let outcomes: Vec<_> = world.store.commits().into_iter().map(|(_, _, commit)| commit).collect();
     assert_eq!(outcomes, [Commit::Stored, Commit::Fenced]);
     assert!(is_value(&world.send(other, &ask).await.unwrap(), 2));
     assert!(
         is_value(&world.send(owner, &ask).await.unwrap(), 2),
-        "its memory has no copy of what was refused"
+        "its memory has no copy of the refused result"
     );
 }
 
-/// F3: the client whose request leads goes away; the flight goes on.
+/// F3: the client whose request leads goes away, and the flight goes on.
 #[tokio::test(start_paused = true)]
 async fn a_leading_client_that_leaves_cancels_nothing() {
     let world = World::new(1, 6);
@@ -183,26 +183,26 @@ async fn a_panicking_leader_strands_nobody() {
     assert_eq!(world.origin.runs(), 2);
 }
 
-/// I11, F27: what the server says of a statement is shared with that flight's followers and not kept.
+/// I11, F27: an error of the statement goes to the flight's followers and is not kept.
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_is_shared_and_not_cached() {
     let world = World::new(1, 8);
-    let said = Neo4jFailure {
+    let neo4j_failure = Neo4jFailure {
         code: "Neo.ClientError.Statement.ArithmeticError".into(),
         message: "/ by zero".into(),
     };
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     let ask = world.ask(READ);
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
-        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::Neo4j(said.clone()));
+        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::Neo4j(neo4j_failure.clone()));
     }
     assert_eq!(world.origin.runs(), 1);
     world.origin.set_behavior(OriginBehavior::Well);
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 1));
 }
 
-/// F25: the origin's own trouble is tried once more by one follower, and then told to all.
+/// F25: after a failure of the origin itself one follower retries; then all get the failure.
 #[tokio::test(start_paused = true)]
 async fn a_leaders_bad_luck_is_tried_once_more() {
     let world = World::new(1, 9);
@@ -228,7 +228,7 @@ async fn principals_do_not_share() {
     assert_eq!(world.origin.runs(), 2);
 }
 
-/// I6: writes are neither collapsed nor cached, by the lexer's word or by the server's.
+/// I6: writes are neither collapsed nor cached, by the lexer's classification or by the server's.
 #[tokio::test(start_paused = true)]
 async fn writes_run_each_for_itself() {
     let world = World::new(3, 11);
@@ -257,17 +257,17 @@ async fn a_read_that_updates_is_not_stored() {
     assert_eq!(again.how.class, Class::Bypass(Reason::Write));
 }
 
-/// A text that cannot be planned fails with the server's words for that text, once for all who wait.
+/// A text that cannot be planned fails with the server's error for it, once for all waiters.
 #[tokio::test(start_paused = true)]
 async fn a_broken_statement_is_run_in_read_mode_for_its_own_message() {
     let world = World::new(1, 13);
-    let said =
+    let neo4j_failure =
         Neo4jFailure { code: "Neo.ClientError.Statement.SyntaxError".into(), message: "at 1:7".into() };
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     let ask = world.ask("MATCH (BROKEN) RETURN 1");
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
-        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::Neo4j(said.clone()));
+        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::Neo4j(neo4j_failure.clone()));
     }
     assert_eq!(world.origin.runs(), 1);
 }
@@ -323,7 +323,7 @@ async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
     assert!(engine.store().is_reachable());
 }
 
-/// I3: a purge takes the lease, so what was read before it is not stored after it, nor kept in memory.
+/// I3: a purge takes the lease, so a result from before it is not stored after it, nor kept in memory.
 #[tokio::test(start_paused = true)]
 async fn a_result_read_before_a_purge_does_not_outlive_it() {
     let world = World::new(3, 15);
@@ -335,8 +335,11 @@ async fn a_result_read_before_a_purge_does_not_outlive_it() {
     assert_eq!((purged.nodes, purged.unreached), (3, 0));
     world.origin.set_version(2);
     let after = world.send(owner, &ask);
-    assert!(is_value(&before.await.unwrap(), 1), "who asked before is served");
-    assert!(is_value(&after.await.unwrap(), 2), "who asked after does not join the old flight");
+    assert!(is_value(&before.await.unwrap(), 1), "a request from before the purge is served");
+    assert!(
+        is_value(&after.await.unwrap(), 2),
+        "a request from after the purge does not join the old flight"
+    );
     assert!(is_value(&world.send(owner, &ask).await.unwrap(), 2));
     let stored = world.store.commits().into_iter().filter(|(_, _, commit)| *commit == Commit::Stored).count();
     assert_eq!(stored, 1);
@@ -376,13 +379,13 @@ async fn a_stale_copy_is_served_while_one_refresh_runs() {
         assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, Some(Detail::Stale)));
         assert!(outcome.how.ttl_ms.unwrap() < 0);
     }
-    assert!(started.elapsed() < Millis(50).duration(), "nobody waited for the refresh");
+    assert!(started.elapsed() < Millis(50).duration(), "no request waited for the refresh");
     world.pass(200).await;
     assert_eq!(world.origin.runs(), 2);
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 2));
 }
 
-/// A stale copy whose refresh fails is served on, and the origin is not asked for every hit.
+/// A stale copy stays in use after a failed refresh, and not every hit asks the origin.
 #[tokio::test(start_paused = true)]
 async fn a_failing_refresh_keeps_the_stale_copy_and_is_not_tried_for_every_hit() {
     let world = World::new(1, 22);
@@ -415,7 +418,7 @@ async fn nothing_is_served_after_grace() {
     assert!(is_value(&world.send(0, &world.ask(READ)).await.unwrap(), 2));
 }
 
-/// I10, F39: a stored entry that was changed is not served; it is removed and read anew.
+/// I10, F39: a changed entry in the store is not served. It is removed and read again.
 #[tokio::test(start_paused = true)]
 async fn a_corrupt_entry_is_a_miss() {
     let world = World::new(1, 19);
@@ -460,7 +463,7 @@ async fn request_directives_are_kept_to() {
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 3), "only-if-cached, and there is one");
 }
 
-/// A follower's role and a leader's role are told apart; both are misses.
+/// A follower's role and a leader's role are distinct; both are misses.
 #[tokio::test(start_paused = true)]
 async fn followers_are_marked_as_collapsed() {
     let world = World::new(1, 21);

@@ -1,5 +1,5 @@
-//! Schedules that the simulator found, written out by hand: what broke in them stays mended whatever the seeds
-//! draw. `regression_seeds.rs` has the seeds.
+//! Schedules that the simulator found, written out by hand, so that their defects stay fixed for any draws of the
+//! seeds. `regression_seeds.rs` has the seeds.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
@@ -14,8 +14,8 @@ use crate::outcome::version_or_failure;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
-/// I4, F2: a process that is stopped between the store's reading of an entry and its own use of it takes the entry for
-/// as old as it is.
+/// I4, F2: a process is stopped between the store's read of an entry and its own use of it. It takes the entry for as
+/// old as it is.
 #[tokio::test(start_paused = true)]
 async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
     let world = World::new(1, 41);
@@ -63,7 +63,7 @@ async fn a_request_with_max_age_keeps_its_deadline_behind_a_cut() {
     assert!(sim_now().since(asked) <= Millis(250), "{:?}", sim_now().since(asked));
 }
 
-/// I2: a waiter that meets silences one by one, with answers in between, goes on waiting for the holder.
+/// I2: a waiter meets single silences, with answers in between. It goes on waiting for the holder.
 #[tokio::test(start_paused = true)]
 async fn scattered_silences_are_no_lost_store() {
     let world = World::new(2, 44);
@@ -83,11 +83,11 @@ async fn scattered_silences_are_no_lost_store() {
     let silent =
         |event: &hopcache_engine::event::Event| matches!(event, hopcache_engine::event::Event::StoreFault);
     assert!(world.nodes[1].events.count(silent) > 4, "the fault occurred");
-    assert_eq!(world.origin.runs(), 1, "nobody ran beside the holder");
+    assert_eq!(world.origin.runs(), 1, "no node ran beside the holder");
 }
 
-/// I4, F2: who wishes for no TTL is not answered with what lay in a stopped node's socket for longer than anything may
-/// be served.
+/// I4, F2: a request without a TTL limit does not get a value that lay in a stopped node's socket for longer than any
+/// answer may be old.
 #[tokio::test(start_paused = true)]
 async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
     let world = World::new(2, 45);
@@ -105,11 +105,15 @@ async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
     world.pass(1).await;
     world.nodes[asker].process.set(Power::On);
     assert_eq!(version_or_failure(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
-    assert_eq!(version_or_failure(&first.await.unwrap()), "1", "who has waited all the time may have it");
+    assert_eq!(
+        version_or_failure(&first.await.unwrap()),
+        "1",
+        "a request that waited all the time may have it"
+    );
 }
 
-/// F2: what a holder read that was stopped past its lease and wakes without its store answers those who waited for it,
-/// and nobody else: another has led meanwhile, and read newer.
+/// F2: a holder is stopped past its lease and wakes without its store. Its result answers its own waiters and no other
+/// request: another node has led meanwhile, and read a newer value.
 #[tokio::test(start_paused = true)]
 async fn a_result_past_its_lease_is_not_kept_without_the_store() {
     let world = World::new(2, 46);
@@ -140,8 +144,8 @@ async fn a_result_past_its_lease_is_not_kept_without_the_store() {
     assert_eq!((version_or_failure(&other).as_str(), other.how.class), ("2", Class::Hit));
 }
 
-/// F7: a result within its own lease is kept for the degraded TTL where the store goes away in mid-run: one run in that
-/// time, not one for each who comes.
+/// F7: the store fails in mid-run. A result within its own lease is kept for the degraded TTL: one run in that time,
+/// not one for each request.
 #[tokio::test(start_paused = true)]
 async fn a_result_within_its_lease_is_kept_briefly_without_the_store() {
     let world = World::new(1, 47);

@@ -1,6 +1,6 @@
-//! Seeds that once broke a promise, each with the defect that it found. A seed keeps its schedule only as long as the
-//! simulator draws the same numbers: where a change of the simulator moves them, these are seeds like any other, and
-//! the hand-written schedules in `regression_schedules.rs` and `promises.rs` stay.
+//! Seeds that once broke a promise, each with its defect. A seed keeps its schedule only while the simulator draws the
+//! same numbers. If a change of the simulator shifts the draws, these become seeds like any other. The hand-written
+//! schedules in `regression_schedules.rs` and `promises.rs` stay.
 
 use hopcache_sim::simulate::{Keep, simulate};
 
@@ -10,7 +10,7 @@ const FOUND: [(u64, &str, &str); 17] = [
     (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
     (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
     (31, "liveness", "a request with max-age waited half a second beyond its deadline for each silent node"),
-    (206, "I4 age", "who joined a forward whose answer was on the way took it however old it was"),
+    (206, "I4 age", "a request joined a forward whose answer was on its way, and took it at any age"),
     (410, "I4 age", "the same: a copy 20 s old, by an entry node that had been stopped"),
     (733, "I1/I2 runs", "silences of the store added up over a whole competition, then a run without lease"),
     (887, "I1/I2 runs", "the same, beside a holder that was well"),
@@ -21,7 +21,7 @@ const FOUND: [(u64, &str, &str); 17] = [
         "no-cache while held back took an entry of age zero by a store's clock that was set back",
     ),
     (27_788, "I4 age", "the same"),
-    (4_700, "I4 age", "who wished for a TTL of 0 took a shared forward's answer however old it was"),
+    (4_700, "I4 age", "a request with a TTL of 0 took a shared forward's answer at any age"),
     (5_357, "I4 age", "the same"),
     (
         6_983,

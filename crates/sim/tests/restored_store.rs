@@ -1,5 +1,5 @@
-//! F43 and F44: the store's content goes back, from a snapshot or by a fail-over to a replica that lagged. It counts as empty,
-//! and what nodes hold in memory on the word of its log is forgotten.
+//! F43 and F44: the store's content goes back, to a snapshot or by a fail-over to a replica that lagged. It counts as
+//! empty, and nodes forget copies that they keep on the word of its log.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
@@ -22,7 +22,7 @@ fn follow(world: &World, node: usize) {
     tokio::spawn(async move { engine.path().follow_invalidations().await });
 }
 
-/// I4: an entry that a purge removed comes back with a snapshot, and is no value.
+/// I4: an entry that a purge removed comes back with a snapshot, and is not served.
 #[tokio::test(start_paused = true)]
 async fn a_purged_entry_that_comes_back_is_not_served() {
     let world = World::new(2, 61);
@@ -38,7 +38,7 @@ async fn a_purged_entry_that_comes_back_is_not_served() {
     assert_eq!(world.origin.runs(), 2);
 }
 
-/// I3: a lease that a purge ended comes back with a snapshot, and its run, which read before the purge, is not stored.
+/// I3: a lease that a purge ended comes back with a snapshot. Its run read before the purge, and is not stored.
 #[tokio::test(start_paused = true)]
 async fn a_replaced_lease_that_comes_back_does_not_commit() {
     let world = World::new(2, 62);
@@ -52,13 +52,13 @@ async fn a_replaced_lease_that_comes_back_does_not_commit() {
     assert_eq!(world.store.leases(), 0);
     world.store.fall_back(1);
     let outcome = led.await.unwrap();
-    assert_eq!(version(&outcome), 1, "who asked before the purge may have it");
+    assert_eq!(version(&outcome), 1, "a request from before the purge may have it");
     assert_eq!(outcome.how.class, Class::Miss { kept: Kept::Fenced, role: Role::Led }, "stored after it");
     assert_eq!(answered(&world, 1, &ask).await, 2);
 }
 
-/// F44: the store's log loses its last record, which a node had read, and another purge takes its number, all between two
-/// polls of the node. The node cannot be told directly.
+/// F44: between two polls of a node, the store's log loses its last record, which the node had read, and another purge
+/// takes its number. No message reaches the node.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_took_the_number_of_a_lost_one_is_not_skipped() {
     let world = World::new(2, 63);

@@ -1,5 +1,5 @@
-//! What runs cost is learned by pattern, and by whose runs they are: one principal's slow variant of a statement lengthens
-//! nobody else's leases.
+//! Nodes learn the cost of runs by pattern and by principal: one principal's slow variant of a statement lengthens no
+//! other principal's leases.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_engine::ask::Hints;
@@ -23,8 +23,8 @@ async fn lease_ms(world: &World, database: &str, statement: &str, user: &str) ->
     lease_ms.0
 }
 
-/// Issue 15, 10: eve runs a pattern for 20 s; the leases of the same pattern stay as they are for another principal, and in
-/// another database.
+/// Issue 15, 10: eve runs a pattern for 20 s; the leases of the same pattern stay as they are for another principal,
+/// and in another database.
 #[tokio::test(start_paused = true)]
 async fn a_principals_slow_runs_lengthen_no_other_principals_leases() {
     let world = World::new(1, 91);

@@ -1,4 +1,4 @@
-//! A client's own limit for a run (`maxExecutionTime`): its run ends there, and nobody else's does.
+//! A client's own limit for a run (`maxExecutionTime`): its run ends there, and no other run does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::time::Millis;
@@ -63,7 +63,7 @@ async fn a_run_ends_at_its_clients_limit() {
     }
 }
 
-/// I1: a thousand clients with one limit are one run. With a longer one, or none, they are one run more.
+/// I1: a thousand clients with one limit share one run. Clients with a longer limit, or none, share one more.
 #[tokio::test(start_paused = true)]
 async fn clients_with_other_limits_are_not_cut_short_and_share_the_next_run() {
     for (seed, nodes) in [(82, 1), (83, 3)] {
@@ -88,7 +88,7 @@ async fn clients_with_other_limits_are_not_cut_short_and_share_the_next_run() {
     }
 }
 
-/// One who joins a longer run waits no longer than its own limit and what a slot may take; the run goes on.
+/// A client that joins a longer run waits for its own limit and the longest wait for a slot. The run goes on.
 #[tokio::test(start_paused = true)]
 async fn who_joins_a_longer_run_waits_by_its_own_limit() {
     for nodes in [1, 2] {
@@ -108,8 +108,8 @@ async fn who_joins_a_longer_run_waits_by_its_own_limit() {
     }
 }
 
-/// A stale answer is refreshed for all: not by the limit of the one whose request began it. And what one client did not
-/// wait for is no outage of the origin: stale answers do not say so.
+/// A stale answer is refreshed for all clients, not under the limit of the client that began it. A run that one client
+/// did not wait for is no outage of the origin, and stale answers do not say so.
 #[tokio::test(start_paused = true)]
 async fn a_refresh_has_no_clients_limit() {
     let world = world(1, 85);

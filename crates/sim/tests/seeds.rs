@@ -1,17 +1,17 @@
-//! Random schedules: every seed keeps the promises, and the same seed gives the same trace. In this usual build; the
-//! gate's thousands of seeds are `cargo xtask sim --seeds`.
+//! Random schedules: every seed keeps the promises, and the same seed gives the same trace. This runs in the usual
+//! build; `cargo xtask sim --seeds` runs the gate's thousands of seeds.
 //!
-//! `HOPCACHE_TEST_SIM_SEEDS` runs so many (48). From 48 on every kind of world has to be among them, from 200 on every
-//! kind of fault.
+//! `HOPCACHE_TEST_SIM_SEEDS` sets the number of seeds (default 48). From 48 on every kind of world has to be among
+//! them, from 200 on every kind of fault.
 
 use std::process::Command;
 
 use hopcache_sim::coverage::{Coverage, FAULTS};
 use hopcache_sim::simulate::{Keep, Report, simulate};
 
-/// So many leave no kind of world out.
+/// This many seeds have every kind of world.
 const SEEDS: u64 = 48;
-/// So many leave no kind of fault out.
+/// This many seeds have every kind of fault.
 const SEEDS_OF_ALL_FAULTS: u64 = 200;
 
 fn seeds() -> u64 {
@@ -48,7 +48,8 @@ fn every_seed_keeps_the_promises() {
 /// Determinism within one process, where maps of random order would show.
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    // Without faults, with some and with all, in worlds where nodes come and go and in others; from 32 on they learn.
+    // Seeds without faults, with some and with all, in worlds with and without joins and leaves. From 32 on nodes
+    // learn.
     for seed in [0, 1, 7, 16, 18, 23, 33, 39, 42, 47] {
         let (once, again) = (simulate(seed, Keep::Trace), simulate(seed, Keep::Trace));
         let place = once.trace.iter().zip(&again.trace).position(|(one, other)| one != other);
@@ -57,17 +58,17 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
-/// And between processes, whose addresses and hash keys differ.
+/// The traces are the same in other processes, whose addresses and hash keys differ.
 #[test]
 fn another_process_gives_the_same_trace() {
-    // Two with nodes that come and go among them, and two in which they learn.
+    // Two seeds with joins and leaves, and two in which nodes learn.
     for seed in [1, 7, 18, 23, 39, 42] {
         let output = Command::new(env!("CARGO_BIN_EXE_hopcache-sim"))
             .args(["--seed", &seed.to_string(), "--out", env!("CARGO_TARGET_TMPDIR")])
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
         let hash = format!("trace {:016x}", simulate(seed, Keep::Failures).hash);
-        assert!(said.lines().any(|line| line.ends_with(&hash)), "seed {seed}: {hash}\n{said}");
+        assert!(stdout.lines().any(|line| line.ends_with(&hash)), "seed {seed}: {hash}\n{stdout}");
     }
 }

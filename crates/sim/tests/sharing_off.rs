@@ -1,4 +1,4 @@
-//! What is shared when nothing is kept (TTL 0): the run under way.
+//! With TTL 0 nothing is kept, and requests share only the run under way.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
@@ -15,8 +15,8 @@ fn off() -> Policy {
     Policy { ttl_ms: Millis::ZERO, ..default_policy() }
 }
 
-/// TTL 0: whoever comes while a run is under way gets its result, also one that came after its read began; whoever
-/// comes after it has ended gets a read of its own. Nothing is kept anywhere.
+/// TTL 0: a request that comes while a run is under way gets its result, even if it came after the read began. A
+/// request after the run's end gets its own read. No node keeps a copy.
 #[tokio::test(start_paused = true)]
 async fn without_a_ttl_only_the_run_under_way_is_shared() {
     let world = World::with_policy(1, 61, &off());
@@ -40,7 +40,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
-/// The same between nodes: one run for those who ask anywhere while it is under way.
+/// The same between nodes: one run for all requests at any node while it is under way.
 #[tokio::test(start_paused = true)]
 async fn without_a_ttl_nodes_share_the_run_under_way() {
     let world = World::with_policy(3, 62, &off());

@@ -1,5 +1,5 @@
-//! A run that takes longer than its result lives: whoever waits for it is answered by it. To refuse a healthy
-//! origin's answer would make the crowd run one after the other, and the last of it fail.
+//! A run may take longer than its result lives: it answers all its waiters. Refusing a healthy origin's answer would
+//! make the crowd run one after another, and the last requests would fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn short_lives() -> [(Policy, Hints); 2] {
     [(by_policy, Hints::default()), (default_policy(), by_hint)]
 }
 
-/// Forty at once; how many runs there were, and how long the last one waited.
+/// Sends forty requests at once. Returns the number of runs, and the longest wait.
 async fn forty(world: &World, ask: &Ask, node_of: impl Fn(usize) -> usize) -> (usize, Duration) {
     world.origin.set_delay_ms(RUN_MS);
     let (before, started) = (world.origin.runs(), Instant::now());
@@ -52,7 +52,8 @@ async fn a_run_longer_than_its_results_life_answers_all_who_wait_for_it() {
     }
 }
 
-/// At a node that does not own the key, and at both at once: the forward may then join the owner's own flight.
+/// The requests go to a node that does not own the key, and to both nodes at once: then the forward may join the
+/// owner's own flight.
 #[tokio::test(start_paused = true)]
 async fn so_it_does_behind_a_forward() {
     for (policy, hints) in short_lives() {
@@ -70,7 +71,7 @@ async fn so_it_does_behind_a_forward() {
     }
 }
 
-/// I4: who comes when the value could not be alive any more, takes it from the next run.
+/// I4: a request that comes when the value could not be alive any more takes it from the next run.
 #[tokio::test(start_paused = true)]
 async fn who_comes_after_its_life_takes_the_next_runs() {
     let policy = Policy { ttl_ms: Millis(TTL_MS), ..default_policy() };
@@ -96,8 +97,8 @@ async fn who_comes_after_its_life_takes_the_next_runs() {
     }
 }
 
-/// I4: a forward that this node's stop left unread for longer than TTL and grace answers those who waited before it,
-/// and nobody who comes after it, though its run was theirs to wait for.
+/// I4: a node is stopped, and a forward's answer lies unread for longer than TTL and grace. It answers the waiters from
+/// before the stop, and no request from after it.
 #[tokio::test(start_paused = true)]
 async fn who_joins_a_forward_after_a_stop_does_not_get_what_is_old_by_then() {
     let world = World::new(2, 64);

@@ -1,5 +1,5 @@
-//! Stale if error (RFC 5861, section 4) on a simulated cluster: each failure that a dead copy stands in for, each that
-//! it does not, for how long, for whom, and how it is marked (I4, F25, F26, F27).
+//! Stale if error (RFC 5861, section 4) on a simulated cluster: the failures for which a dead copy is served, the
+//! failures for which it is not, for how long, to which requests, and with which mark (I4, F25, F26, F27).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, STALE_FALLBACK_WAIT_MS_MAX};
@@ -25,7 +25,7 @@ fn policy() -> Policy {
     Policy { stale_if_error_ms: Millis(STALE_FALLBACK_MS), ..default_policy() }
 }
 
-fn said(code: &str) -> Neo4jFailure {
+fn neo4j_failure(code: &str) -> Neo4jFailure {
     Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
 }
 
@@ -54,7 +54,7 @@ fn assert_marked(outcome: &Outcome, age_ms: std::ops::Range<u64>) {
     assert!(ttl <= 0 && ttl.abs_diff(TTL_MS.cast_signed() - age.cast_signed()) <= 1, "{ttl} at {age}");
 }
 
-/// A cluster whose entry has been read, and is `age_ms` old.
+/// A cluster with a read entry that is `age_ms` old.
 async fn aged(nodes: usize, seed: u64, policy: &Policy, age_ms: u64) -> (World, Ask) {
     age(World::with_policy(nodes, seed, policy), age_ms).await
 }
@@ -79,10 +79,10 @@ async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
         OriginFault::Cut("reset".to_owned()),
         OriginFault::TimedOut,
         OriginFault::Overloaded,
-        OriginFault::Transient(said("Neo.TransientError.Transaction.DeadlockDetected")),
-        OriginFault::Transient(said("Neo.TransientError.General.DatabaseUnavailable")),
-        OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
-        OriginFault::Failed(said("Neo.DatabaseError.Database.UnableToStartDatabase")),
+        OriginFault::Transient(neo4j_failure("Neo.TransientError.Transaction.DeadlockDetected")),
+        OriginFault::Transient(neo4j_failure("Neo.TransientError.General.DatabaseUnavailable")),
+        OriginFault::Failed(neo4j_failure("Neo.DatabaseError.General.UnknownError")),
+        OriginFault::Failed(neo4j_failure("Neo.DatabaseError.Database.UnableToStartDatabase")),
     ];
     for (seed, outage) in outages.into_iter().enumerate() {
         let (world, ask) = aged(3, seed as u64, &policy(), 100_000).await;
@@ -107,17 +107,17 @@ async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
     }
 }
 
-/// What Neo4j says of the statement or of rights is the answer, whatever there is beside it.
+/// An error of the statement, or of rights, is the answer, even with a stale fallback.
 #[tokio::test(start_paused = true)]
 async fn statement_errors_lost_rights_and_limits_are_never_hidden() {
     let never = [
-        OriginFault::Failed(said("Neo.ClientError.Statement.SyntaxError")),
-        OriginFault::Failed(said("Neo.ClientError.Statement.ArithmeticError")),
-        OriginFault::Failed(said("Neo.ClientError.Database.DatabaseNotFound")),
-        OriginFault::Failed(said("Neo.ClientError.Security.Forbidden")),
-        OriginFault::Failed(said("Neo.DatabaseError.Statement.ExecutionFailed")),
-        OriginFault::Transient(said("Neo.TransientError.Security.ModifiedConcurrently")),
-        OriginFault::Unauthorized(said("Neo.ClientError.Security.Unauthorized")),
+        OriginFault::Failed(neo4j_failure("Neo.ClientError.Statement.SyntaxError")),
+        OriginFault::Failed(neo4j_failure("Neo.ClientError.Statement.ArithmeticError")),
+        OriginFault::Failed(neo4j_failure("Neo.ClientError.Database.DatabaseNotFound")),
+        OriginFault::Failed(neo4j_failure("Neo.ClientError.Security.Forbidden")),
+        OriginFault::Failed(neo4j_failure("Neo.DatabaseError.Statement.ExecutionFailed")),
+        OriginFault::Transient(neo4j_failure("Neo.TransientError.Security.ModifiedConcurrently")),
+        OriginFault::Unauthorized(neo4j_failure("Neo.ClientError.Security.Unauthorized")),
         OriginFault::TooManyRuns,
         OriginFault::TooLarge { limit_bytes: 7 },
     ];
@@ -132,7 +132,7 @@ async fn statement_errors_lost_rights_and_limits_are_never_hidden() {
     }
 }
 
-/// A key that is held back brings its spare at once, and nothing runs.
+/// A key that is held back gives its stale fallback at once, and nothing runs.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_held_back_is_answered_at_once() {
     let (world, ask) = aged(1, 1, &policy(), 100_000).await;
@@ -172,14 +172,14 @@ async fn it_ends_with_its_time_and_not_before() {
     }
 }
 
-/// A TTL beyond what an entry may live is cut, and nothing overflows.
+/// A TTL above the bound of an entry is cut, and nothing overflows.
 #[tokio::test(start_paused = true)]
 async fn a_ttl_of_ten_years_is_a_fresh_hit_for_years() {
     for ttl_ms in [ENTRY_LIFE_MS_MAX, u64::MAX / 2] {
         let long =
             Policy { ttl_ms: Millis(ttl_ms), stale_if_error_ms: Millis(ENTRY_LIFE_MS_MAX), ..policy() };
         let year_ms = ENTRY_LIFE_MS_MAX / 10;
-        // tokio's paused clock goes on for about two years.
+        // Advances tokio's paused clock by about two years.
         let (world, ask) = aged(2, 3, &long, year_ms).await;
         world.nodes[world.owner_of(&ask)].memory.forget_all();
         let outcome = world.send(0, &ask).await.unwrap();
@@ -198,7 +198,7 @@ async fn ttl_0_stores_nothing_to_fall_back_on() {
     assert!(world.store.commits().is_empty());
 }
 
-/// RFC 9111, 5.2.1: what the request itself says goes first.
+/// RFC 9111, 5.2.1: the request's own limits have priority.
 #[tokio::test(start_paused = true)]
 async fn the_requests_own_words_are_kept_to() {
     let plain = Freshness::default();
@@ -225,7 +225,7 @@ async fn the_requests_own_words_are_kept_to() {
     }
 }
 
-/// F26: a Neo4j that hangs costs one wait_max and not one for each request, and its answer is kept all the same.
+/// F26: a hanging Neo4j costs one longest wait in all, not one for each request. Its late result is kept.
 #[tokio::test(start_paused = true)]
 async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
     for memory_forgets in [false, true] {
@@ -248,20 +248,24 @@ async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
         for node in 0..3 {
             let began = sim_now();
             assert_marked(&world.send(node, &ask).await.unwrap(), 100_000..106_000);
-            assert!(sim_now().since(began) < Millis(10), "nobody waits for that run again");
+            assert!(sim_now().since(began) < Millis(10), "no request waits for that run again");
         }
         let strict = Freshness { stale_max_ms: Some(Millis::ZERO), ..Freshness::default() };
         let waits = world.send(owner, &Ask { freshness: strict, ..ask.clone() });
         assert_eq!(world.origin.runs(), runs + 1, "one run for all of them");
         world.pass(25_000).await;
-        assert!(matches!(waits.await.unwrap().how.class, Class::Miss { .. }), "who would not have it waited");
+        assert!(
+            matches!(waits.await.unwrap().how.class, Class::Miss { .. }),
+            "a request that refuses it waited"
+        );
         let outcome = world.send(0, &ask).await.unwrap();
         assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None), "the run's result was kept");
         assert_eq!(world.nodes[owner].engine.path().sizes().fallbacks, 0, "nothing is left");
     }
 }
 
-/// A client in a hurry gets it by its own deadline; those who joined its forward have their own.
+/// A client with a short deadline gets the fallback by its own deadline. Requests that joined its forward have their
+/// own deadlines.
 #[tokio::test(start_paused = true)]
 async fn a_passed_deadline_is_answered_by_it() {
     let (world, ask) = aged(2, 7, &policy(), 100_000).await;
@@ -275,10 +279,10 @@ async fn a_passed_deadline_is_answered_by_it() {
     assert!(matches!(patient.await.unwrap().how.class, Class::Miss { .. }));
 }
 
-/// Within grace the words tell whether the origin failed the last refresh.
+/// Within grace the mark tells whether the origin failed the last refresh.
 #[tokio::test(start_paused = true)]
 async fn stale_within_grace_says_whether_the_last_refresh_failed() {
-    // Nothing is tried again by itself: a hit does.
+    // Nothing retries by itself; a hit does.
     let mut policy = policy();
     policy.refresh.retries_max = 0;
     let (world, ask) = aged(1, 8, &policy, 65_000).await;
@@ -292,9 +296,9 @@ async fn stale_within_grace_says_whether_the_last_refresh_failed() {
     assert_marked(&world.send(0, &ask).await.unwrap(), 68_000..69_000);
     world.pass(500).await;
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "replaced");
-    // An error of the statement is no outage of the origin: the old value is not true any more.
+    // An error of the statement is no outage of the origin: the old value is no longer valid.
     world.pass(65_000).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said(
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure(
         "Neo.ClientError.Statement.TypeError",
     ))));
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, Some(Detail::Stale), "nobody knows yet");
@@ -302,7 +306,7 @@ async fn stale_within_grace_says_whether_the_last_refresh_failed() {
     assert!(matches!(world.send(0, &ask).await.unwrap().answer, Answer::Failed(_)));
 }
 
-/// Whoever stands in for an owner that is gone finds it in the store.
+/// A node that stands in for a dead owner finds the fallback in the store.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stands_in_for_the_owner_finds_it_in_the_store() {
     let (world, ask) = aged(3, 9, &policy(), 100_000).await;
@@ -324,7 +328,7 @@ async fn with_the_store_away_as_well_memory_has_it() {
     assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..102_000);
 }
 
-/// I3, I4: a purge leaves no spare behind, neither for a run under way nor for the next one.
+/// I3, I4: a purge leaves no stale fallback, neither for a run under way nor for the next one.
 #[tokio::test(start_paused = true)]
 async fn a_purge_takes_the_spares_as_well() {
     for all in [false, true] {
@@ -342,7 +346,7 @@ async fn a_purge_takes_the_spares_as_well() {
     }
 }
 
-/// F2: a node was stopped, could not be told of a purge, and goes on. It looks before its first hit.
+/// F2: a node is stopped, a purge cannot reach it, and it goes on. It reads the log before its first hit.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_stopped_looks_before_it_serves() {
     for is_hit_path in [true, false] {
@@ -361,7 +365,11 @@ async fn a_node_that_was_stopped_looks_before_it_serves() {
         world.pass(5_000).await;
         world.origin.set_version(2);
         let purged = world.nodes[1 - owner].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
-        assert_eq!((purged.store, purged.unreached), (Ok(1), 1), "the stopped node could not be told");
+        assert_eq!(
+            (purged.store, purged.unreached),
+            (Ok(1), 1),
+            "the purge could not reach the stopped node"
+        );
         world.pass(5_000).await;
         assert_eq!(world.nodes[owner].engine.path().sizes().copies, 1, "it still has the copy");
         world.nodes[owner].process.set(Power::On);
@@ -396,7 +404,7 @@ async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
     assert!(world.nodes[0].engine.path().hit(&ask).is_some(), "and over");
 }
 
-/// A key whose last run is known to have failed: nobody waits for the next one at the end of grace.
+/// A key whose last run failed: at the end of grace no request waits for the next run.
 #[tokio::test(start_paused = true)]
 async fn behind_a_failed_run_nobody_waits_for_the_next() {
     let mut policy = policy();
@@ -415,9 +423,9 @@ async fn behind_a_failed_run_nobody_waits_for_the_next() {
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "the run went on");
 }
 
-/// The same, of a request that began before: when the node goes on its time is over, or it has waited for as long as
-/// runs usually take; and the spare that memory still has was purged. The way to the store takes a while, so that the
-/// log says so only then.
+/// The same for a request from before the stop: when the node goes on, the request's time is over, or it has waited as
+/// long as runs usually take. A purge removed the fallback that memory still has. The way to the store takes a while,
+/// so the node learns of the purge only then.
 #[tokio::test(start_paused = true)]
 async fn a_request_of_before_a_stop_gets_no_purged_spare() {
     for left_ms in [100, 60_000] {
@@ -426,7 +434,7 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
             let engine = std::sync::Arc::clone(&node.engine);
             tokio::spawn(async move { engine.path().follow_invalidations().await });
         }
-        // A first look at the log forgets what is there already.
+        // The first read of the log forgets everything that is there.
         world.pass(10).await;
         let (world, mut ask) = age(world, 100_000).await;
         world.pass(1_010).await;
@@ -439,7 +447,7 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
         world.nodes[owner].process.set(Power::Paused);
         world.pass(10_000).await;
         let purged = world.nodes[1 - owner].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
-        assert_eq!(purged.unreached, 1, "the stopped node could not be told");
+        assert_eq!(purged.unreached, 1, "the purge could not reach the stopped node");
         assert_eq!(world.nodes[owner].engine.path().sizes().copies, 1, "it still has the copy");
         world.store.set_weather(Weather { delay_ms_max: 20, ..Weather::default() });
         world.nodes[owner].process.set(Power::On);
@@ -449,8 +457,8 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
     }
 }
 
-/// F27: who waits for a run that is refused has the answer as soon as the store and this node have forgotten, whoever
-/// else cannot be told; and no later outage brings the old value back, on any node.
+/// F27: the waiters of a refused run get the error as soon as the store and this node have forgotten the value, even if
+/// no message reaches the other nodes. No later outage brings the old value back, on any node.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_waits_for_no_silent_peer() {
     let (world, ask) = aged(3, 15, &policy(), 100_000).await;
@@ -458,7 +466,7 @@ async fn a_refusal_waits_for_no_silent_peer() {
     for node in (0..3).filter(|node| *node != owner) {
         world.nodes[node].process.set(Power::Paused);
     }
-    let forbidden = said("Neo.ClientError.Security.Forbidden");
+    let forbidden = neo4j_failure("Neo.ClientError.Security.Forbidden");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden.clone())));
     let began = sim_now();
     let outcome = world.send(owner, &ask).await.unwrap();
@@ -470,7 +478,7 @@ async fn a_refusal_waits_for_no_silent_peer() {
     while world.nodes[owner].engine.path().sizes().tasks > 0 {
         world.pass(10).await;
     }
-    // They are told beside each other.
+    // The messages go to all nodes at the same time.
     assert!(sim_now().since(before) <= default_policy().probe_timeout_ms, "{:?}", sim_now().since(before));
     for node in &world.nodes {
         node.process.set(Power::On);

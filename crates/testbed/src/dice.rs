@@ -42,14 +42,14 @@ impl Dice {
     }
 }
 
-/// Ranks 0, 1, 2, … with frequencies 1, 1/2^s, 1/3^s, …
+/// Ranks 0, 1, 2, … with the frequencies 1, 1/2^s, 1/3^s, …
 pub struct Zipf {
     /// Sum of the frequencies up to each rank, over the sum of all.
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// So many ranks, with this exponent.
+    /// A distribution of this many ranks with this exponent.
     #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
     pub fn new(ranks: usize, exponent: f64) -> Self {
         let mut sum = 0.0;

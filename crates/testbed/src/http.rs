@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// [`post`] with the parameter `n`. The statement need not use it: it makes a key of its own for each value.
+/// [`post`] with the parameter `n`. The statement need not use it: each value of `n` makes another key.
 pub fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
     post(statement, &json!({ "n": n }), headers)
 }
@@ -70,7 +70,8 @@ impl Connection {
         Ok((head_end, head_end + length))
     }
 
-    /// Whether it stands, as far as this side has heard: nothing was asked, and the other side has not ended it.
+    /// Whether the connection is idle and open, as far as this side knows: no request is under way, and the other side
+    /// has not closed it.
     pub fn is_open(&self) -> bool {
         let looked = self.stream.try_read(&mut [0]);
         looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)

@@ -1,5 +1,5 @@
-//! The testbed: what benchmarks and trials share. It starts processes, sends load, causes faults and records what
-//! happened. It knows hopcache by its HTTP interface only; it measures nothing by itself and judges nothing.
+//! The testbed: the parts that benchmarks and trials share. It starts processes, sends load, causes faults and records
+//! events. It uses hopcache only through its HTTP interface. It measures nothing and judges nothing.
 //!
 //! | module | holds |
 //! |---|---|

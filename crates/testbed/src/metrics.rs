@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-/// Sum over a metric's series whose labels contain `label`; none where no series is there.
+/// Sum over a metric's series whose labels contain `label`; `None` without such a series.
 pub fn sum(metrics: &str, name: &str, label: &str) -> Option<u64> {
     let series = metrics.lines().filter_map(|line| {
         let (series, value) = line.rsplit_once(' ')?;

@@ -35,7 +35,7 @@ impl Process {
         self.child.id()
     }
 
-    /// SIGKILL; how it ended, which is by that: one that had ended by itself is an error.
+    /// Sends SIGKILL and returns the exit status. Fails if the process had already ended by itself.
     pub fn kill(mut self) -> anyhow::Result<ExitStatus> {
         self.child.kill()?;
         let status = self.child.wait()?;
@@ -98,7 +98,7 @@ pub fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     Ok((process, addr))
 }
 
-/// An empty `redis-server` that will listen there.
+/// Starts an empty `redis-server` on this address.
 pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
     let mut command = Command::new("redis-server");
     command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1"]);
@@ -107,14 +107,14 @@ pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
         .context("redis-server is needed: apt-get install redis-server")
 }
 
-/// For benchmarks that count runs at the origin or bytes of entries: a prefetch is a run, and an entry, that no client asked
-/// for. `hit` measures with prefetch on, as users have it; trials always do.
+/// For benchmarks that count runs at the origin or bytes of entries: a prefetch adds a run and an entry that no client
+/// asked for. `hit` measures with prefetch on, as users have it; trials always do.
 pub const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
 
-/// For nodes whose configuration names no Neo4j: `hopcache serve` serves the sample graph to those who ask for it only.
+/// For nodes whose configuration names no Neo4j: `hopcache serve` serves the sample graph only with this setting.
 const SAMPLE_GRAPH: &str = "\n[origin]\nuri = \"embedded:\"\n";
 
-/// What a benchmark's nodes share.
+/// The parts that a benchmark's nodes share.
 pub struct ClusterPlan<'a> {
     /// The hopcache binary.
     pub binary: &'a Path,
@@ -159,7 +159,7 @@ pub async fn start_cluster(
     Ok(started)
 }
 
-/// Waits until the node is ready and sees so many members.
+/// Waits until the node is ready and sees this many members.
 pub async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let wanted = format!("hopcache_ring_members {members}");
@@ -187,7 +187,7 @@ pub async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(answer.body)?)
 }
 
-/// Waits for something that a process does by itself.
+/// Waits for an event in a process.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
@@ -258,7 +258,7 @@ mod tests {
             |script| Process::start(Command::new("sh").args(["-c", script]), Path::new("/dev/null")).unwrap();
         let runs = start("sleep 60");
         assert_eq!(signal(runs.id(), "STOP").unwrap(), "state T");
-        // Ended and not waited for: it takes signals, and stops for none.
+        // The process has ended and its parent has not waited for it: signals still reach it, and it never stops.
         let ended = start("exit 0");
         let is_zombie =
             || std::fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z");

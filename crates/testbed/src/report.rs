@@ -15,7 +15,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of rounds; none of them gives zeros.
+    /// Of all rounds. Without a round all figures are zero.
     pub fn of(rounds: &[f64]) -> Self {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);

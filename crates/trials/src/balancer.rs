@@ -1,5 +1,5 @@
-//! HAProxy before the nodes of a cluster, with `cluster/haproxy/haproxy.cfg`: what is measured is what is shipped. Nothing
-//! but the lines that name the nodes is changed.
+//! HAProxy before the nodes of a cluster, with the shipped `cluster/haproxy/haproxy.cfg`. Only the lines that name the
+//! nodes are changed.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Balancer {
         std::fs::write(&file, config(cluster))?;
         let program = PROGRAMS.iter().find(|path| Path::new(path).exists()).unwrap_or(&"haproxy");
         let mut command = Command::new(program);
-        // In the foreground, so that it goes with its owner.
+        // In the foreground, so that it ends with its owner.
         command.arg("-db").arg("-f").arg(&file);
         command.env("BALANCER_BIND", addr.to_string()).env("BALANCER_METRICS_BIND", addrs[1].to_string());
         let process =

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Seconds without idle time on any core.
     #[arg(long, default_value_t = 600)]
     busy: u64,
-    /// Requests per second, where there is traffic.
+    /// Requests per second, in rounds with traffic.
     #[arg(long, default_value_t = 200.0)]
     rate: f64,
     #[arg(long, default_value = "docs/benchmarks/2026-11-21-detect")]
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 }
 
 const SOON: Duration = Duration::from_secs(60);
-/// Pause between two looks at every ring: the resolution of what is measured.
+/// Pause between two looks at every ring: the resolution of the measured times.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const DOWNS: &str = "hopcache_gossip_downs_total";
 const BUSY_LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -83,7 +83,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the kernel says; other work on the machine is in it.
+/// CPU time by the kernel's count. It includes other work on the machine.
 fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
@@ -92,9 +92,9 @@ fn load_average() -> String {
 /// Milliseconds from each kill until all others have noticed.
 #[derive(Default)]
 struct Noticed {
-    /// No share in any ring, by whatever came first.
+    /// The node has no share in any ring, by any cause.
     out_ms: Vec<f64>,
-    /// Gossip says by itself that this life is dead: `hopcache_gossip_downs_total` has grown.
+    /// Gossip itself declares this life dead: `hopcache_gossip_downs_total` has grown.
     gossip_ms: Vec<f64>,
 }
 
@@ -156,7 +156,7 @@ async fn kills(cluster: &TestCluster, rounds: usize) -> anyhow::Result<Noticed> 
     Ok(noticed)
 }
 
-/// What living nodes thought of each other while every core had work: who saw whom, and as what.
+/// How living nodes saw each other while every core had work: which node saw which, in which state.
 #[derive(Default)]
 struct Seen {
     looks: u64,

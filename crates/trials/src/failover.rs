@@ -1,7 +1,7 @@
-//! A late write about each trouble of the store. A run reads the old version and is held; the store is killed,
-//! comes back empty, stalls or fails over to a replica that has not heard of the lease; the register moves on
-//! and is purged; the new version is read and stored; then the held run is answered. Nobody may see the old
-//! version again (I3). Beside it runs a load whose history is judged like that of chaos.
+//! Tries a late write after each trouble of the store. A run reads the old version and is held · the store is killed,
+//! comes back empty, stalls, or fails over to a replica without the lease · the register changes and its key is purged
+//! · another run reads the new version, which is stored · the held run is answered. No later request may get the old
+//! version (I3). Beside this runs a load, whose history is judged as in chaos.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// What happens to the store.
+/// The trouble of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     Killed3s,
@@ -48,17 +48,17 @@ const SOON: Duration = Duration::from_secs(15);
 /// Keys of rounds lie above those of the load.
 const KEYS_FROM: i64 = 10_000;
 const KEYS: usize = 200;
-/// A late commit is refused within so long.
+/// Longest time in which a late commit is refused.
 const REFUSED_WITHIN: Duration = Duration::from_secs(3);
-/// For so long after the late answer every node is asked.
+/// How long every node is asked after the late answer.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// What one round showed.
+/// The result of one round.
 struct Round {
     trouble: Trouble,
     /// Answers with the old version behind the late write: 0 where I3 holds.
     late: usize,
-    /// Whether the held run was answered in the end, so that there was a late write to refuse.
+    /// Whether the held run was answered in the end. Only then was there a late write to refuse.
     is_late_run: bool,
     /// Commits that nodes counted as fenced since the held run was released, and before anything else of this key.
     refused: u64,
@@ -108,7 +108,7 @@ async fn not_stored(cluster: &TestCluster) -> anyhow::Result<u64> {
 
 async fn round(cluster: &Arc<TestCluster>, trouble: Trouble, key: i64) -> anyhow::Result<Round> {
     if trouble == Trouble::FailedOverToLaggingReplica {
-        // Before the lease, so that the replica has not heard of it.
+        // Before the lease, so that the replica does not get the lease.
         cluster.store().lag();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -168,9 +168,9 @@ async fn round(cluster: &Arc<TestCluster>, trouble: Trouble, key: i64) -> anyhow
     Ok(Round { trouble, late, is_late_run, refused, evidence })
 }
 
-/// The newer value is read and the held run answered; what was read, and how many commits were refused then. Of the
-/// replica that had not heard of the lease, the newer run is under way with a lease of its own while the late commit
-/// comes: a fence that takes any lease for the right one lets that in.
+/// Reads the newer value and answers the held run. Returns the read values and the number of refused commits. On a
+/// replica without the old lease, the newer run is under way with its own lease when the late commit comes: a fence
+/// that accepts any lease would let the late commit in.
 async fn write_late(
     cluster: &Arc<TestCluster>,
     trouble: Trouble,
@@ -209,7 +209,7 @@ async fn refused_since(cluster: &TestCluster, before: u64) -> anyhow::Result<u64
     }
 }
 
-/// A run that is held, once it is there: the key's first, or the first after another.
+/// A held run, when it has arrived: the key's first, or the first after another.
 async fn begun(cluster: &TestCluster, key: i64, after: Option<u64>) -> anyhow::Result<RunRecord> {
     let start = Instant::now();
     let is_it = |run: &RunRecord| run.key == key && after.is_none_or(|after| run.number > after);

@@ -1,13 +1,13 @@
 //! Trials of hopcache: real processes under load, with faults, judged by the promises (I1 to I13). A trial ends with
-//! exit code 1 where a promise is broken. Nodes run with the shipped defaults, prefetch included.
+//! exit code 1 if a promise is broken. Nodes run with the shipped defaults, prefetch included.
 //!
 //! Trials judge; benchmarks (`crates/bench`) measure. Both know hopcache by its HTTP interface only.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`chaos`] | a seeded schedule of faults; every request and run is judged |
-//! | [`checks`] | what a recorded history may not hold |
-//! | [`soak`] | mixed load with faults for as long as asked; memory and counters |
+//! | [`chaos`] | a seeded schedule of faults; judges every request and run |
+//! | [`checks`] | which recorded histories break a promise |
+//! | [`soak`] | mixed load with faults for a chosen time; memory and counters |
 //! | [`roll`], [`scale`], [`detect`], [`failover`] | a rolling restart, joins and leaves, failure detection, store troubles |
 //! | [`dashboard`] | whether every query of the Grafana dashboard has data |
 //! | [`balancer`], [`seconds`] | HAProxy before the nodes; a history by the second |

@@ -1,5 +1,5 @@
-//! From three nodes to five and back under load: how much moves, what it costs at the origin, what clients
-//! notice, and when all rings are equal.
+//! From three nodes to five and back under load: measures moved keys, extra runs at the origin, effects on clients, and
+//! the time until all rings are equal.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub(crate) struct Options {
 }
 
 const SOON: Duration = Duration::from_secs(60);
-/// Keys whose owners are asked for; their share has a standard error of about 1.5 %.
+/// Number of sampled keys. The moved share has a standard error of about 1.5 %.
 const SAMPLED: i64 = 1_000;
 const FEW: usize = 3;
 const MANY: usize = 5;
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let ttl = Duration::from_secs(options.ttl);
-    // Nobody names those that come later: gossip introduces them to each other.
+    // No configuration names the later nodes: gossip introduces them to each other.
     let plan = Plan { nodes: MANY, started: FEW, seeded: FEW, ttl, ..Plan::default() };
     let cluster = Arc::new(TestCluster::start(plan).await?);
     let balancer = Balancer::start(&cluster)?;
@@ -87,7 +87,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     judge(options, &cluster, &phases, &moved)
 }
 
-/// Nodes join or leave one after the other; what each step took.
+/// Nodes join or leave one after the other. Returns the time of each step.
 async fn to(cluster: &TestCluster, nodes: usize) -> anyhow::Result<Vec<String>> {
     let mut steps = Vec::new();
     if nodes == MANY {
@@ -114,7 +114,7 @@ async fn to(cluster: &TestCluster, nodes: usize) -> anyhow::Result<Vec<String>> 
     Ok(steps)
 }
 
-/// Who owns each sampled key, by `explain`.
+/// The owner of each sampled key, by `explain`.
 async fn owners(cluster: &TestCluster) -> anyhow::Result<Vec<String>> {
     let mut owners = Vec::new();
     for key in 0..SAMPLED {

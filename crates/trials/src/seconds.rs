@@ -81,7 +81,7 @@ pub(crate) fn by_second(history: &History, from_us: u64, to_us: u64) -> Vec<Span
     whole.map(|second_us| between(history, second_us, second_us + 1_000_000)).collect()
 }
 
-/// What went wrong, and how often.
+/// The errors, and how often each occurred.
 pub(crate) fn errors(history: &History, from_us: u64) -> BTreeMap<String, usize> {
     let mut errors = BTreeMap::new();
     for asked in history.requests.iter().filter(|asked| asked.sent_us >= from_us && asked.status != 202) {

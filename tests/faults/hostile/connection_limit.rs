@@ -1,12 +1,12 @@
-//! F32: connections over the limit are told so and closed; the node recovers by itself, whether the crowd goes
-//! or only stays silent.
+//! F32: connections over the limit get a 503 and are closed. The node recovers by itself, whether the crowd leaves or
+//! stays silent.
 
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::super::support::http::{self, RawAnswer, connect, exchange, talk};
+use super::super::support::http::{self, RawAnswer, connect, exchange, send_raw};
 use super::super::support::{say, size, until};
 use super::{Alone, assert_error};
 
@@ -36,30 +36,39 @@ async fn connections_over_the_limit_are_told_so() {
     let mut outside = JoinSet::new();
     for _ in 0..over_the_limit() {
         let request = request.clone();
-        outside.spawn(async move { talk(addr, &request, Duration::from_secs(8)).await });
+        outside.spawn(async move { send_raw(addr, &request, Duration::from_secs(8)).await });
     }
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     while let Some(ended) = outside.join_next().await {
-        told.push(ended.unwrap());
-        // Whoever is inside is served all the while.
-        if told.len() % 50 == 0 {
+        answers.push(ended.unwrap());
+        // Clients with a place are served all the time.
+        if answers.len() % 50 == 0 {
             assert!(exchange(&mut inside, &request).await.unwrap().is_hit());
         }
     }
-    let (told, dropped): (Vec<RawAnswer>, Vec<RawAnswer>) =
-        told.into_iter().partition(|talk| !talk.received.is_empty());
-    for talk in &told {
-        let replies = talk.replies();
-        assert!(talk.is_closed && replies.len() == 1, "{talk}");
+    let (refused, dropped): (Vec<RawAnswer>, Vec<RawAnswer>) =
+        answers.into_iter().partition(|answer| !answer.received.is_empty());
+    for answer in &refused {
+        let replies = answer.replies();
+        assert!(answer.is_closed && replies.len() == 1, "{answer}");
         assert_error("over the limit", &replies[0], 503, "Hopcache.TransientError.TooManyConnections");
-        assert_eq!(replies[0].header("retry-after"), "1", "{talk}");
+        assert_eq!(replies[0].header("retry-after"), "1", "{answer}");
     }
-    assert!(dropped.iter().all(|talk| talk.is_closed), "nobody is left waiting");
-    assert!(told.len() >= over_the_limit().min(256), "told {}, dropped {}", told.len(), dropped.len());
+    assert!(dropped.iter().all(|answer| answer.is_closed), "no client is left waiting");
+    assert!(
+        refused.len() >= over_the_limit().min(256),
+        "refused {}, dropped {}",
+        refused.len(),
+        dropped.len()
+    );
     alone.wait_for_refused("crowded", over_the_limit(), Duration::from_secs(1)).await;
-    say(&format!("F32: {PLACES} places; {} told 503, {} closed without a word", told.len(), dropped.len()));
+    say(&format!(
+        "F32: {PLACES} places; {} got 503, {} closed without an answer",
+        refused.len(),
+        dropped.len()
+    ));
 
-    // The crowd goes.
+    // The crowd leaves.
     drop((crowd, inside));
     let gone = Instant::now();
     let is_served = async || http::ask(addr, &request).await.is_ok_and(|reply| reply.is_hit());

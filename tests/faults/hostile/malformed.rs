@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::support::http::{self, RawAnswer, connect, listen, talk};
+use super::super::support::http::{self, RawAnswer, connect, listen, send_raw};
 use super::super::support::say;
 use super::{Alone, assert_error};
 
@@ -37,7 +37,7 @@ fn cases() -> Vec<Case> {
     let plain = with(QUERY, b"", b"");
     let plain_head = plain.len() + "35".len() - "0".len();
     let field = |head: usize| line(head - plain_head - line(0).len());
-    // Six of its own.
+    // Six rows are hopcache's own.
     let fields = |count: usize| "x: y\r\n".repeat(count - 5).into_bytes();
     let stranger = |length: usize| {
         let head = format!(
@@ -101,13 +101,13 @@ async fn bad_bytes_are_refused_in_words() {
     let cases = cases();
     let count = cases.len();
     for (what, bytes, status, code) in cases {
-        // What was read to its end leaves the connection open.
+        // The connection stays open if the request was read to its end.
         let is_kept = matches!(status, 202 | 404) || code.starts_with(".Bad");
         let most = Duration::from_millis(if is_kept { 700 } else { 8_000 });
-        let talk = talk(addr, &bytes, most).await;
-        let replies = talk.replies();
-        assert_eq!(replies.len(), 1, "{what}: {talk}");
-        assert_ne!(talk.is_closed, is_kept, "{what}: {talk}");
+        let answer = send_raw(addr, &bytes, most).await;
+        let replies = answer.replies();
+        assert_eq!(replies.len(), 1, "{what}: {answer}");
+        assert_ne!(answer.is_closed, is_kept, "{what}: {answer}");
         if status == 202 {
             assert_eq!(replies[0].value(), "bytes", "{what}");
         } else {
@@ -130,9 +130,9 @@ async fn a_body_that_is_cut_is_not_run() {
     assert!(bytes.contains("content-length: 50"));
     stream.write_all(bytes.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
-    let talk = listen(stream, Duration::from_secs(5)).await;
-    assert!(talk.is_closed, "{talk}");
-    if let Some(reply) = talk.replies().first() {
+    let answer = listen(stream, Duration::from_secs(5)).await;
+    assert!(answer.is_closed, "{answer}");
+    if let Some(reply) = answer.replies().first() {
         assert_error("cut", reply, 400, ".BodyCut");
     }
     assert!(alone.proxy.seen("'bytes'").is_empty());
@@ -159,9 +159,9 @@ async fn who_asks_before_sending_is_told_to_go_on_or_refused() {
     for (login, length, status) in
         [(String::new(), 1 << 20, 401), (format!("authorization: Basic {wrong}\r\n"), 1 << 20, 401)]
     {
-        let talk: RawAnswer = talk(addr, head(&login, length).as_bytes(), Duration::from_secs(5)).await;
-        let replies = talk.replies();
-        assert_eq!(replies.len(), 1, "not told to go on: {talk}");
+        let answer: RawAnswer = send_raw(addr, head(&login, length).as_bytes(), Duration::from_secs(5)).await;
+        let replies = answer.replies();
+        assert_eq!(replies.len(), 1, "a 100 Continue came: {answer}");
         assert_error("a stranger", &replies[0], status, ".Unauthorized");
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::super::support::http::{Reply, connect, talk};
+use super::super::support::http::{Reply, connect, send_raw};
 use super::super::support::{say, until};
 use super::Alone;
 
@@ -13,9 +13,9 @@ const MOST: Duration = Duration::from_secs(20);
 
 /// The only answer to these bytes, as problem details.
 async fn refusal(addr: SocketAddr, bytes: &[u8], status: u16) -> Reply {
-    let talk = talk(addr, bytes, MOST).await;
-    let mut replies = talk.replies();
-    assert!(talk.is_closed && replies.len() == 1, "{talk}");
+    let answer = send_raw(addr, bytes, MOST).await;
+    let mut replies = answer.replies();
+    assert!(answer.is_closed && replies.len() == 1, "{answer}");
     let reply = replies.remove(0);
     assert_eq!(reply.status, status, "{reply}");
     assert_eq!(reply.header("content-type"), "application/problem+json", "{reply}");
@@ -48,12 +48,12 @@ async fn operators_and_peers_have_the_same_bounds() {
     let slow = tokio::join!(
         refusal(addrs.peer, slow_head, 408),
         refusal(addrs.admin, slow_head, 408),
-        talk(addrs.peer, slow_message, MOST),
-        talk(addrs.admin, slow_body, MOST),
+        send_raw(addrs.peer, slow_message, MOST),
+        send_raw(addrs.admin, slow_body, MOST),
         crowd,
     );
-    for talk in [&slow.2, &slow.3] {
-        assert_eq!(talk.replies()[0].status, 408, "{talk}");
+    for answer in [&slow.2, &slow.3] {
+        assert_eq!(answer.replies()[0].status, 408, "{answer}");
     }
     say(&format!("F32: operators served again {} ms after a silent crowd came that stays", slow.4));
     for listener in ["peer", "admin"] {

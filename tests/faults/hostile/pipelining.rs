@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
 
-use super::super::support::http::{self, talk};
+use super::super::support::http::{self, send_raw};
 use super::super::support::say;
 use super::Alone;
 
@@ -21,15 +21,15 @@ async fn pipelined_requests_are_answered_in_order() {
         bytes.extend_from_slice(&http::query(statement, &json!({ "n": n })));
     }
     bytes.extend_from_slice(b"GET /no/such/path HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
-    let talk = talk(alone.node.addrs.client, &bytes, Duration::from_secs(30)).await;
-    let replies = talk.replies();
-    assert_eq!(replies.len(), 101, "{talk}");
+    let answer = send_raw(alone.node.addrs.client, &bytes, Duration::from_secs(30)).await;
+    let replies = answer.replies();
+    assert_eq!(replies.len(), 101, "{answer}");
     for (n, reply) in replies[..100].iter().enumerate() {
         assert_eq!(reply.value(), n, "{reply}");
     }
     assert_eq!(replies[100].status, 404);
-    assert!(talk.is_closed);
-    say(&format!("100 pipelined requests answered in order in {} ms", talk.took.as_millis()));
+    assert!(answer.is_closed);
+    say(&format!("100 pipelined requests answered in order in {} ms", answer.took.as_millis()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,4 @@
-//! F31: slow heads, bodies and readers are cut in their time, each with a word where one can be said, and hits
-//! go on meanwhile.
+//! F31: slow heads, bodies and readers are cut in time, each with an error if one can be sent. Hits go on meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -28,9 +27,9 @@ async fn dribble(node: std::net::SocketAddr, beginning: Vec<u8>, byte: &'static 
         // Both halves stay until the server ends it.
         std::future::pending::<()>().await;
     });
-    let talk = listen(read, MOST).await;
+    let answer = listen(read, MOST).await;
     sending.abort();
-    talk
+    answer
 }
 
 fn slow_clients(alone: &Alone, beginning: &[u8], byte: &'static [u8]) -> Vec<JoinHandle<RawAnswer>> {
@@ -38,7 +37,7 @@ fn slow_clients(alone: &Alone, beginning: &[u8], byte: &'static [u8]) -> Vec<Joi
     (0..EACH).map(|_| tokio::spawn(dribble(client, beginning.to_vec(), byte))).collect()
 }
 
-/// Asks for a large answer again and again and reads none of it.
+/// Asks for a large answer again and again and reads nothing.
 async fn never_read(node: std::net::SocketAddr, request: &[u8]) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 << 10).unwrap();
@@ -49,7 +48,7 @@ async fn never_read(node: std::net::SocketAddr, request: &[u8]) -> TcpStream {
     stream
 }
 
-/// Hits one after the other, on one connection, for so long; how long each took.
+/// Sends hits one after another on one connection for this time. Returns the time of each.
 async fn hits(alone: &Alone, request: &[u8], span: Duration) -> Vec<Duration> {
     let (started, mut took) = (Instant::now(), Vec::new());
     let mut stream = connect(alone.node.addrs.client).await.unwrap();
@@ -83,22 +82,22 @@ async fn slow_clients_are_cut_and_hits_go_on() {
     let during = hits(&alone, &small, Duration::from_secs(9)).await;
 
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
-    for talk in heads {
-        let talk = talk.await.unwrap();
-        assert!(talk.is_closed && talk.replies().len() == 1, "{talk}");
-        assert_error("slow head", &talk.replies()[0], 408, ".HeadTooSlow");
-        times[0].push(talk.took);
+    for answer in heads {
+        let answer = answer.await.unwrap();
+        assert!(answer.is_closed && answer.replies().len() == 1, "{answer}");
+        assert_error("slow head", &answer.replies()[0], 408, ".HeadTooSlow");
+        times[0].push(answer.took);
     }
-    for talk in bodies {
-        let talk = talk.await.unwrap();
-        assert!(talk.is_closed && talk.replies().len() == 1, "{talk}");
-        assert_error("slow body", &talk.replies()[0], 408, ".BodyTooSlow");
-        times[1].push(talk.took);
+    for answer in bodies {
+        let answer = answer.await.unwrap();
+        assert!(answer.is_closed && answer.replies().len() == 1, "{answer}");
+        assert_error("slow body", &answer.replies()[0], 408, ".BodyTooSlow");
+        times[1].push(answer.took);
     }
-    for talk in silent {
-        let talk = talk.await.unwrap();
-        assert!(talk.is_closed && talk.received.is_empty(), "{talk}");
-        times[2].push(talk.took);
+    for answer in silent {
+        let answer = answer.await.unwrap();
+        assert!(answer.is_closed && answer.received.is_empty(), "{answer}");
+        times[2].push(answer.took);
     }
     for (times, least_s) in times.iter().zip([4, 9, 9]) {
         assert!(times.iter().all(|took| *took > Duration::from_secs(least_s)), "{times:?}");
@@ -113,7 +112,7 @@ async fn slow_clients_are_cut_and_hits_go_on() {
     for (what, times) in [("before", &before), ("during", &during)] {
         say(&format!("F31: hits {what}: {}", distribution(times).split(':').next().unwrap()));
     }
-    // Far above what a hit takes, far below any of the slow clients' times.
+    // Far above the time of a hit, and far below the slow clients' limits.
     let late = during.iter().filter(|took| **took > Duration::from_millis(500)).count();
     assert!(late * 50 <= during.len(), "{late} of {} hits were late", during.len());
 }

@@ -1,5 +1,5 @@
-//! I9, F31: readers who take large answers slowly hold a bounded amount of memory and nobody else's place;
-//! one too many is told so, hits go on, and all is well when they leave.
+//! I9, F31: clients that read large answers slowly hold a bounded amount of memory and no other client's place. A
+//! client over the bound gets an error. Hits go on, and the node recovers when the slow clients leave.
 //!
 //! `HOPCACHE_TEST_SLOW_READERS` (60) clients ask for as many different results of 4 MB.
 
@@ -15,7 +15,7 @@ use super::Alone;
 
 /// `ANSWER_ROOM_BYTES`.
 const ROOM_BYTES: usize = 128 << 20;
-/// Places for medium results at the origin: so many slow readers once stopped everybody else's.
+/// Places for medium results at the origin. Once, this many slow readers stopped all other clients.
 const RESULTS_MEDIUM_MAX: usize = 8;
 const ROWS: usize = 4_000;
 const MOST: Duration = Duration::from_secs(20);
@@ -31,8 +31,8 @@ fn large(k: usize) -> std::sync::Arc<[u8]> {
     )
 }
 
-/// Asks, and goes on reading 40 KB each 350 ms, well over the least rate: for 36 s, so that the first ones are still
-/// at it when the last one asks. What was said first.
+/// Asks, and goes on reading 40 KB each 350 ms, well over the least rate, for 36 s. So the first clients still read
+/// when the last one asks. Returns the first bytes of the answer.
 async fn read_slowly(alone: &Alone, k: usize, readers: &mut JoinSet<()>) -> String {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(32 << 10).unwrap();
@@ -40,13 +40,13 @@ async fn read_slowly(alone: &Alone, k: usize, readers: &mut JoinSet<()>) -> Stri
     stream.write_all(&large(k)).await.unwrap();
     let mut part = vec![0; 40 << 10];
     let got = stream.read(&mut part).await.unwrap();
-    let said = String::from_utf8_lossy(&part[..got]).into_owned();
+    let answer = String::from_utf8_lossy(&part[..got]).into_owned();
     readers.spawn(async move {
         while stream.read(&mut part).await.is_ok_and(|got| got > 0) {
             tokio::time::sleep(Duration::from_millis(350)).await; // tidy: poll interval
         }
     });
-    said
+    answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,28 +57,28 @@ async fn slow_readers_of_large_answers_are_bounded() {
     let before = alone.node.resident_bytes();
     let (mut readers, mut served, mut refused, mut peak) = (JoinSet::new(), 0, 0, 0);
     for k in 0..count {
-        let said = read_slowly(&alone, k, &mut readers).await;
-        if said.starts_with("HTTP/1.1 202") {
+        let answer = read_slowly(&alone, k, &mut readers).await;
+        if answer.starts_with("HTTP/1.1 202") {
             served += 1;
         } else {
-            assert!(said.starts_with("HTTP/1.1 503"), "{said}");
-            assert!(said.contains("retry-after: 1"), "{said}");
-            assert!(said.contains("Hopcache.TransientError.TooManyAnswers"), "{said}");
+            assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            assert!(answer.contains("retry-after: 1"), "{answer}");
+            assert!(answer.contains("Hopcache.TransientError.TooManyAnswers"), "{answer}");
             refused += 1;
         }
         peak = peak.max(alone.node.resident_bytes());
         assert!(alone.node.ask(&hit).await.is_hit(), "beside {served} readers");
     }
     say(&format!(
-        "I9: {count} slow readers of 4 MB each: {served} served, {refused} told 503; RSS {} MiB before, {} at the peak",
+        "I9: {count} slow readers of 4 MB each: {served} served, {refused} got 503; RSS {} MiB before, {} at the peak",
         before >> 20,
         peak >> 20
     ));
     assert!(served > 2 * RESULTS_MEDIUM_MAX, "a slow reader holds no place at the origin: {served}");
     assert!(refused > 0, "{served} answers of 4 MB are on their way");
     let growth = usize::try_from(peak.saturating_sub(before)).unwrap();
-    // The bodies of all would be 240 MiB; beside the room there are results that are being read and rendered, and
-    // what the allocator keeps of those that were.
+    // The bodies of all would be 240 MiB. Beside the room there are results that are being read and rendered, and
+    // memory that the allocator keeps of earlier ones.
     assert!(growth < ROOM_BYTES + (128 << 20), "{} MiB more", growth >> 20);
     readers.shutdown().await;
     until("there is room again", MOST, async || alone.node.ask(&large(count)).await.status == 202).await;

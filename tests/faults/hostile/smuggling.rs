@@ -1,16 +1,16 @@
-//! F34: requests that a proxy before hopcache and hopcache could cut at different places. Behind each stands a
-//! write as the tests' user, which must never be run.
+//! F34: requests that a proxy before hopcache and hopcache could split at different bytes. After each follows a write
+//! as the tests' user, which must never run.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::super::support::cluster::{OwnLabel, at_neo4j};
-use super::super::support::http::{self, RawAnswer, talk};
+use super::super::support::http::{self, RawAnswer, send_raw};
 use super::super::support::say;
 use super::Alone;
 
-/// What has to happen to a shape.
+/// The required end of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// 400 in Neo4j's shape, and the connection ends.
@@ -115,7 +115,7 @@ fn encodings(shapes: &mut Shapes) {
         "Transfer-Encoding\x0b",
     ] {
         let framing = format!("{name}: chunked\r\nContent-Length: {}\r\n", CARRIED.len());
-        shapes.add("a name that is none", Fate::Refused, &framing, CARRIED);
+        shapes.add("an invalid name", Fate::Refused, &framing, CARRIED);
     }
     let start = "POST /db/neo4j/query/v2 HTTP/1.0\r\nHost: h\r\nConnection: keep-alive";
     let body = chunked(CARRIED);
@@ -137,7 +137,7 @@ fn lengths(shapes: &mut Shapes) {
         "37\0",
     ] {
         let framing = format!("Content-Length: {length}\r\n");
-        shapes.add("a length that is none", Fate::Refused, &framing, CARRIED);
+        shapes.add("an invalid length", Fate::Refused, &framing, CARRIED);
     }
     shapes.add("a name with a space", Fate::Refused, "Content-Length : 0\r\n", CARRIED);
     shapes.add("a folded length", Fate::Refused, "Content-Length:\r\n 0\r\n", CARRIED);
@@ -200,7 +200,7 @@ fn starts(shapes: &mut Shapes) {
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: h\r\nX: a\0b",
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: h\r\nX: a\rb",
     ] {
-        shapes.add_line("a start that is none", Fate::Refused, start, &length, CARRIED);
+        shapes.add_line("an invalid start", Fate::Refused, start, &length, CARRIED);
     }
     for start in [
         "POST http://elsewhere/db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
@@ -216,7 +216,7 @@ fn starts(shapes: &mut Shapes) {
     }
 }
 
-/// The smuggled request as the body of one that needs none: it is part of that one.
+/// The smuggled request is the body of a request that needs none, and stays part of it.
 fn bodies(shapes: &mut Shapes) {
     let whole = shapes.smuggled.clone();
     for start in [
@@ -238,16 +238,16 @@ fn bodies(shapes: &mut Shapes) {
     }
 }
 
-fn assert_fate(shape: &Shape, talk: &RawAnswer) {
+fn assert_fate(shape: &Shape, answer: &RawAnswer) {
     let what = || {
         format!(
-            "{}: {:?}\n{talk}",
+            "{}: {:?}\n{answer}",
             shape.name,
             String::from_utf8_lossy(&shape.bytes[..shape.bytes.len().min(600)])
         )
     };
-    let replies = talk.replies();
-    assert!(talk.is_closed, "not closed: {}", what());
+    let replies = answer.replies();
+    assert!(answer.is_closed, "not closed: {}", what());
     assert_eq!(replies.len(), 1, "{}", what());
     match shape.fate {
         Fate::Refused => {
@@ -272,9 +272,9 @@ async fn nothing_is_smuggled() {
         add(&mut shapes);
     }
     for shape in &shapes.all {
-        let talk = talk(alone.node.addrs.client, &shape.bytes, Duration::from_secs(8)).await;
-        assert_fate(shape, &talk);
-        assert_eq!(alone.proxy.seen(&label.0).len(), 0, "run: {}: {talk}", shape.name);
+        let answer = send_raw(alone.node.addrs.client, &shape.bytes, Duration::from_secs(8)).await;
+        assert_fate(shape, &answer);
+        assert_eq!(alone.proxy.seen(&label.0).len(), 0, "run: {}: {answer}", shape.name);
     }
     let refused = shapes.all.iter().filter(|shape| shape.fate == Fate::Refused).count();
     say(&format!(
@@ -282,10 +282,10 @@ async fn nothing_is_smuggled() {
         shapes.all.len(),
         shapes.all.len() - refused
     ));
-    // The same write runs when it is a request of its own, behind a clean one: this test can fail.
+    // Control: the same write runs if it follows a clean request.
     let clean = [&http::query("RETURN 'carrier' AS x", &json!({}))[..], &write[..]].concat();
-    let talk = talk(alone.node.addrs.client, &clean, Duration::from_secs(2)).await;
-    assert_eq!(talk.replies().len(), 2, "{talk}");
+    let answer = send_raw(alone.node.addrs.client, &clean, Duration::from_secs(2)).await;
+    assert_eq!(answer.replies().len(), 2, "{answer}");
     assert_eq!(alone.proxy.seen(&label.0).len(), 1);
     let count = at_neo4j(&format!("MATCH (n:{}) RETURN count(n)", label.0)).await;
     assert_eq!(count.value(), 1, "only the clean one");

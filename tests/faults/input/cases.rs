@@ -1,4 +1,4 @@
-//! What is sent: one row for each kind of bad input, and what its answer has to be.
+//! The rows: one for each kind of bad input, with the required answer.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ pub(super) const TYPED: &str = "application/vnd.neo4j.query";
 /// `core::limits::STATEMENT_BYTES_MAX`.
 pub(super) const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
-/// What a row's answer has to be.
+/// The required answer of a row.
 #[derive(Clone, Copy)]
 pub(super) enum Expected {
     /// Status and body as Neo4j's own.
     AsNeo4j,
-    /// Hopcache's own refusal: status, code, and what the message names.
+    /// Hopcache's own refusal: status, code, and names in the message.
     Own(u16, &'static str, &'static str),
 }
 pub(super) use Expected::{AsNeo4j, Own};
@@ -64,7 +64,7 @@ pub(super) fn deep(open: &str, close: &str) -> String {
 }
 
 pub(super) fn no_json() -> Vec<Row> {
-    // Neo4j's reader takes these two for characters: what is no UTF-8 is refused here, always.
+    // Neo4j's reader takes these two for characters. Hopcache always refuses bytes that are no UTF-8.
     let no_utf8 = Own(400, "Neo.ClientError.Request.Invalid", "Bad Request");
     vec![
         as_neo4j("cut JSON", query("{\"statement\":")),
@@ -138,8 +138,8 @@ pub(super) fn sizes_and_depths() -> Vec<Row> {
         Row { name: "10,000 maps", request: query(deep("{\"a\":", "}")), expected: too_deep },
         Row { name: "10,000 typed lists", request: typed(deep(list, "]}")), expected: too_deep },
         Row { name: "10,000 lists, none closed", request: query(deep("[", "")), expected: too_deep },
-        // 10,000 that open would take Neo4j's parser half a minute; what hopcache itself makes of them is
-        // asked at the admin listener below.
+        // 10,000 open brackets would take Neo4j's parser half a minute. A test below asks the admin listener for
+        // hopcache's own reading of them.
         as_neo4j("10,000 brackets in the statement", {
             statement(&format!("RETURN 1{} AS x", ")]}".repeat(3_334)))
         }),
@@ -175,7 +175,7 @@ pub(super) fn at_run_time(unique: &str) -> Vec<Row> {
     ]
 }
 
-/// Requests to the admin listener that are wrong: their status, and what the problem's text names.
+/// Wrong requests to the admin listener: their status, and names in the problem's text.
 pub(super) fn admin_rows() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
     let explain = |body: &[u8]| post("/admin/v1/explain", PLAIN, "", body);
     let purge = |body: &[u8]| post("/admin/v1/purge", PLAIN, "", body);

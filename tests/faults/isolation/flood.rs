@@ -1,6 +1,5 @@
-//! F37: a principal that sends a random parameter on every request costs another one less than 5 % of its
-//! hits and a few runs' time on its misses, and is told to slow down. Memory is smaller than what the flood
-//! brings in.
+//! F37: a principal floods a node with random parameters and gets 429. Another principal loses less than 5 % of its
+//! hits, and its misses take a few runs longer. Memory is smaller than the flood's entries.
 //!
 //! `HOPCACHE_TEST_FLOOD_S` asks for more than 6 s.
 
@@ -20,8 +19,8 @@ use crate::support::{say, size, until};
 const CALM: (&str, &str) = ("calm", "the-password-of-calm");
 const FLOOD: (&str, &str) = ("flood", "the-password-of-flood");
 const KEYS: usize = 200;
-/// Most clients of the flood: over three times the slots of a node and what one principal may have waiting there. They come
-/// in groups, each when the one before it is connected and waits, until the queues are full.
+/// Most clients of the flood: over three times the slots of a node, and over the places of one principal in its queue.
+/// They come in groups, each when the one before is connected and waits, until the queues are full.
 const FLOODING: usize = 3_600;
 const GROUP: usize = 300;
 /// Of one run, at four slots for each node: the flood asks for far more than that.
@@ -30,7 +29,7 @@ const RUN: Duration = Duration::from_millis(100);
 const PAD: usize = 8 << 10;
 /// Fewest misses that say something, however slow the machine.
 const MISSES_MIN: usize = 15;
-/// What a client of the flood does with a 429: it waits for the time that it is told.
+/// A client of the flood waits after a 429 as long as its answer says.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 fn request(who: (&str, &str), k: &str, pad: usize) -> Arc<[u8]> {
@@ -48,8 +47,8 @@ struct Tally {
     is_over: AtomicBool,
 }
 
-/// One client of the flood, until it is over. On a slow machine it takes longer to come back after a 429, or the machine
-/// would do nothing but refuse.
+/// One client of the flood, until the end of the flood. On a slow machine it comes back later after a 429. Otherwise
+/// the machine would do nothing but refuse.
 async fn flood(addr: SocketAddr, name: usize, (tally, slowness): (Arc<Tally>, Slowness)) {
     let connection = Connection::open(addr).await;
     tally.came.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +101,7 @@ async fn read_on(cluster: &ScriptedCluster, end: Instant) -> (u64, u64, Vec<Dura
 /// One of the calm principal's misses.
 struct Miss {
     took: Duration,
-    /// Runs of anybody that began at Neo4j between its question and its answer.
+    /// All runs that began at Neo4j between its question and its answer.
     runs: u64,
 }
 
@@ -129,7 +128,7 @@ async fn open(cluster: &ScriptedCluster) -> Vec<Connection> {
     connections
 }
 
-/// The value below which so many percent of them are.
+/// The given percentile of the values.
 fn percentile<T: Ord + Copy>(of: impl Iterator<Item = T>, percent: usize) -> T {
     let mut sorted: Vec<T> = of.collect();
     sorted.sort_unstable();
@@ -158,7 +157,7 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
         }
         let all = clients.len() as u64;
         say(&format!("{all} clients have come or are coming, machine {slowness:?}"));
-        until("the group is there", Duration::from_secs(60), async || count(&tally.came) == all).await;
+        until("the group is connected", Duration::from_secs(60), async || count(&tally.came) == all).await;
     }
     until("queues are full", Duration::from_secs(60), async || count(&tally.slowed_down) > 0).await;
     let flooded_by = clients.len();
@@ -169,7 +168,7 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     let (answered, slowed) = (count(&tally.answered), count(&tally.slowed_down));
     let bytes = cluster.metric("hopcache_entry_bytes", "").await;
     say(&format!(
-        "flood: {flooded_by} clients, machine {slowness:?}, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {:.1} MiB on 3 nodes",
+        "flood: {flooded_by} clients, machine {slowness:?}, {answered} answered, {slowed} got 429, {} got 503; runs {}; entries {:.1} MiB on 3 nodes",
         count(&tally.unavailable),
         cluster.neo4j.runs(),
         bytes / f64::from(1 << 20)
@@ -193,9 +192,9 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     assert!(answered > 0 && slowed > 0, "there was no flood");
     assert!(cluster.metric("hopcache_origin_errors_total", "too_many_runs").await > 0.0);
     assert!(others * 20 < hits + others, "{others} of {} hits lost", hits + others);
-    // In line behind the flood each would wait for 512 runs of its node (128 for each slot), and about 1,500
-    // altogether. In turn it waits for the next slot; the rest is what a machine without a free core adds, so runs
-    // are counted, not time.
+    // In line behind the flood each miss would wait for 512 runs of its node (128 for each slot), about 1,500 in all.
+    // With turns it waits for the next slot. The test counts runs, not time, because a machine without a free core adds
+    // time.
     assert!(runs_p50 < 300, "{runs_p50} runs before the calm principal's own");
     clients.shutdown().await;
 }

@@ -22,10 +22,10 @@ const STATEMENT_BYTES: usize = (1 << 20) - 64;
 const PARAMETER_BYTES: usize = 4_000_000;
 const HITS_PER_S: u64 = 200;
 const HOSTILE_CONNECTIONS: usize = 8;
-/// From the issue: what another client may do to the P99 of hits.
+/// From the issue: the bound on another client's effect on the P99 of hits.
 const RATIO_MAX: f64 = 3.0;
 const P99_MS_MAX: f64 = 10.0;
-/// The machine is shared: a phase may be disturbed by others. The bound has to hold in one of so many.
+/// The machine is shared, so others may disturb a phase. The bound has to hold in one of this many phases.
 const ROUNDS: usize = 3;
 
 async fn cluster() -> ScriptedCluster {
@@ -42,7 +42,7 @@ fn long_statement(number: usize, bytes: usize) -> String {
     text
 }
 
-/// No run comes of it: what it costs is its reading, and the hop to the owner.
+/// The request causes no run: its cost is its reading, and the hop to the owner.
 fn if_cached(user: &str, body: &Value, content_type: &str) -> Arc<[u8]> {
     let headers = format!("{}cache-control: only-if-cached\r\n", http::basic(user, "secret"));
     let request = http::post("/db/neo4j/query/v2", &headers, &body.to_string());
@@ -67,35 +67,37 @@ fn parameters() -> Vec<Arc<[u8]>> {
     vec![if_cached("bob", &body, "application/vnd.neo4j.query")]
 }
 
-/// Sends these on eight connections until it is over; how many were read to their end, and how many were told to wait.
+/// Sends these requests on eight connections until the end. Counts those that were read to their end, and those that
+/// got 429 or 503.
 struct Hostile {
     lanes: JoinSet<()>,
     is_over: Arc<AtomicBool>,
     read: Arc<AtomicU64>,
-    told_to_wait: Arc<AtomicU64>,
+    asked_to_wait: Arc<AtomicU64>,
 }
 
 impl Hostile {
     fn start(addrs: &[SocketAddr], requests: &[Arc<[u8]>]) -> Self {
         let (mut lanes, is_over) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
-        let (read, told_to_wait) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (read, asked_to_wait) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         for lane in 0..HOSTILE_CONNECTIONS {
             let (addr, request) = (addrs[lane % addrs.len()], Arc::clone(&requests[lane % requests.len()]));
-            let (is_over, read, told) = (Arc::clone(&is_over), Arc::clone(&read), Arc::clone(&told_to_wait));
+            let (is_over, read, to_wait) =
+                (Arc::clone(&is_over), Arc::clone(&read), Arc::clone(&asked_to_wait));
             lanes.spawn(async move {
                 let mut connection = Connection::open(addr).await.unwrap();
                 while !is_over.load(Ordering::Relaxed) {
                     let reply = connection.ask(&request).await.unwrap();
                     match reply.status {
-                        // It was read, and there is no entry.
+                        // The node read it, and has no entry.
                         504 => read.fetch_add(1, Ordering::Relaxed),
-                        429 | 503 => told.fetch_add(1, Ordering::Relaxed),
+                        429 | 503 => to_wait.fetch_add(1, Ordering::Relaxed),
                         status => panic!("{status}: {reply}"),
                     };
                 }
             });
         }
-        Self { lanes, is_over, read, told_to_wait }
+        Self { lanes, is_over, read, asked_to_wait }
     }
 
     async fn stop(mut self) -> (u64, u64) {
@@ -103,7 +105,7 @@ impl Hostile {
         while let Some(lane) = self.lanes.join_next().await {
             lane.unwrap();
         }
-        (self.read.load(Ordering::Relaxed), self.told_to_wait.load(Ordering::Relaxed))
+        (self.read.load(Ordering::Relaxed), self.asked_to_wait.load(Ordering::Relaxed))
     }
 }
 
@@ -138,10 +140,10 @@ async fn megabytes_of_one_principal_do_not_slow_down_anothers_hits() {
             let quiet_ms = p99_ms_of_hits(&clients, &hits).await;
             let hostile = Hostile::start(&clients[..1], &requests);
             let beside_ms = p99_ms_of_hits(&clients, &hits).await;
-            let (read, told_to_wait) = hostile.stop().await;
+            let (read, asked_to_wait) = hostile.stop().await;
             let ratio = beside_ms / quiet_ms;
             say(&format!(
-                "F45: {what} on {HOSTILE_CONNECTIONS} connections ({read} read, {told_to_wait} told to wait): P99 of hits {quiet_ms:.2} ms quiet, {beside_ms:.2} ms beside, {ratio:.1} x"
+                "F45: {what} on {HOSTILE_CONNECTIONS} connections ({read} read, {asked_to_wait} refused): P99 of hits {quiet_ms:.2} ms quiet, {beside_ms:.2} ms beside, {ratio:.1} x"
             ));
             assert!(read > 0, "nothing hostile was read");
             seen.push((quiet_ms, beside_ms));

@@ -1,6 +1,6 @@
-//! Must-show 2 (I5, F27): principals and databases in a mix of hits, joins, forwards, refreshes, failures and
-//! wrong passwords over three nodes; everybody sees only their own bytes, a wrong password sees nothing, and
-//! what must not be told stands in no log and no metric.
+//! Must-show 2 (I5, F27): principals and databases in a mix of hits, joins, forwards, refreshes, failures and wrong
+//! passwords over three nodes. Each principal gets only its own bytes, a wrong password gets nothing, and no log and no
+//! metric has a secret.
 //!
 //! `HOPCACHE_TEST_REQUESTS` asks for more than 10,000 requests.
 
@@ -15,7 +15,7 @@ use super::scripted_cluster::{Dice, Lines, ScriptedCluster};
 use crate::support::http::{Connection, Reply, basic, get, post};
 use crate::support::{http, say, size};
 
-/// Stands in every statement and parameter; must stand in no log and no metric.
+/// Is in every statement and parameter, and must be in no log and no metric.
 const CANARY: &str = "canary7f3a";
 const CLIENTS: usize = 64;
 const KEYS: usize = 20;
@@ -39,7 +39,7 @@ const USERS: [(&str, &str); 7] = [
 const DATABASES: [&str; 3] = ["neo4j", "NEO4J", "other"];
 const DATABASES_RESOLVED: usize = 2;
 
-/// A principal: what Neo4j answers that it is, how it presents itself, whom it acts as.
+/// A principal: the name in Neo4j's answer, the credentials, and the impersonated user.
 struct Principal {
     name: String,
     auth: String,
@@ -62,7 +62,7 @@ fn principal(user: &str, password: &str) -> Principal {
     Principal { name: user.to_owned(), auth, acts_as: None }
 }
 
-/// Each with the password of somebody else, with none, with a guess, or under a name nearly right.
+/// Each principal with another's password, without one, with a guess, or under a similar name.
 fn impostors() -> Vec<String> {
     vec![
         basic("ann", USERS[1].1),
@@ -105,7 +105,7 @@ impl Seen {
         }
     }
 
-    /// Whether everything that is shared between requests was, and somebody was refused.
+    /// Whether requests shared everything that they can share, and a request was refused.
     fn has_all(&self) -> bool {
         let shared =
             [self.hits, self.stale, self.led, self.joined, self.forwarded, self.failed, self.failed_joined];
@@ -163,8 +163,8 @@ impl Client {
         let reply = self.ask(node, &post(&path, &who.auth, &body.to_string())).await;
         let database = database.to_ascii_lowercase();
         if is_failure {
-            let said = format!("{}|{database}|{k}", who.name);
-            assert_eq!(reply.json()["errors"][0]["message"], json!(said), "{reply}");
+            let message = format!("{}|{database}|{k}", who.name);
+            assert_eq!(reply.json()["errors"][0]["message"], json!(message), "{reply}");
         } else {
             assert_eq!(reply.status, 202, "{reply}");
             assert_eq!(reply.json()["data"]["values"], json!([[who.name, database, k, ""]]), "{reply}");
@@ -176,9 +176,9 @@ impl Client {
         self.connections[node].ask(request).await.unwrap()
     }
 
-    /// Neither a hit nor a result, and nothing of what is kept.
+    /// The answer is neither a hit nor a result, and shows nothing of kept entries.
     fn refused(&mut self, reply: &Reply) {
-        // 429: Neo4j is asked about two wrong ones of a user, and no more.
+        // 429: Neo4j checks at most two wrong passwords of a user.
         assert!([401, 429].contains(&reply.status), "{reply}");
         assert_eq!(reply.header("cache-status"), "", "{reply}");
         assert!(reply.json().get("data").is_none() && !reply.to_string().contains(CANARY), "{reply}");
@@ -216,8 +216,8 @@ async fn mix(cluster: &ScriptedCluster, round: usize, requests: usize) -> Seen {
     tasks.join_all().await.into_iter().fold(Seen::default(), Seen::plus)
 }
 
-/// Most runs that this mix may cost in this time: one for each key and freshness window (I1), each window as short as jitter
-/// makes it, and one for each failure that was not shared. On a slow machine there are more windows.
+/// Bound of runs for this mix in this time: one for each key and freshness window (I1), each window as short as jitter
+/// makes it, and one for each failure that was not shared. A slow machine needs more windows.
 fn runs_max(seen: &Seen, took: Duration) -> f64 {
     let keys = (principals().len() * DATABASES_RESOLVED * KEYS) as f64;
     let windows = took.as_secs_f64() / (TTL_S * (1.0 - TTL_JITTER)) + 1.0;
@@ -231,8 +231,7 @@ async fn each_principal_sees_only_its_own_bytes() {
     let cluster = ScriptedCluster::start(&USERS, Duration::from_millis(10), lines).await;
     let began = Instant::now();
     let (mut seen, mut rounds, mut refreshes) = (Seen::default(), 0, 0.0);
-    // The mix has to be one: everything that requests can share is shared. Which of it happens is chance, so there may be
-    // more than one round.
+    // The mix has to contain all kinds of sharing. Chance decides which occur, so there may be several rounds.
     while rounds < ROUNDS_MAX && (rounds == 0 || refreshes < 0.5 || !seen.has_all()) {
         seen = seen.plus(mix(&cluster, rounds, requests).await);
         refreshes = cluster.metric("xfetch_refresh_completed_total", "").await;
@@ -254,7 +253,7 @@ async fn each_principal_sees_only_its_own_bytes() {
     nothing_is_told(&cluster).await;
 }
 
-/// Neither passwords, in the clear or as they were sent, nor statements, nor parameters.
+/// The log has neither passwords (plain or as they were sent) nor statements nor parameters.
 async fn nothing_is_told(cluster: &ScriptedCluster) {
     let encoded = |text: String| base64::engine::general_purpose::STANDARD.encode(text);
     let mut secrets = vec![CANARY.to_owned(), "secret-token".to_owned(), "a-guess".to_owned()];
@@ -264,16 +263,16 @@ async fn nothing_is_told(cluster: &ScriptedCluster) {
     for node in &cluster.nodes {
         let metrics = http::ask(node.addrs.admin, &get("/metrics")).await.unwrap();
         let config = http::ask(node.addrs.admin, &get("/admin/v1/config")).await.unwrap();
-        let told = format!("{}{metrics}{config}", node.log());
-        assert!(told.contains("hopcache_requests_total") && !node.log().is_empty());
+        let outputs = format!("{}{metrics}{config}", node.log());
+        assert!(outputs.contains("hopcache_requests_total") && !node.log().is_empty());
         for secret in &secrets {
-            assert!(!told.contains(secret.as_str()), "{} tells {secret}", node.name);
+            assert!(!outputs.contains(secret.as_str()), "{} tells {secret}", node.name);
         }
     }
     say(&format!("{} secrets in no log, metric or configuration of 3 nodes", secrets.len()));
 }
 
-/// The same client's address does not matter: who asks is the credentials alone.
+/// The client's address does not matter: only the credentials are the identity.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection_serves_principals_in_turn() {
     let lines = Lines { node: "", origin: "", entry: "ttl = \"10m\"" };

@@ -1,5 +1,5 @@
-//! F25, I5: credentials that one node believes are known to the others while Neo4j is away, for as long as that node
-//! believes them, and a refusal that one node meets ends the belief of all.
+//! F25, I5: while Neo4j is away, credentials that one node has accepted are valid at the others too, for as long as at
+//! that node. A refusal that one node gets ends the acceptance at all nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::http::{Reply, basic, post};
 use crate::support::{say, until};
 
 const ANN: (&str, &str) = ("ann", "the-password-of-ann");
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn request((user, password): (&str, &str)) -> Arc<[u8]> {
     let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "one"}}).to_string();
@@ -46,7 +46,7 @@ async fn in_an_outage_each_node_serves_whom_one_of_them_believes() {
         if reply.status == 202 {
             assert!(reply.is_hit(), "{reply}");
         }
-        // The same user with another password is nobody's friend, on no node.
+        // The same user with another password is refused on every node.
         assert_nothing_shown(&node.ask(&request((ANN.0, "a-guess"))).await);
     }
     say(&format!("in an outage, the client that one of three nodes has met gets {served:?}"));
@@ -54,9 +54,10 @@ async fn in_an_outage_each_node_serves_whom_one_of_them_believes() {
     assert_eq!(cluster.neo4j.logons_refused(), logons, "nobody was asked");
 }
 
-/// Threats: revoked credentials. One node meets the refusal; the others, who believe for up to 30 s, hear of it.
+/// Threats: revoked credentials. One node gets the refusal. The others, which may accept the credentials for up to 30
+/// s, learn of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_one_node_meets_ends_the_belief_of_all() {
+async fn a_refusal_at_one_node_ends_the_acceptance_at_all() {
     let cluster = start().await;
     let [first, second, third] = [0, 1, 2].map(|place| &cluster.nodes[place]);
     for node in [first, second] {
@@ -67,12 +68,12 @@ async fn a_refusal_that_one_node_meets_ends_the_belief_of_all() {
     assert_eq!(third.ask(&request(ANN)).await.status, 401, "it asks Neo4j");
     for node in [first, second] {
         let what = format!("{} hears of the refusal", node.name);
-        // Far below the 20 s after which it would ask by itself.
+        // Far below the 20 s after which a node asks by itself.
         until(&what, Duration::from_secs(5), async || node.ask(&request(ANN)).await.status == 401).await;
     }
-    // And when Neo4j goes away now, nobody serves the old password on.
+    // If Neo4j goes away now, no node serves the old password.
     cluster.neo4j.stop();
-    until("Neo4j is missed", PATIENCE, async || {
+    until("Neo4j is missed", WAIT_MAX, async || {
         third.ask(&request(("nobody", "at-all"))).await.status == 503
     })
     .await;

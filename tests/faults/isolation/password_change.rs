@@ -1,8 +1,8 @@
-//! I5 on the real Neo4j, three nodes: a password that was changed and a user that was dropped are refused
-//! everywhere within 30 s; a wrong password never meets a hit, on no node and in no weather; two users share
-//! nothing.
+//! I5 on the real Neo4j with three nodes. A changed password and a dropped user are refused everywhere within 30 s. A
+//! wrong password never gets a hit, on any node and under any fault. Two users share nothing.
 //!
-//! (That a belief ends after 30 s on a clock of its own: `credentials/check/tests.rs`.)
+//! (`crates/node/src/credentials/check/tests.rs` shows on a clock of its own that accepted credentials expire after 30
+//! s.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,8 +64,8 @@ fn assert_refused(reply: &Reply) {
     assert!(reply.json().get("data").is_none(), "{reply}");
 }
 
-/// Asks a node with credentials that Neo4j takes no more until it refuses them; when that was, counted from
-/// the change, and how many hits there were on the way.
+/// Asks a node with credentials that Neo4j no longer accepts, until the node refuses them. Returns the time since the
+/// change, and the number of hits meanwhile.
 async fn until_refused(cluster: &Cluster, node: usize, request: &[u8], changed: Instant) -> (Duration, u32) {
     let mut connection = Connection::open(cluster.nodes[node].addrs.client).await.unwrap();
     let mut hits = 0;
@@ -76,7 +76,7 @@ async fn until_refused(cluster: &Cluster, node: usize, request: &[u8], changed: 
             assert_refused(&reply);
             return (sent, hits);
         }
-        // When it was sent: the belief began before the change, so this holds on a slow machine as well.
+        // The time of sending: the acceptance began before the change, so this holds on a slow machine as well.
         assert!(sent < BELIEVED, "{sent:?} after the change: {reply}");
         hits += u32::from(reply.is_hit());
         // tidy: poll interval
@@ -84,9 +84,8 @@ async fn until_refused(cluster: &Cluster, node: usize, request: &[u8], changed: 
     }
 }
 
-/// Threats: revoked credentials ≤ 30 s. The beliefs of the three nodes begin just before the change, so
-/// this is as late as it gets; hits go on meanwhile, so the connections that are logged on with the old
-/// password are in use and stay open.
+/// Threats: revoked credentials ≤ 30 s. The three nodes accept the credentials just before the change, so this is the
+/// latest possible end. Hits go on meanwhile, so connections with the old log-on are in use and stay open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_password_and_a_dropped_user_are_refused_everywhere_within_30_seconds() {
     let cluster = Cluster::start().await;
@@ -117,9 +116,9 @@ async fn a_changed_password_and_a_dropped_user_are_refused_everywhere_within_30_
         hits
     });
     let hits = futures_util::future::join_all(ends).await;
-    assert!(hits.iter().all(|hits| *hits > 0), "none was believed: nothing was shown");
+    assert!(hits.iter().all(|hits| *hits > 0), "no credentials were accepted: the test proved nothing");
     say(&format!("the new password: a hit on all three nodes within {} ms", accepted.as_millis()));
-    // Nothing serves the old one from now on: not a miss over a connection that is logged on with it, nor a bypass.
+    // From now on nothing serves the old password: neither a miss over a connection with the old log-on, nor a bypass.
     for (place, node) in cluster.nodes.iter().enumerate() {
         assert_refused(&node.ask(&changes.request(OLD, 100 + place)).await);
         // The three nodes' questions about the old one are three wrong passwords, after which Neo4j itself locks
@@ -159,12 +158,12 @@ async fn a_wrong_password_never_meets_a_hit() {
         .collect();
     let replies = http::crowd(asked);
     let hit = cluster.nodes[1].ask(&user.request(OLD, key)).await;
-    assert!(hit.is_hit(), "who is believed is served while Neo4j is away: {hit}");
+    assert!(hit.is_hit(), "accepted credentials are served while Neo4j is away: {hit}");
     for (node, reply) in replies.await.into_iter().enumerate() {
         let reply = reply.unwrap();
         // The first node has had its two wrong ones, and may not even ask.
         let is_refused = [503, 504].contains(&reply.status) || (node == 0 && reply.status == 429);
-        assert!(is_refused, "nobody could be asked: {reply}");
+        assert!(is_refused, "Neo4j could not be asked: {reply}");
         assert_eq!(reply.header("cache-status"), "", "{reply}");
         assert!(reply.json().get("data").is_none(), "{reply}");
     }

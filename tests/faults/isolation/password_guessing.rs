@@ -1,7 +1,8 @@
-//! Threats: whoever guesses passwords by the thousand gets none of them, and costs those who are believed, and
-//! those who log on for the first time, neither their hits nor their cluster.
+//! Threats: a client that guesses thousands of passwords gets no access. Other clients, also at their first log-on,
+//! lose neither their hits nor their cluster.
 //!
-//! (That a belief is renewed beside guesses that Neo4j has not answered: `credentials/check/tests.rs`.)
+//! (`crates/node/src/credentials/check/tests.rs` shows that credentials are checked again beside guesses that Neo4j has
+//! not answered.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,13 +44,13 @@ async fn guesses_cost_the_believed_nothing() {
                 // Half of them of one user, half of users that do not exist.
                 let user = if guesser % 2 == 0 { ANN.0.to_owned() } else { format!("nobody{guess}") };
                 let reply = connection.ask(&request(&user, &format!("guess-{guess}"))).await.unwrap();
-                // 429: Neo4j is asked about two of one user, and no more.
+                // 429: Neo4j checks at most two passwords of one user.
                 assert!([401, 429].contains(&reply.status), "{reply}");
                 assert_eq!(reply.header("cache-status"), "", "{reply}");
             }
         });
     }
-    // More than there are places for identities that were refused.
+    // More than the places for refused identities.
     let many = async || cluster.neo4j.logons_refused() > 1_500;
     until("1,500 refused log-ons", Duration::from_secs(30), many).await;
     let (mut took, mut newcomers) = (Vec::new(), newcomers.iter());
@@ -69,7 +70,7 @@ async fn guesses_cost_the_believed_nothing() {
     let (sent, refused) = (guesses.load(Ordering::Relaxed), cluster.neo4j.logons_refused());
     assert_eq!(newcomers.next(), None, "all of them were accepted");
     say(&format!(
-        "{sent} guesses, 0 answered; log-ons refused {refused}; {} hits of the believed meanwhile",
+        "{sent} guesses, 0 answered; log-ons refused {refused}; {} hits of logged-on users meanwhile",
         took.len()
     ));
     say(&format!(

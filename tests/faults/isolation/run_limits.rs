@@ -10,7 +10,7 @@ use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{self, Reply};
 use crate::support::{say, until};
 
-/// Far above the clients' limit of a second and what its answers may wait.
+/// Far above the clients' limit of a second and the wait for its answers.
 const LINES: Lines = Lines { node: "drain = \"2s\"", origin: "timeout = \"20s\"", entry: "ttl = \"10m\"" };
 /// A limit of a second, as long again for a slot or another's run, and a second: the longest wait for an answer.
 const WAIT_MAX: Duration = Duration::from_secs(6);
@@ -51,7 +51,7 @@ async fn a_run_takes_no_longer_than_its_client_allows_on_any_path() {
         ("a write", "CREATE (n:SLOW) RETURN 'SLOW write' AS x", ""),
     ] {
         for (place, node) in cluster.nodes.iter().enumerate() {
-            // Another key for each node: with three of them somebody forwards.
+            // Each node gets another key, so with three keys at least one request is forwarded.
             let statement = statement.replace(" AS x", &format!(" + '{place}' AS x"));
             let reply = http::ask(node.addrs.client, &request(&statement, Some(1), headers)).await.unwrap();
             assert_late(&reply);
@@ -63,16 +63,16 @@ async fn a_run_takes_no_longer_than_its_client_allows_on_any_path() {
             let runs = cluster.neo4j.orders().came(&statement);
             assert_eq!(runs.len(), 1, "{path}");
             let told_ms = runs[0].timeout_ms.unwrap_or(i64::MAX);
-            assert!(told_ms <= 1_000, "{path}: Neo4j was told {told_ms} ms");
+            assert!(told_ms <= 1_000, "{path}: Neo4j got the limit {told_ms} ms");
             say(&format!(
-                "{path} at node {place}: Neo4j was told {told_ms} ms, answered after {:?}",
+                "{path} at node {place}: Neo4j got the limit {told_ms} ms, answered after {:?}",
                 reply.took
             ));
         }
     }
 }
 
-/// Whoever joins a run that another client's limit ends is answered by a run of its own limit.
+/// A request that joins a run with another client's shorter limit gets its own run after that limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shared_run_is_not_cut_short_by_one_clients_limit() {
     let cluster = cluster().await;
@@ -87,8 +87,8 @@ async fn a_shared_run_is_not_cut_short_by_one_clients_limit() {
     assert_late(&hasty.await.unwrap());
     until("a run without the limit", Duration::from_secs(5), async || orders.count("for some") == 2).await;
     let told_ms = orders.came("for some")[1].timeout_ms;
-    assert!(told_ms.is_some_and(|told_ms| told_ms > 10_000), "Neo4j was told {told_ms:?} ms");
-    // Another hasty one joins it, and waits no longer than it said.
+    assert!(told_ms.is_some_and(|told_ms| told_ms > 10_000), "Neo4j got the limit {told_ms:?} ms");
+    // Another client with a short limit joins it, and waits no longer than its limit.
     assert_late(&send(addr, request(statement, Some(1), "")).await.unwrap());
     orders.release();
     for reply in patient {

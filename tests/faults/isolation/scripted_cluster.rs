@@ -1,4 +1,4 @@
-//! Three nodes on a scripted Neo4j, whose answers say who ran them, and a Redis of their own.
+//! Three nodes on a scripted Neo4j, whose answers name their principal, and their own Redis.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! F29: results that are too large to store, or to pass on at all. Others are not delayed, and those who wait for
-//! a large one do not wait for each other. What it costs in memory is in `memory.rs`.
+//! F29: results that are too large to store or to pass on. Other clients are not delayed, and waiters for a large
+//! result do not wait for each other. `memory.rs` checks the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use super::{ask, assert_nothing_stored, counted, crowd, one_node, slowest};
 use crate::support::cluster::Cluster;
 use crate::support::{http, say};
 
-/// Twenty clients that each ask for keys of their own, until told; how long each answer took.
+/// Twenty clients that each ask for their own keys until the end. Returns the time of each answer.
 async fn twenty_others(cluster: &Cluster, round: usize, stop: Arc<AtomicBool>) -> Vec<Duration> {
     let next = Arc::new(AtomicUsize::new(round * 1_000_000));
     let addr = cluster.nodes[0].addrs.client;
@@ -48,7 +48,7 @@ async fn a_hundred_megabytes_are_refused_and_delay_nobody() {
     let cluster = one_node("ttl = \"10m\"", "").await;
     let stop = Arc::new(AtomicBool::new(false));
     let (alone, ()) = tokio::join!(twenty_others(&cluster, 1, Arc::clone(&stop)), async {
-        // tidy: the time that is being measured
+        // tidy: the time that the test measures
         tokio::time::sleep(Duration::from_secs(1)).await;
         stop.store(true, Ordering::Relaxed);
     });
@@ -68,7 +68,7 @@ async fn a_hundred_megabytes_are_refused_and_delay_nobody() {
     assert_eq!(cluster.proxy.runs("F29 x"), 1, "one for all five");
     assert!(counted(&cluster, "hopcache_origin_errors_total", "too_large").await >= 1.0);
     let connection = cluster.proxy.seen("F29 x")[0].connection;
-    assert!(!cluster.proxy.is_open(connection), "nobody reads the rest");
+    assert!(!cluster.proxy.is_open(connection), "the client does not read the rest");
     say(&format!(
         "F29: 125 MB refused after {} ms; 20 others' misses: alone {} with p50 {} p99 {} max {} ms, beside it {} with p50 {} p99 {} max {} ms",
         took.as_millis(),
@@ -85,7 +85,7 @@ async fn a_hundred_megabytes_are_refused_and_delay_nobody() {
     assert_eq!(ask(&cluster, "RETURN 'F29 after' AS what").await.status, 202);
 }
 
-/// F29: over `entry.max_bytes` a result is everybody's who waits, and nobody's afterwards: each then runs for
+/// F29: a result over `entry.max_bytes` answers all its waiters and is not kept. Afterwards each request runs for
 /// itself, and none waits for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_too_large_to_store_is_passed_on_and_does_not_queue_its_waiters() {

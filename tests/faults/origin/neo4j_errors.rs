@@ -1,4 +1,4 @@
-//! F27: Neo4j says error. It is told to those who waited for that run, as the same principal, and is not kept.
+//! F27: Neo4j answers an error. The waiters of that run with the same principal get it, and it is not kept.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn code(reply: &Reply) -> String {
     reply.json()["errors"][0]["code"].as_str().unwrap_or_default().to_owned()
 }
 
-/// F27, I11: a syntax error, for ten who wait and for the eleventh.
+/// F27, I11: a syntax error, for ten waiters and for the eleventh request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_syntax_error_is_told_to_all_who_wait_and_not_kept() {
     let cluster = one_node("ttl = \"10m\"", "").await;
@@ -33,7 +33,7 @@ async fn a_syntax_error_is_told_to_all_who_wait_and_not_kept() {
     assert_nothing_stored(&cluster).await;
 }
 
-/// F27: what the server asks to try again is tried once more by those who followed, then left alone.
+/// F27: followers retry a transient error once; then the key is held back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transient_error_is_tried_once_more_and_then_left_alone() {
     let cluster = one_node("ttl = \"10m\"", "").await;
@@ -45,7 +45,7 @@ async fn a_transient_error_is_tried_once_more_and_then_left_alone() {
         assert_eq!(code(reply), DEADLOCK, "{reply}");
     });
     let failed = failed.count();
-    assert!(failed <= 1, "{failed} of 10 were told of the leader's luck");
+    assert!(failed <= 1, "{failed} of 10 got the leader's transient error");
     assert_eq!(cluster.proxy.runs("F27 transient once"), 2);
     assert!(ask(&cluster, "RETURN 'F27 transient once' AS what").await.is_hit());
 
@@ -55,21 +55,21 @@ async fn a_transient_error_is_tried_once_more_and_then_left_alone() {
     assert!(replies.iter().all(|reply| code(reply) == DEADLOCK), "{}", replies[9]);
     assert_eq!(cluster.proxy.runs("F27 transient always"), 2, "the leader's, and one for all its followers");
     // The pause is short at first, and doubles: soon a client meets it.
-    let mut told_at_once = 0;
+    let mut failed_at_once = 0;
     for _ in 0..100 {
         let reply = ask(&cluster, statement).await;
         if code(&reply) != DEADLOCK {
             assert_failed(&reply, 503, "Hopcache.TransientError.BackingOff");
-            told_at_once += 1;
+            failed_at_once += 1;
         }
     }
     let runs = cluster.proxy.runs("F27 transient always");
-    say(&format!("F27 transient: 100 requests, {told_at_once} told at once, {runs} runs"));
-    assert!(told_at_once > 50, "{told_at_once}");
+    say(&format!("F27 transient: 100 requests, {failed_at_once} failed at once, {runs} runs"));
+    assert!(failed_at_once > 50, "{failed_at_once}");
     assert_eq!(cluster.redis.keys("hopcache:*:e").len(), 1, "only the one that succeeded");
 }
 
-/// F27: credentials that Neo4j refuses in mid-run are checked again; the answer is nobody's afterwards.
+/// F27: credentials that Neo4j refuses in mid-run are checked again. The answer is not kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_authorization_error_is_not_kept_and_credentials_are_checked_again() {
     let cluster = one_node("ttl = \"10m\"", "").await;
@@ -125,7 +125,7 @@ fn login(user: &str, password: &str) -> String {
     format!("authorization: Basic {login}\r\n")
 }
 
-/// F27, I5: two principals ask the same at the same moment, and one run fails: whose waiters hear of it?
+/// F27, I5: two principals ask the same at the same moment, and one run fails: only its own waiters get the error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_principals_error_is_not_anothers() {
     let cluster = one_node("ttl = \"10m\"", "").await;
@@ -144,9 +144,9 @@ async fn one_principals_error_is_not_anothers() {
             .inspect(|reply| assert_eq!(code(reply), ARITHMETIC, "{reply}"))
             .count()
     };
-    let told = [failed(0), failed(1)];
-    say(&format!("F27: one failed run of two principals' 10 clients each: {told:?} were told of it"));
-    assert!(told == [10, 0] || told == [0, 10], "{told:?}");
+    let failures = [failed(0), failed(1)];
+    say(&format!("F27: one failed run of two principals' 10 clients each: {failures:?} got its error"));
+    assert!(failures == [10, 0] || failures == [0, 10], "{failures:?}");
     assert_eq!(cluster.proxy.runs("F27 whose"), 2, "a run for each principal");
     for request in [&ours, &theirs] {
         assert_eq!(cluster.nodes[0].ask(request).await.value(), "F27 whose");

@@ -1,5 +1,5 @@
-//! F25: Neo4j is gone. Stale answers within their limits and marked, else 503; a breaker with one probe at a
-//! time; found again by itself. `HOPCACHE_TEST_AWAY_SECONDS` asks for a longer absence.
+//! F25: Neo4j is gone. Stale answers within their limits and marked, otherwise 503; a breaker with one probe at a time;
+//! recovery without help. `HOPCACHE_TEST_AWAY_SECONDS` sets a longer absence.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::support::http::{self, Reply};
 use crate::support::pace::Slowness;
 use crate::support::{say, size, until};
 
-/// In which a crowd is answered that waits for nobody, on a calm machine.
+/// Time in which a crowd without waits is answered, on a calm machine.
 const AT_ONCE: Duration = Duration::from_secs(3);
 const UNREACHABLE: &str = "Hopcache.TransientError.OriginUnreachable";
 const MOVES: &str = "hopcache_breaker_transitions_total";
@@ -29,7 +29,7 @@ fn absence() -> Duration {
     Duration::from_secs(size("HOPCACHE_TEST_AWAY_SECONDS", 3))
 }
 
-/// 200 clients: half ask for what was kept, half each for a key of its own that nobody has.
+/// 200 clients: half ask for kept keys, half each for its own new key.
 async fn two_hundred(cluster: &Cluster, round: usize) -> (Vec<Reply>, Vec<Reply>) {
     let requests = (0..200).map(|client| match client % 2 {
         0 => http::query(KEPT, &json!({})),
@@ -62,12 +62,12 @@ async fn assert_shown_as_away(cluster: &Cluster) {
         .args(["status", "--json", "--admin-url", &admin])
         .output()
         .unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    assert_eq!(told["health"]["degraded"], json!(["origin"]), "{told}");
+    let status_json: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status_json["health"]["degraded"], json!(["origin"]), "{status_json}");
 }
 
 async fn assert_found_again(cluster: &Cluster, since: Instant) -> Duration {
-    // Nobody asks: the node finds out by itself.
+    // No client asks: the node finds out by itself.
     until_degraded(cluster, json!([]), FOUND_AGAIN).await;
     let found = since.elapsed();
     assert_eq!(counted(cluster, "hopcache_degraded", "part=\"origin\"").await, 0.0);
@@ -86,8 +86,10 @@ async fn a_refusing_neo4j_leaves_stale_answers_and_quick_refusals() {
     until_all_is_cut(&cluster).await;
     assert!(tokio::net::TcpStream::connect(cluster.proxy.addr()).await.is_err(), "the fault happens");
     assert_failed(&ask(&cluster, "RETURN 'F25 first' AS what").await, 503, UNREACHABLE);
-    until("what was kept is stale", Duration::from_secs(10), async || is_stale(&ask(&cluster, KEPT).await))
-        .await;
+    until("the kept entries are stale", Duration::from_secs(10), async || {
+        is_stale(&ask(&cluster, KEPT).await)
+    })
+    .await;
     let (kept, cold) = two_hundred(&cluster, 0).await;
     assert!(kept.iter().all(is_stale), "{}", kept[0]);
     cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
@@ -111,8 +113,8 @@ async fn a_refusing_neo4j_leaves_stale_answers_and_quick_refusals() {
     ));
 }
 
-/// F25, a black hole: connections are taken and never answered. The first wave waits for the time that a
-/// connection may take; then clients are told at once, and the only connections are the probes', one at a time.
+/// F25, a black hole: connections are accepted and never answered. The first wave waits for the time limit of a
+/// connection. Then clients get an error at once, and the only connections are the probes', one at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "").await;
@@ -156,7 +158,7 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
         worst.as_millis()
     ));
     assert!(stale > 0, "nothing turned stale");
-    // A probe may take 2 s, and half a second lies between two.
+    // A probe may take 2 s, and half a second is between two.
     assert!(probes <= 2 + took.as_millis() as usize / 500, "{probes} connections in {took:?}");
     assert!(open_at_once <= 1, "{open_at_once} probes at a time");
     assert!(worst < most, "a client waited for a server that is away: {worst:?}, {most:?} at most");
@@ -167,8 +169,8 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     say(&format!("F25 black hole: found again after {} ms", found.as_millis()));
 }
 
-/// F25, silence behind connections that stand: the first run that is lost brings the probes, they open the
-/// breaker, and nobody else waits out a run's time.
+/// F25, silence on open connections: the first lost run starts the probes, they open the breaker, and no other request
+/// waits for a run's whole time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     let cluster = one_node("ttl = \"10m\"", "timeout = \"1s\"").await;
@@ -201,9 +203,9 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     assert_found_again(&cluster, Instant::now()).await;
 }
 
-/// F25, silence behind connections that stand, with time for a run (30 s) that nobody has. A run, a write and a refresh are
-/// lost; the node knows long before they end. From then on cold keys are told at once, hits and stale answers go on, and
-/// the clients' credentials are believed beyond the half minute that Neo4j's last word is good for.
+/// F25, silence on open connections, with 30 s for a run. A run, a write and a refresh are lost; the node knows long
+/// before they end. From then on cold keys fail at once, and hits and stale answers go on. The clients' credentials
+/// stay accepted beyond the half minute after Neo4j's last answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
     let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "timeout = \"30s\"").await;
@@ -245,8 +247,8 @@ async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
         assert_failed(&reply, 504, "Hopcache.TransientError.OriginTimedOut");
         assert!(reply.took < Duration::from_secs(33), "{:?}", reply.took);
     }
-    assert!(cluster.proxy.connections() > connections, "nobody looked for it");
-    assert!(worst < most, "somebody waited for a server that is away: {worst:?}, {most:?} at most");
+    assert!(cluster.proxy.connections() > connections, "no probe looked for it");
+    assert!(worst < most, "a request waited for an absent server: {worst:?}, {most:?} at most");
     say(&format!(
         "F25 silent, timeout 30 s: known after {} ms, two runs lost; {} requests in {} s, slowest {} ms",
         known_after.as_millis(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, asks};
+use super::{WAIT_MAX, asks};
 use crate::support::lone::{Lone, Spec};
 use crate::support::redis::{Options, RedisServer};
 use crate::support::tcp_proxy::TcpProxy;
@@ -11,7 +11,7 @@ use crate::support::{say, until};
 const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
 const LOG_ON: &str = "refuses this node's log-on";
 
-/// Asks for some seconds, and gives back how many requests there were. None may fail.
+/// Sends requests for some seconds and returns their number. None may fail.
 async fn keep_asking(node: &Lone, test: &str, span: Duration) -> usize {
     let until = Instant::now() + span;
     let mut asked = 0;
@@ -23,8 +23,8 @@ async fn keep_asking(node: &Lone, test: &str, span: Duration) -> usize {
     asked
 }
 
-/// A wrong password, a missing one, a user who is switched off: told once, in words that say what to do; no storm of
-/// connections; the node serves; and when the password is right, it is used.
+/// A wrong password, a missing one, and a disabled user: the log says once what to do, there is no storm of
+/// connections, and the node serves. When the password is right, the node uses the store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_log_on_is_told_once_and_not_hammered() {
     let redis = RedisServer::with(Options::args(&["--requirepass", "the right one"])).await;
@@ -32,7 +32,7 @@ async fn a_refused_log_on_is_told_once_and_not_hammered() {
         let wire = TcpProxy::start(redis.addr()).await;
         let node = Lone::start(&Spec::on(&format!("redis://{credentials}{}", wire.addr()))).await;
         node.wait_until_degraded("store").await;
-        until("it says why", PATIENCE, async || {
+        until("it says why", WAIT_MAX, async || {
             let why = node.ready().await["why"]["store"].to_string();
             why.contains(LOG_ON) && why.contains("store.uri")
         })
@@ -44,13 +44,13 @@ async fn a_refused_log_on_is_told_once_and_not_hammered() {
         // poll would connect.
         let bound = 6 + 2 * (took.as_millis() as u64).div_ceil(500);
         assert!(connects <= bound, "{connects} connections in {took:?} for {asked} requests");
-        assert_eq!(node.said(LOG_ON), 1, "{}", node.log());
+        assert_eq!(node.log_count(LOG_ON), 1, "{}", node.log());
         assert!(
             !node.log().contains("wrong@") && !node.log().contains(":wrong"),
             "the password is in the log"
         );
         say(&format!(
-            "AUTH {credentials:?}: {asked} requests in {} ms answered, {connects} connects, told once",
+            "AUTH {credentials:?}: {asked} requests in {} ms answered, {connects} connects, logged once",
             took.as_millis()
         ));
         assert_eq!(redis.tell_as("the right one", "CONFIG SET requirepass wrong"), "+OK");
@@ -58,7 +58,7 @@ async fn a_refused_log_on_is_told_once_and_not_hammered() {
             assert_eq!(redis.tell_as("wrong", "ACL SETUSER default nopass"), "+OK");
         }
         node.wait_until_well().await;
-        assert_eq!(node.said("the store answers again"), 1, "{}", node.log());
+        assert_eq!(node.log_count("the store answers again"), 1, "{}", node.log());
         assert!(node.ask(&asks("log-on after", at).1).await.header("cache-status").contains("; stored"));
         if at == 0 {
             assert_eq!(redis.tell_as("wrong", "CONFIG SET requirepass \"the right one\""), "+OK");
@@ -83,8 +83,8 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     assert!(node.ask(&request).await.header("cache-status").contains("; stored"));
     node.again().await;
     assert!(node.ask(&request).await.is_hit());
-    let told = node.explain(&statement, &serde_json::json!({})).await;
-    assert_eq!(told["entry"]["stored_by"], "node-a", "{told}");
+    let explained = node.explain(&statement, &serde_json::json!({})).await;
+    assert_eq!(explained["entry"]["stored_by"], "node-a", "{explained}");
     for scope in ["{\"database\": \"neo4j\"}", "{\"all\": true}"] {
         node.ask(&request).await;
         let purged = node.order("/admin/v1/purge", &serde_json::from_str(scope).unwrap()).await;
@@ -99,7 +99,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     assert_eq!(redis.tell("ACL LOG"), "*0", "Redis denied something");
     say("ACL of OPERATING.md: store, read, explain, purge, ping: nothing denied");
 
-    // Without the scripts' commands: said in words that lead to the list.
+    // Without the scripts' commands: the log names the list of commands.
     assert_eq!(
         redis.tell("ACL SETUSER weak on >secret ~hopcache:v3:* -@all +evalsha +eval +ping +info"),
         "+OK"
@@ -108,8 +108,8 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     assert_eq!(weak.ask(&asks("acl weak", 0).1).await.value(), "acl weak 0.");
     let why = weak.wait_until_degraded("store").await;
     assert!(why.contains("docs/OPERATING.md"), "{why}");
-    until("Redis denied", PATIENCE, async || redis.tell("ACL LOG") != "*0").await;
-    assert_eq!(weak.said("denies commands"), 1, "{}", weak.log());
+    until("Redis denied", WAIT_MAX, async || redis.tell("ACL LOG") != "*0").await;
+    assert_eq!(weak.log_count("denies commands"), 1, "{}", weak.log());
     assert_eq!(redis.tell("ACL SETUSER weak +@all"), "+OK");
     weak.wait_until_well().await;
 }

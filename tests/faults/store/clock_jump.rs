@@ -1,10 +1,9 @@
-//! F24: the clock of a real Redis jumps an hour forward, and some seconds back. The jump is made by a library
-//! (`support/moved_clock.c`, built here with `cc`) that stands between redis-server and libc's clock; expiry and
-//! TIME of Redis follow it.
+//! F24: the clock of a real Redis jumps an hour forward, and some seconds back. A library between redis-server and
+//! libc's clock makes the jump (`support/moved_clock.c`, built here with `cc`). Expiry and TIME of Redis follow it.
 
 use std::time::{Duration, Instant};
 
-use super::{COMMITS, PATIENCE, asks, counting_proxy, run_arrives};
+use super::{COMMITS, WAIT_MAX, asks, counting_proxy, run_arrives};
 use crate::support::lone::{Lone, Spec};
 use crate::support::moved_clock::MovedClock;
 use crate::support::redis::{Options, RedisServer};
@@ -36,7 +35,7 @@ async fn f24_a_jump_forward_expires_early() {
     clock.move_by(3_600_000);
     let off = seconds_off(&redis);
     assert!((3_599..=3_601).contains(&off), "the clock did not jump: {off}");
-    until("what was there has expired", PATIENCE, async || redis.keys("hopcache:*:[el]").is_empty()).await;
+    until("the earlier entry has expired", WAIT_MAX, async || redis.keys("hopcache:*:[el]").is_empty()).await;
     let late = client.await.unwrap().remove(0).unwrap();
     assert_eq!(late.value(), "f24 slow 0.");
     assert!(late.header("cache-status").contains("detail=fenced"), "{late}");
@@ -53,7 +52,7 @@ async fn f24_a_jump_forward_expires_early() {
     ));
 }
 
-/// Three seconds back: an entry lives at most so much longer, and counters do not go back.
+/// Three seconds back: an entry lives at most three seconds longer, and counters do not go back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_after_a_jump_back_staleness_is_bounded_by_the_jump() {
     const JUMP: Duration = Duration::from_secs(3);
@@ -74,7 +73,7 @@ async fn f24_after_a_jump_back_staleness_is_bounded_by_the_jump() {
     node.again().await;
     assert!(node.ask(&request).await.is_hit(), "still in Redis, which counts on from an earlier time");
     // Each look is by a node that kept nothing in its memory: Redis alone decides.
-    until("it is gone from Redis", LIFE + JUMP + PATIENCE, async || redis.keys("hopcache:*:e").is_empty())
+    until("it is gone from Redis", LIFE + JUMP + WAIT_MAX, async || redis.keys("hopcache:*:e").is_empty())
         .await;
     let lived = asked.elapsed();
     assert!(lived > LIFE, "the jump had no effect: {lived:?}");

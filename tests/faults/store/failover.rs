@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, asks, counting_proxy, run_arrives};
+use super::{WAIT_MAX, asks, counting_proxy, run_arrives};
 use crate::support::http;
 use crate::support::lone::{Lone, Spec};
 use crate::support::redis::{Options, RedisServer};
@@ -12,13 +12,12 @@ use crate::support::{say, until};
 async fn replica_of(leader: std::net::SocketAddr) -> RedisServer {
     let port = leader.port().to_string();
     let replica = RedisServer::with(Options::args(&["--replicaof", "127.0.0.1", &port])).await;
-    until("the replica is in step", PATIENCE, async || replica.info("master_link_status") == "up").await;
+    until("the replica is in step", WAIT_MAX, async || replica.info("master_link_status") == "up").await;
     replica
 }
 
-/// F16, I3: the lease never reached the replica that is promoted. There, in the life of the store that began with the
-/// promotion, a lease with the very same counter is granted to somebody else: only the nonce tells the two apart, and the old
-/// holder is refused.
+/// F16, I3: the lease never reaches the replica that is promoted. In the store's new life another holder gets a lease
+/// with the same counter. Only the nonce differs, and the store refuses the old holder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_after_a_failover_to_a_lagging_replica_the_nonce_decides() {
     let (proxy, mut primary) = (counting_proxy().await, RedisServer::start().await);
@@ -27,7 +26,7 @@ async fn f16_after_a_failover_to_a_lagging_replica_the_nonce_decides() {
     let wire = TcpProxy::start(primary.addr()).await;
     let node = Lone::start(&Spec::on(&format!("redis://{}", wire.addr())).behind(proxy.addr())).await;
     assert!(node.ask(&asks("f16 before", 0).1).await.header("cache-status").contains("; stored"));
-    until("it is copied", PATIENCE, async || replica.keys("hopcache:*:e").len() == 1).await;
+    until("it is copied", WAIT_MAX, async || replica.keys("hopcache:*:e").len() == 1).await;
 
     copying.set(Mode::Silent);
     let (statement, request) = asks("f16", 0);
@@ -61,10 +60,10 @@ async fn f16_after_a_failover_to_a_lagging_replica_the_nonce_decides() {
     let again = node.ask(&request).await;
     assert!(again.header("cache-status").contains("; stored"), "{again}");
     assert_eq!(proxy.runs(&statement), 2, "1 + 1 lease that the store lost");
-    say("F16: lagging replica promoted, same counter, other nonce: late commit fenced, then stored anew");
+    say("F16: lagging replica promoted, same counter, other nonce: late commit fenced, then stored again");
 }
 
-/// F16, F20: three Sentinels see the primary die, elect the replica, and the node follows by itself.
+/// F16, F20: three Sentinels see the primary die and elect the replica, and the node follows by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_an_election_by_real_sentinels_is_followed() {
     let mut primary = RedisServer::start().await;
@@ -73,7 +72,7 @@ async fn f16_an_election_by_real_sentinels_is_followed() {
     for _ in 0..3 {
         sentinels.push(RedisServer::sentinel(primary.addr(), 2).await);
     }
-    until("the Sentinels know each other and the replica", PATIENCE, async || {
+    until("the Sentinels know each other and the replica", WAIT_MAX, async || {
         let knows = |sentinel: &RedisServer| {
             sentinel.tell("SENTINEL CKQUORUM main").starts_with("+OK 3")
                 && sentinel.info("master0").contains("slaves=1")
@@ -84,7 +83,7 @@ async fn f16_an_election_by_real_sentinels_is_followed() {
     let hosts: Vec<String> = sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
     let node = Lone::start(&Spec::on(&format!("redis+sentinel://{}/main", hosts.join(",")))).await;
     assert!(node.ask(&asks("f16 sentinel", 0).1).await.header("cache-status").contains("; stored"));
-    until("it is copied", PATIENCE, async || replica.keys("hopcache:*:e").len() == 1).await;
+    until("it is copied", WAIT_MAX, async || replica.keys("hopcache:*:e").len() == 1).await;
 
     primary.kill();
     let killed = Instant::now();
@@ -98,7 +97,7 @@ async fn f16_an_election_by_real_sentinels_is_followed() {
             break killed.elapsed();
         }
         degraded += 1;
-        assert!(killed.elapsed() < PATIENCE, "the new primary was not found: {}", node.log());
+        assert!(killed.elapsed() < WAIT_MAX, "the new primary was not found: {}", node.log());
         // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(20)).await;
     };

@@ -1,4 +1,5 @@
-//! Answers that are lost, cut in their middle, silent connections (F21, F22), and large bodies on a slow line (F17, F29).
+//! Answers that are lost, cut in their middle, silent connections (F21, F22), and large bodies on a slow line (F17,
+//! F29).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,7 @@ async fn f22_replies_are_never_mixed() {
     let (proxy, redis) = (counting_proxy().await, RedisServer::start().await);
     let wire = TcpProxy::start(redis.addr()).await;
     let mut spec = Spec::on(&format!("redis://{}", wire.addr())).behind(proxy.addr());
-    // Too little memory to keep what is read, so that the store is asked.
+    // Too little memory to keep entries, so every request asks the store.
     spec.node += "\nmemory = \"1MiB\"";
     let node = Lone::start(&spec).await;
     // Bulk replies of 1 to 90 KB: on both connections, and longer than one packet.
@@ -118,7 +119,7 @@ async fn f22_replies_are_never_mixed() {
     wire.set(Mode::Pass);
     hammer(1).await;
     node.wait_until_well().await;
-    assert_eq!(node.said("failed its checksum"), 0, "an entry of another key: {}", node.log());
+    assert_eq!(node.log_count("failed its checksum"), 0, "an entry of another key: {}", node.log());
     say(&format!(
         "F22: {} answers ({} hits), {cut} replies cut in their middle, 1 s of silence, {} connects: every answer its key's",
         answers.load(Ordering::Relaxed),

@@ -1,8 +1,8 @@
 //! Must-show 1: three nodes under open-loop load while Redis is stopped, restarted empty, and gone for longer.
 //!
-//! Half the requests are for 20 keys that are warm, half for new ones, each asked at three nodes within a
-//! second. Neo4j lives, so nobody may be refused. Every run is counted at the proxy before Neo4j, key by key, and
-//! has to be explained (I2).
+//! Half the requests are for 20 warm keys, half for new ones, each asked at three nodes within a second. Neo4j lives,
+//! so no request may be refused. The proxy before Neo4j counts every run, key by key, and each has to be explained
+//! (I2).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ const TICK: Duration = Duration::from_millis(10);
 const HOT_KEYS: usize = 20;
 /// Requests for a new key: at three nodes, this many ticks apart.
 const ECHO_TICKS: usize = 30;
-/// A request's deadline: twice `origin.timeout` and a second (`front` `patience_ms`).
+/// A request's deadline: twice `origin.timeout` and a second (`answer_timeout_ms` in `crates/node/src/front/ask.rs`).
 const DEADLINE: Duration = Duration::from_secs(11);
-/// A result without a lease is kept for so long (`DEGRADED_TTL_MS`), so a node repeats a run after that.
+/// How long a result without a lease is kept (`DEGRADED_TTL_MS`). A node repeats a run after that.
 const DEGRADED_TTL: Duration = Duration::from_secs(2);
 
 /// From the decision to run to the run's arrival at the proxy: an EXPLAIN, and a connection of a busy machine.
@@ -43,7 +43,7 @@ struct Asked {
     at: Instant,
 }
 
-/// Load that goes on until it is ended, whatever becomes of its requests.
+/// Load that goes on until the test ends it, after any errors.
 struct Load {
     ends: Arc<AtomicBool>,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -72,7 +72,7 @@ async fn drive(clients: Vec<SocketAddr>, ends: Arc<AtomicBool>, asked: Arc<Mutex
         if ends.load(Ordering::Relaxed) {
             break;
         }
-        // Odd ticks: new keys. Tick t asks a key of its own, and the keys of 1 and 2 echoes ago elsewhere.
+        // Odd ticks: tick t asks its own new key, and asks the keys of 1 and 2 echoes ago at other nodes.
         let (name, place) = match tick % 6 {
             0 | 2 | 4 => (hot(tick / 2 % HOT_KEYS), tick / 2),
             odd => {
@@ -132,9 +132,9 @@ async fn go_on(span: Duration) {
     tokio::time::sleep(span).await;
 }
 
-/// What explains a key's runs (I2): the first; one for each loss of the store's data in between; and each that was
-/// decided while the nodes could not reach the store, at most one in a degraded TTL on each node. Also how many
-/// the losses explain.
+/// The explained runs of a key (I2): the first one; one for each loss of the store's data in between; and those decided
+/// while nodes could not reach the store, at most one in a degraded TTL on each node. Also returns how many the losses
+/// explain.
 fn explain(
     runs: &[RunSeen],
     windows: &[Window],
@@ -233,8 +233,8 @@ async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
         during.map_or("between faults", |window| window.name),
     ));
     assert!(asked.len() > 500, "no load");
-    assert_eq!(failed, 0, "Neo4j lives, so nobody has to be refused");
-    assert!(asked.iter().all(|each| each.is_right), "somebody got another key's value");
+    assert_eq!(failed, 0, "Neo4j lives, so no request has to be refused");
+    assert!(asked.iter().all(|each| each.is_right), "a client got another key's value");
     assert!(slowest.took < DEADLINE, "{:?}", slowest.took);
 
     let lapses = sum(cluster, "hopcache_lease_grants_total", "kind=\"expired\"").await;
@@ -260,8 +260,8 @@ async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
             }
         }
     }
-    assert!(asked.iter().all(|each| runs.contains_key(&each.key)), "a value that nobody read");
-    // The nodes' own counters tell the same: what was stored was stored once for each key and life of the store.
+    assert!(asked.iter().all(|each| runs.contains_key(&each.key)), "a value that no run read");
+    // The nodes' own counters agree: each result was stored once for each key and life of the store.
     let all: usize = runs.values().map(Vec::len).sum();
     let stored = sum(cluster, COMMITS, "outcome=\"stored\"").await;
     let fenced = sum(cluster, COMMITS, "outcome=\"fenced\"").await;

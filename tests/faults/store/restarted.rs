@@ -1,11 +1,11 @@
-//! F46: Redis restarts between purges, and closes connections that are idle: a purge is repeatable, so it is carried out on
-//! a new connection and none fails.
+//! F46: Redis restarts between purges, and closes idle connections. A purge is repeatable, so the node repeats it on a
+//! new connection, and none fails.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::PATIENCE;
+use super::WAIT_MAX;
 use crate::support::lone::{Lone, Spec};
 use crate::support::redis::{Options, RedisServer};
 use crate::support::scripted_neo4j::ScriptedNeo4j;
@@ -13,7 +13,8 @@ use crate::support::{environment, http, say, until};
 
 const PURGES: usize = 9;
 
-/// Nine purges: before each, Redis restarts (odd ones) or has closed the connections on which nothing was sent for a second.
+/// Nine purges: before each, Redis restarts (odd ones) or has closed the connections on which nothing was sent for a
+/// second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f46_purges_survive_restarts_and_closed_idle_connections() {
     let mut redis = RedisServer::with(Options::args(&["--timeout", "1"])).await;
@@ -34,7 +35,7 @@ async fn f46_purges_survive_restarts_and_closed_idle_connections() {
             redis.restart().await;
         } else {
             // The node's polling keeps one connection busy; this question's own is the other.
-            until("Redis closes what is idle", PATIENCE, async || redis.info("connected_clients") == "2")
+            until("Redis closes idle connections", WAIT_MAX, async || redis.info("connected_clients") == "2")
                 .await;
         }
         let order = http::post("/admin/v1/purge", "", &json!({ "query_key": key }).to_string());

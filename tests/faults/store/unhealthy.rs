@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{BREAKER, COMMITS, PATIENCE, asks, counting_proxy, run_arrives};
+use super::{BREAKER, COMMITS, WAIT_MAX, asks, counting_proxy, run_arrives};
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::http;
 use crate::support::lone::{Lone, Spec};
@@ -53,8 +53,8 @@ async fn f15_a_redis_that_restarts_empty_costs_one_run_for_each_key() {
     say("F15: 10 keys, 2 runs each (1 + 1 store loss); late commit fenced: 1");
 }
 
-/// F15, F2, I3: the holder sleeps while Redis loses everything and another node stores a newer value under a lease of the
-/// new Redis: its late commit, on a new connection, is refused, and its old value is not kept.
+/// F15, F2, I3: the holder is stopped · Redis loses everything · another node stores a newer value under a lease of the
+/// new Redis · the holder goes on: its late commit, on a new connection, is refused, and its old value is not kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_a_holder_that_slept_over_the_restart_is_refused() {
     let label = OwnLabel::new("Restart");
@@ -68,7 +68,7 @@ async fn f15_a_holder_that_slept_over_the_restart_is_refused() {
     run_arrives(&cluster.proxy, &statement, 1).await;
     cluster.nodes[place].signal("STOP");
     let quiet = Duration::from_millis(100);
-    until("Neo4j has answered the holder", PATIENCE, async || {
+    until("Neo4j has answered the holder", WAIT_MAX, async || {
         cluster.proxy.seen(&statement)[0].answered.is_some_and(|at| at.elapsed() > quiet)
     })
     .await;
@@ -78,7 +78,7 @@ async fn f15_a_holder_that_slept_over_the_restart_is_refused() {
     cluster.redis.restart().await;
     assert_ne!(cluster.redis.info("run_id"), life);
     let (holder, other) = (&cluster.nodes[place], &cluster.nodes[1 - place]);
-    until("the newer value is stored", PATIENCE, async || {
+    until("the newer value is stored", WAIT_MAX, async || {
         let reply = other.ask(&request).await;
         assert_eq!(reply.value(), "new");
         cluster.redis.keys("hopcache:*:e").len() == 1
@@ -87,7 +87,7 @@ async fn f15_a_holder_that_slept_over_the_restart_is_refused() {
     holder.signal("CONT");
     let late = own.await.unwrap().remove(0).unwrap();
     assert_eq!(late.value(), "old", "it had not read before the change: {late}");
-    until("the late commit is counted as fenced", PATIENCE, async || {
+    until("the late commit is counted as fenced", WAIT_MAX, async || {
         holder.metric(COMMITS, FENCED).await == Some(1.0)
     })
     .await;
@@ -117,7 +117,7 @@ async fn f17_a_redis_that_takes_two_seconds_costs_its_deadline_only() {
         slowest = slowest.max(reply.took);
     }
     assert_eq!(proxy.runs(&statement), 1, "the flight did not collapse");
-    until("the breaker opens", PATIENCE, async || node.count(BREAKER, "to=\"open\"").await >= 1.0).await;
+    until("the breaker opens", WAIT_MAX, async || node.count(BREAKER, "to=\"open\"").await >= 1.0).await;
     let mut cold = Duration::ZERO;
     for k in 0..10 {
         cold = cold.max(node.ask(&asks("f17 cold", k).1).await.took);
@@ -125,7 +125,7 @@ async fn f17_a_redis_that_takes_two_seconds_costs_its_deadline_only() {
     assert!(node.ask(&asks("f17 warm", 0).1).await.is_hit(), "memory serves");
     let why = node.wait_until_degraded("store").await;
     assert!(why.contains("does not answer in time"), "{why}");
-    // A deadline of 100 ms, four times at the most (`STORE_SILENCES_MAX`), and the commit's; then the breaker.
+    // At most four deadlines of 100 ms (`STORE_SILENCES_MAX`), and the commit's. Then the breaker opens.
     let (most, most_cold) = (slowness.bound(Duration::from_secs(3)), slowness.bound(Duration::from_secs(2)));
     assert!(slowest < most && cold < most_cold, "{slowest:?} of {most:?}, {cold:?} of {most_cold:?}");
     wire.set(Mode::Pass);
@@ -166,10 +166,10 @@ async fn f18_a_full_redis_serves_hits_and_stores_nothing() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(node.count("hopcache_degraded", "part=\"store\"").await, 1.0);
-    assert_eq!(node.said("the store is full"), 1, "said once: {}", node.log());
+    assert_eq!(node.log_count("the store is full"), 1, "logged once: {}", node.log());
     assert_eq!(redis.tell("CONFIG SET maxmemory 0"), "+OK");
     node.wait_until_well().await;
-    assert_eq!(node.said("takes writes again"), 1);
+    assert_eq!(node.log_count("takes writes again"), 1);
     assert!(node.ask(&asks("f18 after", 0).1).await.header("cache-status").contains("; stored"));
     say(&format!(
         "F18: OOM {}; 5 runs skipped, hit served, degraded without a gap for 1 s",
@@ -177,20 +177,20 @@ async fn f18_a_full_redis_serves_hits_and_stores_nothing() {
     ));
 }
 
-/// F19: an evicted lease has lapsed, whoever held it; warned about at the start.
+/// F19: an evicted lease has lapsed for any holder. The node warns of this at its start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_an_evicted_lease_has_lapsed() {
     let proxy = counting_proxy().await;
     let redis = RedisServer::with(Options::args(&["--maxmemory-policy", "volatile-lru"])).await;
     let node = Lone::start(&Spec::on(&redis.uri()).behind(proxy.addr())).await;
-    until("the warning", PATIENCE, async || node.said("Redis may evict leases") == 1).await;
+    until("the warning", WAIT_MAX, async || node.log_count("Redis may evict leases") == 1).await;
     let (statement, request) = asks("f19", 0);
     proxy.delay_runs(&statement, Duration::from_millis(800));
     let client = tokio::spawn(http::crowd(vec![(node.addrs.client, request.clone())]));
     run_arrives(&proxy, &statement, 1).await;
     assert_eq!(redis.keys("hopcache:*:l").len(), 1, "the lease is held");
     assert_eq!(redis.tell("CONFIG SET maxmemory 1"), "+OK");
-    until("the lease is evicted", PATIENCE, async || {
+    until("the lease is evicted", WAIT_MAX, async || {
         redis.tell("SET other 1");
         redis.keys("hopcache:*:l").is_empty()
     })
@@ -209,14 +209,14 @@ async fn f19_an_evicted_lease_has_lapsed() {
     say(&format!("F19: evicted_keys {evicted}, commit fenced, 2 runs = 1 + 1 lapse, warned once"));
 }
 
-/// F20: while Redis is a replica nothing is stored and it is said; when it leads again it is used.
+/// F20: while Redis is a replica nothing is stored, and the log says so. When Redis leads again, the node uses it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_a_redis_that_became_a_replica_is_treated_as_unreachable() {
     let (redis, other) = (RedisServer::start().await, RedisServer::start().await);
     let node = Lone::start(&Spec::on(&redis.uri())).await;
     node.ask(&asks("f20", 0).1).await;
     assert_eq!(redis.tell(&format!("REPLICAOF 127.0.0.1 {}", other.addr().port())), "+OK");
-    until("it follows", PATIENCE, async || redis.info("master_link_status") == "up").await;
+    until("it follows", WAIT_MAX, async || redis.info("master_link_status") == "up").await;
     for k in 1..5 {
         let reply = node.ask(&asks("f20", k).1).await;
         assert_eq!(reply.value(), format!("f20 {k}."));

@@ -15,8 +15,8 @@ fn hopcache(config: Option<&Path>, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Exit code, and all that was said.
-fn said(done: &Output) -> (i32, String) {
+/// The exit code, and both outputs.
+fn ended(done: &Output) -> (i32, String) {
     let text = [&done.stdout[..], &done.stderr[..]].concat();
     (done.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
@@ -39,7 +39,7 @@ async fn commands_trust_the_authority_they_are_given() {
     ];
     for (arguments, flag, answer) in commands {
         let url = if flag == "--url" { &*client } else { &*admin };
-        let ask = |ca_file: &[&str]| said(&hopcache(None, &[arguments, &[flag, url], ca_file].concat()));
+        let ask = |ca_file: &[&str]| ended(&hopcache(None, &[arguments, &[flag, url], ca_file].concat()));
         let (code, text) = ask(&["--ca-file", theirs]);
         let advice = "name its authority with --ca-file or HOPCACHE_CA_FILE";
         assert!(code == 1 && text.contains(advice), "{arguments:?}: {code}: {text}");
@@ -48,30 +48,30 @@ async fn commands_trust_the_authority_they_are_given() {
     }
 }
 
-/// A health check in the node's container finds it by its configuration, and goes on working with a bad new pair, with
-/// which the node serves as before. Other commands there believe the certificate of the configuration alone.
+/// A health check in the node's container finds the node by its configuration. It also works with a broken new pair in
+/// the files, while the node serves with the old one. Other commands there trust only the configuration's certificate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_know_the_node_of_their_environment() {
     let served = Served::plainly().await;
     let config = Some(served.node.config());
     for arguments in [&["health"][..], &["health", "--live"], &["status"], &["purge", "--all"]] {
-        let (code, text) = said(&hopcache(config, arguments));
+        let (code, text) = ended(&hopcache(config, arguments));
         assert_eq!(code, 0, "{arguments:?}: {text}");
     }
     let query = ["query", "--user", "ann", "--password", "sesame", "RETURN 'asked' AS what"];
-    let (code, text) = said(&hopcache(config, &query));
+    let (code, text) = ended(&hopcache(config, &query));
     assert!(code == 0 && text.contains("asked"), "{code}: {text}");
-    let (code, text) = said(&hopcache(config, &["config", "check"]));
+    let (code, text) = ended(&hopcache(config, &["config", "check"]));
     assert!(code == 0 && text.contains("sound"), "{code}: {text}");
 
     let stray = served.authority.server(served.dir.path(), "stray");
     std::fs::copy(&stray.cert_file, &served.pair.cert_file).unwrap();
-    let (code, text) = said(&hopcache(config, &["health"]));
+    let (code, text) = ended(&hopcache(config, &["health"]));
     assert_eq!(code, 0, "a node that serves with the old pair is healthy: {text}");
-    let (code, text) = said(&hopcache(config, &["status"]));
+    let (code, text) = ended(&hopcache(config, &["status"]));
     assert!(code == 1 && text.contains("its certificate is not the certificate in"), "{code}: {text}");
-    let (code, text) = said(&hopcache(config, &["config", "check"]));
+    let (code, text) = ended(&hopcache(config, &["config", "check"]));
     assert!(code == 1 && text.contains("node.client_tls") && text.contains("are no pair"), "{code}: {text}");
-    let (code, text) = said(&hopcache(config, &["serve"]));
+    let (code, text) = ended(&hopcache(config, &["serve"]));
     assert!(code == 1 && text.contains("are no pair"), "a start with it says so: {code}: {text}");
 }

@@ -1,4 +1,4 @@
-//! F52: a listener with TLS serves nothing without it, agrees on TLS 1.2 and 1.3 only, and shows its certificate to
+//! F52: a listener with TLS serves nothing without it, accepts only TLS 1.2 and 1.3, and shows its certificate to
 //! clients that trust its authority. Client certificates on the admin listener.
 
 use std::process::Command;
@@ -84,8 +84,8 @@ async fn f52_both_listeners_serve_over_tls_and_nothing_without() {
     for (addr, key) in [(client, "node.client_tls"), (admin, "node.admin_tls")] {
         let reply = http::ask(addr, &request("without TLS")).await.unwrap();
         assert_eq!(reply.status, 400, "{reply}");
-        let said = String::from_utf8_lossy(&reply.body).into_owned();
-        assert!(said.contains("https://") && said.contains(key), "{said}");
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert!(text.contains("https://") && text.contains(key), "{text}");
     }
     let refused = "hopcache_connections_refused_total";
     for listener in ["client", "admin"] {
@@ -144,15 +144,15 @@ async fn f52_the_admin_listener_asks_for_a_client_certificate() {
     assert!(status == "000" && code != 0, "{status} {code}");
 }
 
-/// F31: who opens a connection to a listener with TLS and says nothing, or stops in the middle, holds it for a while
-/// only.
+/// F31: a client that opens a connection to a TLS listener and stays silent, or stops in the middle, holds the
+/// connection only for a bounded time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f31_a_handshake_that_does_not_go_on_ends() {
     let served = Served::plainly().await;
     let mut begun = http::connect(served.node.addrs.client).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut begun, &[0x16, 3, 1, 2, 0]).await.unwrap();
-    let talk = http::listen(begun, Duration::from_secs(30)).await;
-    assert!(talk.is_closed && talk.received.is_empty(), "{talk}");
+    let answer = http::listen(begun, Duration::from_secs(30)).await;
+    assert!(answer.is_closed && answer.received.is_empty(), "{answer}");
     until("it is counted", Duration::from_secs(5), async || {
         let labels = "listener=\"client\",reason=\"handshake_too_slow\"";
         served.node.count("hopcache_connections_refused_total", labels).await == 1.0

@@ -1,5 +1,5 @@
-//! F52: TLS to a real Redis (alone, as a cluster, behind a Sentinel) and to a real Neo4j, by an authority of the test's
-//! own. With another authority, or for another host, nothing is sent to them, and the node says what to do.
+//! F52: TLS to a real Redis (alone, as a cluster, behind a Sentinel) and to a real Neo4j, with the test's own
+//! authority. With another authority, or for another host, the node sends them nothing and says what to do.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::process::free_ports;
 use crate::support::redis::{Options, RedisServer};
 use crate::support::{say, until, value_within};
 
-/// A Redis with TLS on a port of its own; `args` are further arguments.
+/// A Redis with TLS on its own port. `args` are further arguments.
 async fn redis_with_tls(pair: &Pair, authority: &Authority, args: &[&str]) -> (RedisServer, u16) {
     let port = free_ports(1)[0];
     let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -33,7 +33,7 @@ fn on(uri: &str, authority: Option<&Authority>) -> Spec {
     Spec { store: uri.to_owned(), store_ca, ..Spec::embedded("") }
 }
 
-/// An entry comes back from the store after the node has lost its memory.
+/// The entry comes back from the store after the node has lost its memory.
 async fn keeps_entries(uri: &str, authority: &Authority) {
     let mut node = Lone::start(&on(uri, Some(authority))).await;
     node.wait_until_well().await;
@@ -80,7 +80,7 @@ async fn f52_a_sentinel_over_tls_with_a_private_authority() {
     keeps_entries(&format!("rediss+sentinel://localhost:{port}/main"), &authority).await;
 }
 
-/// What it says of each wrong authority: in the log and in `readyz`; and Redis has had no command.
+/// The node's report of each wrong authority, in the log and in `readyz`. Redis gets no command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_a_redis_that_is_not_trusted_gets_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ async fn f52_a_redis_that_is_not_trusted_gets_nothing() {
         assert!(why.contains("certificate is not trusted") && why.contains("store.ca_file"), "{why}");
         // When the breaker opens.
         until("the log says so once", Duration::from_secs(20), async || {
-            node.said("the store's certificate is not trusted") == 1
+            node.log_count("the store's certificate is not trusted") == 1
         })
         .await;
         assert!(redis.calls().keys().all(|command| !command.contains("eval")), "{:?}", redis.calls());
@@ -137,7 +137,7 @@ async fn f52_neo4j_over_tls_with_a_private_authority_and_with_a_wrong_one() {
     let reply = node.ask(&asked).await;
     assert_eq!(reply.status, 503, "{reply}");
     let advice = "none of the trusted authorities has signed it; set origin.ca_file to the PEM file";
-    until("the log says what to do", Duration::from_secs(20), async || node.said(advice) >= 1).await;
+    until("the log says what to do", Duration::from_secs(20), async || node.log_count(advice) >= 1).await;
     say(&format!("refused: {}", reply.json()["errors"][0]["message"]));
 }
 
@@ -173,7 +173,7 @@ fn a_wrong_file_of_authorities_ends_the_start() {
             command.args(["--set", line]);
         }
         let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && said.contains(says), "{lines:?}: {said}");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && errors.contains(says), "{lines:?}: {errors}");
     }
 }

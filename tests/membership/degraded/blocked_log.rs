@@ -1,4 +1,5 @@
-//! F38: nobody reads the log, or the disk is full. Every request is answered as fast as before, and what is lost is counted.
+//! F38: the log has no reader, or the disk is full. Every request is answered as fast as before, and lost lines are
+//! counted.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ const LOST: &str = "hopcache_log_lines_dropped_total";
 /// Every library says something of each request.
 const ALL_LINES: Plan = Plan { nodes: 1, entry: "ttl = \"10m\"\n[log]\nlevel = \"trace\"", ..PLAN };
 
-/// Requests until lines are lost, and some more: none fails, none waits for the log.
+/// Sends requests until lines are lost, and some more: none fails, none waits for the log.
 async fn serves_on(scene: &Scene) -> (usize, Duration) {
     let (mut asked, mut slowest) = (0, Duration::ZERO);
     let mut connection = Connection::open(scene.client()).await.unwrap();
@@ -57,7 +58,7 @@ async fn a_log_pipe_that_nobody_reads_holds_nobody_up() {
     scene.nodes[0].signal("TERM");
     let status = scene.nodes[0].exit(Duration::from_secs(20)).await;
     assert_eq!(status.code(), Some(0), "a blocked log does not keep it from leaving");
-    // The proof that the pipe was full: its capacity is there to be read, and the node wrote no more.
+    // The proof that the pipe was full: it holds as many bytes as its capacity, and the node wrote no more.
     scene.nodes[0].stderr = None;
     let mut held = Vec::new();
     reader.read_to_end(&mut held).unwrap();

@@ -1,5 +1,5 @@
-//! F36: as many sessions, texts and parameters as there are requests. Memory stays within its bound, and no name of them
-//! becomes a label.
+//! F36: as many sessions, texts and parameters as requests. Memory stays within its bound, and none of them becomes a
+//! label.
 //!
 //! `HOPCACHE_TEST_NAMES`: how many of each (1,500; 1,000,000 takes about an hour in a debug build).
 
@@ -18,7 +18,7 @@ use crate::support::{say, size};
 const CLIENTS: usize = 16;
 /// `node.memory`.
 const MEMORY_BYTES: u64 = 16 << 20;
-/// What there may be beside it: remembered requests (64 MiB), statements (80 MiB), and I9's fifth.
+/// Further memory: remembered requests (64 MiB), statements (80 MiB), and I9's fifth.
 const BESIDE_BYTES: u64 = (64 + 80 + 16) << 20;
 
 /// Every series, without its value.
@@ -60,7 +60,7 @@ async fn names_without_end_are_bounded_in_memory_and_are_no_labels() {
     clients.join_all().await;
     let (after, rss) = (series(&scene).await, scene.entry().resident_bytes());
     assert!(scene.neo4j.runs() >= count as u64, "each was a name of its own");
-    assert_eq!(before, after, "the same series, whatever was asked");
+    assert_eq!(before, after, "the same series for any queries");
     assert!(rss < rss_before + MEMORY_BYTES + BESIDE_BYTES, "{} MiB", rss >> 20);
     let entry_bytes = scene.count("hopcache_entry_bytes", "").await;
     assert!(entry_bytes <= MEMORY_BYTES as f64 * 1.2, "{entry_bytes}");

@@ -1,6 +1,6 @@
-//! A proxy before a node's peer port that lets probes pass and spoils questions: a peer that is there and no use.
+//! A proxy before a node's peer port that passes probes and spoils questions: a peer that lives and does not work.
 //!
-//! What a node asks of another is one HTTP request in one write, so a chunk that begins with the path's request line is a
+//! A node's question is one HTTP request in one write. So a chunk that begins with the path's request line is a
 //! question. Datagrams to the same port pass.
 
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What becomes of questions.
+/// The fate of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Pass,
@@ -20,7 +20,7 @@ pub enum Mode {
     Swallow,
     /// They are answered with bytes that no node sends: another version's, or another program's.
     Babble,
-    /// Of so many each but the last is told that there is no room.
+    /// Of this many questions, each but the last gets the answer that there is no room.
     Refuse {
         of: u64,
     },

@@ -1,5 +1,6 @@
-//! A peer that is there and no use. F8 (a way that loses what it is given), F10 (a peer that is not understood), and the stopped process of
-//! F2: requests for its keys find the next node after a few of them have failed, and the peer again when it is well.
+//! A peer that lives and does not work. F8 (a way that loses messages), F10 (answers that the node cannot read), and
+//! the stopped process of F2. After a few failures, requests for the peer's keys go to the next node; they go to the
+//! peer again when it is well.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,7 @@ impl Scene {
     }
 }
 
-/// Probes are answered, questions never are: without a breaker each request for its keys waits for its own deadline.
+/// Probes are answered, and questions never: without a breaker each request for its keys waits for its own deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
     let scene = Scene::start(Plan { origin: "timeout = \"1s\"", ..PLAN }).await;
@@ -66,13 +67,13 @@ async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
     for (place, key) in keys[10..16].iter().enumerate() {
         let (client, request) = (scene.client(), read(ANN, key));
         first.spawn(async move {
-            // tidy: the arrivals that are being simulated
+            // tidy: the simulated arrivals
             tokio::time::sleep(Duration::from_millis(100) * u32::try_from(place).unwrap()).await;
             http::ask(client, &request).await.unwrap().status
         });
     }
     until("the breaker opens", SOON, async || scene.moves(OPENED).await >= 1.0).await;
-    let told = first.join_all().await;
+    let statuses = first.join_all().await;
     scene.assert_peer_is_named().await;
     assert_eq!(
         scene.count("hopcache_ring_members", "").await,
@@ -93,15 +94,16 @@ async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
     scene.ask_each(&keys[56..]).await;
     assert!(scene.proxy.seen().0 >= asked + 4, "requests go to the owner again");
     say(&format!(
-        "peer that swallows questions: {spoilt} swallowed, first ones told {told:?}; then p50 {:?} p99 {:?} by the next node (owner well: p50 {:?})",
+        "peer that swallows questions: {spoilt} swallowed, first ones got {statuses:?}; then p50 {:?} p99 {:?} by the next node (owner well: p50 {:?})",
         percentile(&without, 50),
         percentile(&without, 99),
         percentile(&unloaded, 50),
     ));
 }
 
-/// F2's stopped process: membership loses it after two probes, and what waited for it goes to the next node. That opens no
-/// breaker: a probe fails as well where the asker had no CPU, and once it is answered the owner is asked again at once.
+/// F2's stopped process: membership removes it after two probes, and its waiting requests go to the next node. This
+/// opens no breaker, because a probe also fails if the prober had no CPU. Once a probe is answered, nodes ask the owner
+/// again at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_owner_is_out_of_the_ring_and_asked_again_when_it_answers_probes() {
     let scene = Scene::start(Plan { origin: "timeout = \"10s\"", ..PLAN }).await;
@@ -139,7 +141,7 @@ async fn a_stopped_owner_is_out_of_the_ring_and_asked_again_when_it_answers_prob
     ));
 }
 
-/// F10: whatever a peer says that is not understood, its asker runs on, and stops asking.
+/// F10: after any unreadable answer of the peer, the node runs the query itself, and stops asking the peer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_is_not_understood_costs_nobody_an_answer() {
     let scene = Scene::start(PLAN).await;
@@ -164,27 +166,28 @@ async fn a_peer_that_is_not_understood_costs_nobody_an_answer() {
     ));
 }
 
-/// Two of three hops are refused, so that no breaker opens; retries stay a share of requests, and who gets none is told so.
+/// Two of three hops are refused, so no breaker opens. Retries stay a share of requests, and a request without a retry
+/// gets an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_dead_peer_is_not_answered_with_a_storm_of_retries() {
     const REQUESTS: usize = 400;
     let scene = Scene::start(PLAN).await;
     let key = scene.keys_of(2, "half", 1).await.remove(0);
     let body = json!({"statement": STATEMENT, "parameters": {"k": key}});
-    // Each asks for a read of its own: nobody shares a hop.
+    // Each request asks for its own read, so none shares a hop.
     let headers = format!("{}cache-control: no-cache\r\n", basic(ANN.0, ANN.1));
     let request = post("/db/neo4j/query/v2", &headers, &body.to_string());
     scene.proxy.set(Mode::Refuse { of: 3 });
     let began = Instant::now();
     let mut connection = http::Connection::open(scene.client()).await.unwrap();
-    let (mut well, mut told) = (0, 0);
+    let (mut well, mut failed) = (0, 0);
     for _ in 0..REQUESTS {
         let reply = connection.ask(&request).await.unwrap();
         match reply.status {
             202 => well += 1,
             503 => {
                 assert_eq!(reply.header("retry-after"), "1", "{reply}");
-                told += 1;
+                failed += 1;
             }
             _ => panic!("{reply}"),
         }
@@ -192,21 +195,18 @@ async fn a_half_dead_peer_is_not_answered_with_a_storm_of_retries() {
     let took = began.elapsed();
     let left_out = scene.count("hopcache_retries_refused_total", "").await;
     let refused = scene.count("hopcache_forwards_total", "outcome=\"refused\"").await;
-    assert_eq!(scene.moves(OPENED).await, 0.0, "the budget is what is tested here");
+    assert_eq!(scene.moves(OPENED).await, 0.0, "this tests the budget");
     assert!(refused >= REQUESTS as f64 / 2.0, "{refused}");
     let retries = refused - left_out;
     // 20 % of the requests, and 10 a second for the window and as long as it took.
     let most = 0.2 * REQUESTS as f64 + 10.0 * (10.0 + took.as_secs_f64());
-    assert!(
-        left_out > 0.0 && retries <= most,
-        "{retries} retries of {REQUESTS} requests, {most} at the most"
-    );
-    assert_eq!(f64::from(told), left_out, "who got no retry had nothing here, and was told");
+    assert!(left_out > 0.0 && retries <= most, "{retries} retries of {REQUESTS} requests, {most} at most");
+    assert_eq!(f64::from(failed), left_out, "each request without a retry and without a copy failed");
     assert!(scene.degraded().await["degraded"].as_array().unwrap().contains(&json!("retries")));
     assert_eq!(scene.count("hopcache_degraded", "part=\"retries\"").await, 1.0);
     scene.proxy.set(Mode::Pass);
     until("nothing is degraded", SOON, async || scene.degraded().await["degraded"] == json!([])).await;
     say(&format!(
-        "retry budget: {REQUESTS} requests in {took:?}, {refused} hops refused, {retries} retries ({most:.0} at the most), {told} told 503, {well} answered"
+        "retry budget: {REQUESTS} requests in {took:?}, {refused} hops refused, {retries} retries ({most:.0} at most), {failed} got 503, {well} answered"
     ));
 }

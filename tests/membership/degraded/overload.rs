@@ -1,5 +1,5 @@
-//! F42: five times the load that the origin can do. Hits are as fast as before, refreshes give way, misses that would
-//! come too late are told so at once. F37: of many principals that ask for ever new keys none takes another's place.
+//! F42: five times the origin's capacity. Hits are as fast as before, refreshes give way, and misses that would come
+//! too late fail at once. F37: of many principals that ask for ever new keys, none takes another's place.
 //!
 //! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3). `HOPCACHE_TEST_STRICT=1`: F42's own bound, hits' p99 below twice
 //! the quiet one, for a release build (`HOPCACHE_TEST_BINARY`) on a calm machine.
@@ -20,8 +20,8 @@ const HOT: usize = 100;
 const HITS_PER_S: u64 = 100;
 const SLOTS: &str = "max_concurrent = 4\ntimeout = \"2s\"";
 
-/// Requests leave at their times, each on a connection of its own, whatever becomes of those before (open loop). With the
-/// replies: by how much this process was late itself, p99, which is what the machine adds to whoever has to wake up.
+/// Requests leave at their times, each on its own connection, whether or not earlier ones were answered (open loop).
+/// Also returns this process' own lateness (p99), which the machine adds to every process that wakes up.
 async fn open_loop(
     client: SocketAddr,
     per_s: u64,
@@ -34,7 +34,7 @@ async fn open_loop(
             began + Duration::from_secs(1) * u32::try_from(place).unwrap() / u32::try_from(per_s).unwrap(),
             request(place),
         );
-        // tidy: the arrivals that are being simulated
+        // tidy: the simulated arrivals
         tokio::time::sleep_until(due.into()).await;
         late.push(due.elapsed());
         sent.spawn(async move { http::ask(client, &request).await.unwrap() });
@@ -46,7 +46,7 @@ fn hot(place: u64) -> Arc<[u8]> {
     read(ANN, &format!("hot-{}", place % HOT as u64))
 }
 
-/// Each hot key once; no more at a time than the slowest of these origins runs within its 2 s.
+/// Asks each hot key once, with no more requests at a time than the slowest of these origins runs within its 2 s.
 async fn warm(client: SocketAddr) {
     let keys: Vec<_> = (0..HOT as u64).map(|place| (client, hot(place))).collect();
     for some in keys.chunks(20) {
@@ -59,7 +59,7 @@ fn took(replies: &[Reply]) -> Vec<Duration> {
     replies.iter().map(|reply| reply.took).collect()
 }
 
-/// What the origin does for clients that wait for each answer, in runs a second.
+/// The origin's capacity for clients that wait for each answer, in runs a second.
 async fn calibrate(scene: &Scene) -> f64 {
     let (count, end) = (Arc::new(AtomicUsize::new(0)), Instant::now() + Duration::from_secs(1));
     let mut clients = JoinSet::new();
@@ -107,16 +107,16 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     assert!(shed.len() > well.len(), "{} shed, {} answered: no overload", shed.len(), well.len());
     assert!(sheds >= shed.len() as f64, "{sheds} counted of {}", shed.len());
     assert_eq!(degraded["degraded"], json!(["load"]), "{degraded}");
-    // Who is refused a place at once is refused before a lease was granted and given back.
+    // A request that is refused a place at once is refused before it gets a lease.
     let leases = scene.count("hopcache_lease_grants_total", "").await - leases;
     assert!(leases < (well.len() + shed.len() / 2) as f64, "{leases} leases for {} runs", well.len());
-    // Work goes on: what is answered is no less than half of what the origin does.
+    // Work goes on: the answered requests are at least half of the origin's capacity.
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
     let (quiet_p99, p99) = (percentile(&took(&quiet), 99), percentile(&took(&hits), 99));
     let ratio = p99.as_secs_f64() / quiet_p99.as_secs_f64();
-    // F42 asks for twice, which is asserted in the strict form alone. In a debug build clients, Neo4j and Redis share slow
-    // cores with the node, and each of a hit's ways (client, node, client) waits for one as this process does. In line with
-    // the misses a hit would take up to 2 s.
+    // F42 asks for a factor of two, which only the strict form asserts. In a debug build clients, Neo4j and Redis share
+    // slow cores with the node, and each part of a hit's way (client, node, client) waits for a core as this process
+    // does. In line with the misses a hit would take up to 2 s.
     let bound = (quiet_p99 * 10).max(Duration::from_millis(100)) + 4 * late;
     assert!(p99 < bound, "{p99:?}, {ratio:.1} times {quiet_p99:?}; this process was late by {late:?}");
     if size("HOPCACHE_TEST_STRICT", 0) > 0 {
@@ -189,7 +189,7 @@ async fn a_refresh_gives_way_to_misses() {
             && scene.count("xfetch_active_refreshes", "").await == 1.0
     })
     .await;
-    // Whether it waits for its slot already, nobody outside can see; it has the lease when it does.
+    // From outside it is invisible whether the request waits for its slot. It has the lease when it does.
     until("the refresh has its lease", Duration::from_secs(10), async || {
         scene.count("xfetch_active_locks", "").await == 3.0
     })
@@ -230,17 +230,17 @@ struct ClientCounts {
     is_over: AtomicBool,
 }
 
-/// One client of a flood, until it is over; it waits as long as it is told to.
-async fn flood(client: SocketAddr, who: Who, name: usize, told: Arc<ClientCounts>) {
+/// One client of a flood, until the end of the flood. It waits as long as each answer says.
+async fn flood(client: SocketAddr, who: Who, name: usize, counts: Arc<ClientCounts>) {
     let mut connection = Connection::open(client).await.unwrap();
     let mut asked = 0_u64;
-    while !told.is_over.load(Ordering::Relaxed) {
+    while !counts.is_over.load(Ordering::Relaxed) {
         asked += 1;
         let reply = connection.ask(&read(who, &format!("{}-{name}-{asked}", who.0))).await.unwrap();
         match reply.status {
-            202 => told.answered.fetch_add(1, Ordering::Relaxed),
-            429 => told.slowed_down.fetch_add(1, Ordering::Relaxed),
-            503 => told.unavailable.fetch_add(1, Ordering::Relaxed),
+            202 => counts.answered.fetch_add(1, Ordering::Relaxed),
+            429 => counts.slowed_down.fetch_add(1, Ordering::Relaxed),
+            503 => counts.unavailable.fetch_add(1, Ordering::Relaxed),
             _ => panic!("{reply}"),
         };
         if reply.status != 202 {
@@ -265,7 +265,7 @@ async fn read_on(client: SocketAddr, end: Instant) -> (usize, usize) {
     (hits, lost)
 }
 
-/// What the misses of a principal took that asks for one new key after another.
+/// The times of a principal's misses for one new key after another.
 async fn miss_on(client: SocketAddr, end: Instant) -> Vec<Duration> {
     let (mut connection, mut took) = (Connection::open(client).await.unwrap(), Vec::new());
     while Instant::now() < end {
@@ -276,7 +276,7 @@ async fn miss_on(client: SocketAddr, end: Instant) -> Vec<Duration> {
     took
 }
 
-/// F37: a random parameter on every request, by twenty principals at once.
+/// F37: twenty principals send a random parameter on every request, all at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_principals_that_flood_leave_another_its_place() {
     let users = users();
@@ -285,24 +285,24 @@ async fn many_principals_that_flood_leave_another_its_place() {
     let scene = Scene::start(Plan { nodes: 1, users, delay, origin: SLOTS, node, ..PLAN }).await;
     let client = scene.client();
     warm(client).await;
-    let (told, mut clients) = (Arc::new(ClientCounts::default()), JoinSet::new());
+    let (counts, mut clients) = (Arc::new(ClientCounts::default()), JoinSet::new());
     for name in 0..FLOODS * FLOOD_CLIENTS {
-        clients.spawn(flood(client, users[name % FLOODS], name, Arc::clone(&told)));
+        clients.spawn(flood(client, users[name % FLOODS], name, Arc::clone(&counts)));
     }
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    until("the flood is told", Duration::from_secs(30), async || count(&told.slowed_down) > 100).await;
+    until("the flood gets 429", Duration::from_secs(30), async || count(&counts.slowed_down) > 100).await;
     let end = Instant::now() + Duration::from_secs(3);
     let ((hits, lost), misses) = tokio::join!(read_on(client, end), miss_on(client, end));
-    told.is_over.store(true, Ordering::Relaxed);
-    const { assert!(FLOOD_CLIENTS < 128 * 4, "128 for each slot could not have told anybody") };
+    counts.is_over.store(true, Ordering::Relaxed);
+    const { assert!(FLOOD_CLIENTS < 128 * 4, "with 128 places for each slot no client would get 429") };
     assert!(lost * 20 < hits + lost, "{lost} of {} hits lost", hits + lost);
     let refused = scene.count("hopcache_origin_errors_total", "too_many_runs").await;
     assert!(refused > 0.0 && scene.count("hopcache_shed_total", "class=\"miss\"").await >= refused);
     say(&format!(
-        "F37: {FLOODS} principals × {FLOOD_CLIENTS} clients: {} answered, {} told 429, {} told 503; calm: {hits} hits, {lost} lost; {} misses p50 {:?} p99 {:?} (21 turns are 525 ms)",
-        count(&told.answered),
-        count(&told.slowed_down),
-        count(&told.unavailable),
+        "F37: {FLOODS} principals × {FLOOD_CLIENTS} clients: {} answered, {} got 429, {} got 503; calm: {hits} hits, {lost} lost; {} misses p50 {:?} p99 {:?} (21 turns are 525 ms)",
+        count(&counts.answered),
+        count(&counts.slowed_down),
+        count(&counts.unavailable),
         misses.len(),
         percentile(&misses, 50),
         percentile(&misses, 99),
@@ -310,7 +310,7 @@ async fn many_principals_that_flood_leave_another_its_place() {
     clients.join_all().await;
 }
 
-/// Alone at an origin that keeps up, a principal is told nothing however many keys it asks for.
+/// A single principal at an origin that keeps up gets no 429, for any number of keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_principal_alone_has_every_slot() {
     let scene = Scene::start(Plan {
@@ -326,5 +326,5 @@ async fn a_principal_alone_has_every_slot() {
     let well = replies.iter().filter(|reply| reply.as_ref().is_ok_and(|reply| reply.status == 202)).count();
     assert_eq!(well, 200);
     assert_eq!(scene.count("hopcache_shed_total", "").await, 0.0);
-    say("F37: 200 new keys at once by the only principal: 200 answered, none told to wait");
+    say("F37: 200 new keys at once by the only principal: 200 answered, none got 429");
 }

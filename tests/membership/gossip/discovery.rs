@@ -1,4 +1,4 @@
-//! How nodes find each other, and who is not let in.
+//! How nodes find each other, and which nodes are refused.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{KEY, PATIENCE, Party, Spec, in_ring, member, question, refused, ring, times_said};
+use super::{KEY, Party, Spec, WAIT_MAX, in_ring, log_count, member, question, refused, ring};
 use crate::support::moved_clock::MovedClock;
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::{say, until};
 
-/// `node-c` is in nobody's seed list, `node-d` knows only `node-c`: both are routed to by all, `node-d` with twice
-/// the share (weight 2 of 1 + 1 + 1 + 2; DESIGN "Ring": shares within a tenth of what they should be).
+/// No node has `node-c` as a seed, and `node-d` knows only `node-c`. All nodes route to both, to `node-d` with twice
+/// the share (weight 2 of 1 + 1 + 1 + 2; DESIGN "Ring": shares within a tenth of their target).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_no_seed_list_names_is_routed_to_by_all() {
     let mut party = Party::of(2).await;
@@ -44,7 +44,7 @@ async fn a_node_that_no_seed_list_names_is_routed_to_by_all() {
     assert!(forwarded > 4, "node-b asked node-d {forwarded} times of 40");
 }
 
-/// Another key, another cluster's name: never together, said once in a minute, counted.
+/// Another key, or another cluster's name: the nodes never join, log it once a minute, and count it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_clusters_stay_out_and_are_said_once() {
     let mut party = Party::of(2).await;
@@ -56,13 +56,14 @@ async fn other_clusters_stay_out_and_are_said_once() {
         addrs[1],
         &Spec { cluster: "name = \"staging\"".to_owned(), ..Spec::seeded(&seed) },
     );
-    let told = async || {
+    let are_refused = async || {
         let mut strangers = party.nodes[2..].iter();
-        strangers.all(|stranger| times_said(stranger, "has it the same cluster key?") > 0)
+        strangers.all(|stranger| log_count(stranger, "has it the same cluster key?") > 0)
             && refused(&party.nodes[0], "cluster").await >= 4
     };
-    until("both know that they are refused, and have knocked again", PATIENCE, told).await;
-    // Who is let in nowhere owns nothing, and no balancer sends it anything; who is in stays ready.
+    until("both know that they are refused, and have announced themselves again", WAIT_MAX, are_refused)
+        .await;
+    // A refused node owns nothing, and no balancer sends it requests. The members stay ready.
     for (node, members) in party.nodes.iter().zip([2, 2, 0, 0]) {
         assert_eq!(in_ring(node).await, members, "{}", node.name);
     }
@@ -71,20 +72,21 @@ async fn other_clusters_stay_out_and_are_said_once() {
             let reason = not_ready(stranger).await;
             reason.contains("no seed lets this node in") && reason.contains("check cluster.key")
         };
-        until("it says why it is not ready", PATIENCE, says_why).await;
-        assert_eq!(stranger.ask(&question(1)).await.value(), 1, "asked all the same, it answers");
+        until("it says why it is not ready", WAIT_MAX, says_why).await;
+        assert_eq!(stranger.ask(&question(1)).await.value(), 1, "a refused node answers requests");
     }
     for node in &party.nodes[..2] {
         assert_eq!(node.admin("/readyz").await.unwrap().status, 200, "{}", node.name);
     }
-    assert_eq!(times_said(&party.nodes[0], "another cluster's key or name"), 1);
+    assert_eq!(log_count(&party.nodes[0], "another cluster's key or name"), 1);
     for stranger in &party.nodes[2..] {
-        assert_eq!(times_said(stranger, "peer: the peer refused"), 1, "{}", stranger.name);
-        assert_eq!(times_said(stranger, "not ready: not let in"), 1, "{}", stranger.name);
+        assert_eq!(log_count(stranger, "peer: the peer refused"), 1, "{}", stranger.name);
+        assert_eq!(log_count(stranger, "not ready: not let in"), 1, "{}", stranger.name);
     }
 }
 
-/// A DNS name, one that does not exist, an address where nobody lives, this node's own: one that works is enough.
+/// The seeds: a DNS name, a name that does not exist, an address without a node, and this node's own. One working seed
+/// is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_names_and_addresses_among_the_seeds_cost_nothing() {
     let mut party = Party::of(1).await;
@@ -98,10 +100,10 @@ async fn dead_names_and_addresses_among_the_seeds_cost_nothing() {
     ];
     party.start("node-b", addrs, &Spec { seeds: seeds.into(), ..Spec::default() });
     party.wait_for(2).await;
-    assert_eq!(times_said(&party.nodes[1], "seed cannot be resolved"), 1);
+    assert_eq!(log_count(&party.nodes[1], "seed cannot be resolved"), 1);
 }
 
-/// A name that means only this node is a cluster of one, ready, until another comes by this one.
+/// A name that resolves only to this node makes a cluster of one, which is ready, until another node joins through it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seed_that_is_only_oneself_is_a_cluster_of_one() {
     let mut party = Party::new().await;
@@ -111,11 +113,12 @@ async fn a_seed_that_is_only_oneself_is_a_cluster_of_one() {
     party.wait_for(1).await;
     party.start("node-b", addrs[1], &Spec::seeded(&[addrs[0].peer]));
     party.wait_for(2).await;
-    assert_eq!(times_said(&party.nodes[0], "gossip not believed"), 0, "it complains of itself");
+    assert_eq!(log_count(&party.nodes[0], "gossip not believed"), 0, "it complains of itself");
 }
 
-/// Two nodes of one name: the first stays, the second is refused and never ready; both logs say so. With the first one as
-/// its seed it meets it by a probe, with another one by gossip. When the first is gone, the second has its place.
+/// Two nodes with one name: the first stays; the second is refused and never ready; both logs say so. If the first one
+/// is the second's seed, a probe finds the conflict, otherwise gossip does. When the first is gone, the second takes
+/// its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_nodes_with_one_name_the_second_is_refused_until_the_first_is_gone() {
     let mut party = Party::of(2).await;
@@ -127,16 +130,16 @@ async fn of_two_nodes_with_one_name_the_second_is_refused_until_the_first_is_gon
         let mut second = NodeProcess::new(dirs[place].path(), "node-b", addrs[place], &config);
         second.start();
         let taken = format!("the name node-b is taken by the node at {}", party.nodes[1].addrs.peer);
-        until("it says why it is not ready", PATIENCE, async || not_ready(&second).await.contains(&taken))
+        until("it says why it is not ready", WAIT_MAX, async || not_ready(&second).await.contains(&taken))
             .await;
         let both_said = async || {
-            let said = format!(
+            let warning = format!(
                 "two nodes are named node-b: {} is kept, {} is refused",
                 party.nodes[1].addrs.peer, second.addrs.peer
             );
-            [&party.nodes[0], &second].iter().all(|node| times_said(node, &said) > 0)
+            [&party.nodes[0], &second].iter().all(|node| log_count(node, &warning) > 0)
         };
-        until("the first's neighbour and the second say so", PATIENCE, both_said).await;
+        until("the first's neighbour and the second say so", WAIT_MAX, both_said).await;
         for node in &party.nodes[..2] {
             assert_eq!(
                 (ring(node).await["epoch"].clone(), in_ring(node).await),
@@ -148,7 +151,7 @@ async fn of_two_nodes_with_one_name_the_second_is_refused_until_the_first_is_gon
             member(&party.nodes[0], "node-b").await["peer_addr"],
             party.nodes[1].addrs.peer.to_string()
         );
-        // It owns nothing: what its clients ask, it asks the one member that it knows.
+        // It owns nothing: it forwards its clients' requests to the one member that it knows.
         assert_eq!(
             (in_ring(&second).await, member(&second, "node-b").await["phase"].clone()),
             (1, "joining".into())
@@ -158,7 +161,7 @@ async fn of_two_nodes_with_one_name_the_second_is_refused_until_the_first_is_gon
             assert_eq!(reply.value(), k);
             assert!(reply.header("cache-status").starts_with("node-a"), "{reply}");
         }
-        assert!(!second.said().contains("ready for keys"), "it was let in meanwhile");
+        assert!(!second.log().contains("ready for keys"), "it was let in meanwhile");
         if place == 1 {
             let began = Instant::now();
             party.nodes[1].kill();
@@ -177,7 +180,7 @@ async fn not_ready(node: &NodeProcess) -> String {
     }
 }
 
-/// F23: an hour between two nodes' clocks. They are one ring, and what one stored the other serves.
+/// F23: two nodes' clocks differ by an hour. They form one ring, and each serves the other's entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_an_hour_apart_are_one_cluster() {
     let mut party = Party::of(2).await;
@@ -191,7 +194,7 @@ async fn clocks_an_hour_apart_are_one_cluster() {
     party.nodes.push(ahead);
     party.wait_for(3).await;
     let first_hour = |log: &str| log.lines().next().and_then(|line| line.get(11..13)).map(ToOwned::to_owned);
-    let (ours, theirs) = (first_hour(&party.nodes[0].said()), first_hour(&party.nodes[2].said()));
+    let (ours, theirs) = (first_hour(&party.nodes[0].log()), first_hour(&party.nodes[2].log()));
     assert!(ours.is_some() && ours != theirs, "the clock was not moved: {ours:?} {theirs:?}");
     for k in 0..12 {
         party.nodes[2].ask(&question(k)).await;
@@ -221,7 +224,7 @@ async fn whatever_answers_a_probe_stops_nobody() {
     party.start("node-b", addrs, &Spec::seeded(&seeds));
     party.wait_for(2).await;
     let asked = async || liars.iter().all(|asked| *asked.borrow() >= 3);
-    until("each was asked three times", PATIENCE, asked).await;
+    until("each was asked three times", WAIT_MAX, asked).await;
     assert_eq!(in_ring(&party.nodes[1]).await, 2);
     let resident = party.nodes[1].resident_bytes() >> 20;
     assert!(resident < 256, "{resident} MiB are resident");
@@ -262,11 +265,11 @@ impl Lie {
     }
 }
 
-/// Nothing of any key's text is ever said: not the one in force, not the one that is believed, not the data's.
+/// No part of any key's text is ever shown: not of the key in force, of the previous key, or of the data's key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_not_in_the_log_or_the_configuration_shown() {
     const PREVIOUS: &str = "the key of the day before";
-    const DATA: &str = "the key of what is stored";
+    const DATA: &str = "the key of stored data";
     let mut party = Party::new().await;
     let cluster = format!("previous_key = \"{PREVIOUS}\"\ndata_key = \"{DATA}\"");
     party.start("node-a", Addrs::free(1)[0], &Spec { cluster, ..Spec::default() });
@@ -275,6 +278,6 @@ async fn keys_are_not_in_the_log_or_the_configuration_shown() {
     let shown = node.admin("/admin/v1/config").await.unwrap().json();
     for (name, key) in [("key", KEY), ("previous_key", PREVIOUS), ("data_key", DATA)] {
         assert!(!shown["cluster"][name]["value"].is_null(), "{name} is set: {shown}");
-        assert!(!shown.to_string().contains(key) && !node.said().contains(key), "{name}");
+        assert!(!shown.to_string().contains(key) && !node.log().contains(key), "{name}");
     }
 }

@@ -1,10 +1,10 @@
-//! Who died, who only paused, who is cut off, who came back (F1, F2, F27, F28; promise I12).
+//! Nodes that died, only paused, were cut off, or came back (F1, F2, F27, F28; promise I12).
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{PATIENCE, Party, Spec, behind_proxy, in_ring, member};
+use super::{Party, Spec, WAIT_MAX, behind_proxy, in_ring, member};
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::{say, until};
 
@@ -18,18 +18,18 @@ async fn assert_missed_at(node: &NodeProcess) {
     let status = tokio::process::Command::new(env!("CARGO_BIN_EXE_hopcache"))
         .args(["status", "--admin-url", &format!("http://{}", node.addrs.admin)])
         .output();
-    let said = String::from_utf8_lossy(&status.await.unwrap().stderr).into_owned();
-    assert!(said.contains("node-c did not say goodbye"), "{said}");
+    let errors = String::from_utf8_lossy(&status.await.unwrap().stderr).into_owned();
+    assert!(errors.contains("node-c did not say goodbye"), "{errors}");
 }
 
 async fn until_nothing_is_degraded(node: &NodeProcess) {
-    until("nothing is degraded", PATIENCE, async || {
+    until("nothing is degraded", WAIT_MAX, async || {
         node.admin("/readyz").await.is_ok_and(|ready| ready.json()["degraded"] == json!([]))
     })
     .await;
 }
 
-/// F1: SIGKILL without any traffic. The others find out by probes and gossip; the node comes back in a new life.
+/// F1: SIGKILL without any traffic. The others find out by probes and gossip. The node comes back in a new life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
     let mut party = Party::of(3).await;
@@ -42,7 +42,7 @@ async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
         assert_missed_at(node).await;
     }
     say(&format!("killed: out of both rings after {} ms", began.elapsed().as_millis()));
-    // Probes found out sooner; gossip comes to its own verdict, and would have told those who probe less often.
+    // Probes found out sooner. Gossip comes to its own result, which serves nodes that probe less often.
     let declared = async || {
         let mut all = true;
         for node in &party.nodes[..2] {
@@ -50,7 +50,7 @@ async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
         }
         all
     };
-    until("gossip has declared it dead on both", PATIENCE, declared).await;
+    until("gossip has declared it dead on both", WAIT_MAX, declared).await;
     say(&format!("killed: declared dead by gossip on both after {} ms", began.elapsed().as_millis()));
     let began = Instant::now();
     party.nodes[2].start();
@@ -106,7 +106,7 @@ async fn a_cut_of_udp_alone_does_not_split_the_ring() {
     party.wait_for(3).await;
     proxy.cut_udp(true);
     let declared = async || party.nodes[0].metric("hopcache_gossip_downs_total", "").await >= Some(1.0);
-    until("gossip gives it up", PATIENCE, declared).await;
+    until("gossip gives it up", WAIT_MAX, declared).await;
     let (began, mut looks, mut whole) = (Instant::now(), 0_u32, 0_u32);
     while began.elapsed() < Duration::from_secs(3) {
         looks += 1;
@@ -121,11 +121,11 @@ async fn a_cut_of_udp_alone_does_not_split_the_ring() {
     let objected = objections().await;
     proxy.cut_udp(false);
     party.wait_for(3).await;
-    // Gossip takes it back too: it hears that it was declared dead, and objects.
+    // Gossip revokes it too: the node hears that it was declared dead, and objects.
     let (before, _) = proxy.counts();
     let again = async || {
         let (passed, _) = proxy.counts();
         passed > before + 20 && objections().await > objected
     };
-    until("datagrams pass again, and it is alive again for gossip", PATIENCE, again).await;
+    until("datagrams pass again, and it is alive again for gossip", WAIT_MAX, again).await;
 }

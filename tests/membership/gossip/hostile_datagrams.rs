@@ -1,15 +1,15 @@
-//! Datagrams that no node sent, or sent long ago: dropped, counted, said once, and nobody is worse off (I9, I13).
+//! Datagrams that no node sent, or sent long ago: dropped, counted, logged once, and without any effect (I9, I13).
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::net::UdpSocket;
 
-use super::{PATIENCE, Party, Spec, behind_proxy, in_ring, member, question, refused, times_said};
+use super::{Party, Spec, WAIT_MAX, behind_proxy, in_ring, log_count, member, question, refused};
 use crate::support::process::Addrs;
 use crate::support::{say, size, until};
 
-/// Two nodes, the second behind a proxy that keeps what the first sends it.
+/// Two nodes, the second behind a proxy that keeps the first one's datagrams.
 async fn overheard() -> (Party, crate::support::udp_proxy::PeerProxy, Vec<Vec<u8>>) {
     let mut party = Party::new().await;
     let addrs = Addrs::free(2);
@@ -17,7 +17,7 @@ async fn overheard() -> (Party, crate::support::udp_proxy::PeerProxy, Vec<Vec<u8
     party.start("node-a", addrs[0], &Spec::seeded(&[proxy.addr()]));
     party.start("node-b", addrs[1], &Spec { seeds: vec![addrs[0].peer.to_string()], ..spec });
     party.wait_for(2).await;
-    until("twenty datagrams were overheard", PATIENCE, async || proxy.kept().len() >= 20).await;
+    until("twenty datagrams were overheard", WAIT_MAX, async || proxy.kept().len() >= 20).await;
     let kept = proxy.kept();
     (party, proxy, kept)
 }
@@ -53,17 +53,17 @@ async fn forged_cut_and_replayed_datagrams_are_refused_by_reason() {
         let before = refused(node, reason).await;
         send(to, &datagrams).await;
         let counted = async || refused(node, reason).await == before + 10;
-        until(&format!("ten more are counted as {reason}"), PATIENCE, counted).await;
+        until(&format!("ten more are counted as {reason}"), WAIT_MAX, counted).await;
     }
     for what in
         ["seen before", "the proof of the cluster key does not fit", "too short", "larger", "another version"]
     {
-        assert_eq!(times_said(node, what), 1, "{what}");
+        assert_eq!(log_count(node, what), 1, "{what}");
     }
     assert_eq!((in_ring(node).await, in_ring(&party.nodes[0]).await), (2, 2));
 }
 
-/// A node dies and what it once said is played to one that was not there to hear it: nobody routes to the dead one.
+/// A node dies, and its old datagrams are replayed to a node that was not there before: no node routes to the dead one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_words_of_the_dead_put_nobody_on_the_ring() {
     let (mut party, _proxy, kept) = overheard().await;
@@ -80,7 +80,7 @@ async fn the_words_of_the_dead_put_nobody_on_the_ring() {
         send(node.addrs.peer, &kept).await;
     }
     let repeated = async || refused(node, "replayed").await >= refused_before + kept.len() as u64;
-    until("the second time they are replays", PATIENCE, repeated).await;
+    until("the second time they are replays", WAIT_MAX, repeated).await;
     assert!(node.metric("hopcache_gossip_bytes_total", "received").await.unwrap() > received);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(2) {
@@ -126,7 +126,7 @@ async fn a_flood_leaves_the_node_well() {
         }
         least > 100
     };
-    until("each kind is counted", PATIENCE, counted).await;
+    until("each kind is counted", WAIT_MAX, counted).await;
     let total = node.metric("hopcache_gossip_refused_total", "").await.unwrap();
     let grown = node.resident_bytes().saturating_sub(resident) >> 10;
     say(&format!(
@@ -135,6 +135,6 @@ async fn a_flood_leaves_the_node_well() {
         slowest.as_millis()
     ));
     assert!(grown < 32 << 10, "{grown} KiB more are resident");
-    assert!(times_said(node, "gossip not believed") <= 6, "once a minute for each reason");
+    assert!(log_count(node, "gossip not believed") <= 6, "once a minute for each reason");
     party.wait_for(2).await;
 }

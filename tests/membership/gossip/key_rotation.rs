@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Party, Spec, name, question, times_said};
+use super::{Party, Spec, log_count, name, question};
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::redis::RedisServer;
 use crate::support::say;
@@ -40,7 +40,7 @@ async fn the_key_is_changed_without_a_miss() {
     for spec in &steps {
         for (place, addrs) in addrs.iter().enumerate() {
             party.nodes[place].signal("TERM");
-            let left = party.nodes[place].exit(super::PATIENCE).await;
+            let left = party.nodes[place].exit(super::WAIT_MAX).await;
             assert!(left.success(), "{left}");
             asked += all_hit(&party.nodes, |other| other != place).await;
             let config = spec.config();
@@ -53,7 +53,7 @@ async fn the_key_is_changed_without_a_miss() {
     }
     say(&format!("nine restarts in {} ms, {asked} answers, all of them hits", began.elapsed().as_millis()));
     for node in &party.nodes {
-        assert_eq!(times_said(node, "another cluster's key or name"), 0, "{}: {}", node.name, node.said());
+        assert_eq!(log_count(node, "another cluster's key or name"), 0, "{}: {}", node.name, node.log());
     }
 }
 

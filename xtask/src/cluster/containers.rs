@@ -1,4 +1,5 @@
-//! The cluster's commands on the containers of `docker-compose.cluster.yml`. Nothing here knows what they run.
+//! The commands of `cargo xtask cluster` for the containers of `docker-compose.cluster.yml`. This module does not know
+//! what the containers run.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::place::{NODES, Place};
+use super::layout::{Layout, NODES};
 use super::{Action, http};
 use crate::command::finish;
 use crate::compose::{Compose, docker};
 use crate::services::process::wait_until;
 
-/// As documented, so that commands typed by hand mean the same project.
+/// The documented project name, so that docker commands typed by hand address the same project.
 const PROJECT: &str = "hopcache";
-/// Noted once something was cut: all else needs neither root nor iptables.
+/// The name of a note that a cut was made. Without a cut, `heal` needs neither root nor iptables.
 const CUT: &str = "cut";
 const CLIENT_PORT: u16 = 7475;
 const PROMETHEUS_PORT: u16 = 9090;
-/// Neo4j on a busy machine.
+/// Neo4j's start on a busy machine takes this long at most.
 const UP_MAX: Duration = Duration::from_secs(240);
 
-pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
+pub(super) fn run(root: &Path, layout: &Layout, action: &Action) -> Result<()> {
     let port = |name: &str, default| {
         std::env::var(name).map_or(Ok(default), |text| text.parse().with_context(|| format!("{name}={text}")))
     };
@@ -30,39 +31,40 @@ pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
         (port("HOPCACHE_PORT", CLIENT_PORT)?, port("HOPCACHE_PROMETHEUS_PORT", PROMETHEUS_PORT)?);
     let compose = Compose::find(root, &project, clients, prometheus)?;
     match action {
-        Action::Up { .. } => up(&compose, place),
+        Action::Up { .. } => up(&compose, layout),
         Action::Status => compose.run(&["ps"]),
-        Action::Kill { member } => told(&["kill", &id(&compose, member)?]),
-        Action::Pause { member } => told(&["pause", &id(&compose, member)?]),
-        Action::Resume { member } => told(&["unpause", &id(&compose, member)?]),
+        Action::Kill { member } => docker_quietly(&["kill", &id(&compose, member)?]),
+        Action::Pause { member } => docker_quietly(&["pause", &id(&compose, member)?]),
+        Action::Resume { member } => docker_quietly(&["unpause", &id(&compose, member)?]),
         Action::Cut { member, other, one_way } => {
-            place.note(CUT, "").and_then(|()| cut(&compose, member, other, *one_way))
+            layout.note(CUT, "").and_then(|()| cut(&compose, member, other, *one_way))
         }
-        Action::Heal => heal(&compose, place),
-        // SIGTERM, which is the same as `hopcache drain`; a drained node's policy would start it again.
-        Action::Drain { member } => compose.run(&["stop", Place::member(member)?]),
+        Action::Heal => heal(&compose, layout),
+        // `stop` sends SIGTERM, as `hopcache drain` does. After `hopcache drain`, Docker's restart policy would start
+        // the node again.
+        Action::Drain { member } => compose.run(&["stop", Layout::member(member)?]),
         Action::Restart { member } => {
-            let member = Place::member(member)?;
+            let member = Layout::member(member)?;
             compose.run(&["stop", member]).and_then(|()| compose.run(&["start", member]))
         }
         Action::Down => {
-            // Cuts go with the containers.
+            // Removing the containers removes the cuts.
             compose.down()?;
             let left = compose.leftovers()?;
             if !left.is_empty() {
                 bail!("left behind: {}", left.join(", "));
             }
-            place.remove()
+            layout.remove()
         }
         Action::Validate => Ok(()),
     }
 }
 
-fn up(compose: &Compose, place: &Place) -> Result<()> {
-    if place.folder.exists() && !place.is_compose() {
+fn up(compose: &Compose, layout: &Layout) -> Result<()> {
+    if layout.folder.exists() && !layout.is_compose() {
         bail!("a cluster of plain processes is up: `cargo xtask cluster down` first");
     }
-    place.note("compose", "")?;
+    layout.note("compose", "")?;
     let start = Instant::now();
     compose.up()?;
     let password = compose.password()?;
@@ -75,7 +77,7 @@ fn up(compose: &Compose, place: &Place) -> Result<()> {
          cargo xtask dashboard --prometheus http://{}\n  cargo xtask cluster down\n",
         start.elapsed().as_secs_f64(),
         compose.clients,
-        compose.told(),
+        compose.command_line(),
         compose.prometheus
     );
     println!("asked http://{}: {} {}", compose.clients, answer.status, answer.body);
@@ -84,18 +86,18 @@ fn up(compose: &Compose, place: &Place) -> Result<()> {
 }
 
 fn id(compose: &Compose, member: &str) -> Result<String> {
-    compose.container(Place::member(member)?)
+    compose.container(Layout::member(member)?)
 }
 
-fn told(arguments: &[&str]) -> Result<()> {
+fn docker_quietly(arguments: &[&str]) -> Result<()> {
     println!("$ docker {}", arguments.join(" "));
     docker(arguments).map(|_| ())
 }
 
-/// Drops what arrives at a container from the other's addresses, by rules in its network namespace: the image needs no
-/// rights and no tool for it.
+/// Drops packets that arrive at a container from the other member's addresses. The rules are in the container's network
+/// namespace, so the image needs no rights and no tools.
 fn cut(compose: &Compose, member: &str, other: &str, is_one_way: bool) -> Result<()> {
-    let (member, other) = (Place::member(member)?, Place::member(other)?);
+    let (member, other) = (Layout::member(member)?, Layout::member(other)?);
     if member == other {
         bail!("{member} cannot be cut from itself");
     }
@@ -120,9 +122,9 @@ fn drop_from(container: &str, sender: &str) -> Result<()> {
     Ok(())
 }
 
-/// A container's own rules are these cuts only.
-fn heal(compose: &Compose, place: &Place) -> Result<()> {
-    if place.noted(CUT).is_none() {
+/// The namespace of a container has no other rules, so all of them are removed.
+fn heal(compose: &Compose, layout: &Layout) -> Result<()> {
+    if layout.noted(CUT).is_none() {
         println!("nothing is cut");
         return Ok(());
     }

@@ -1,29 +1,29 @@
-//! Cuts between plain processes: packets that a node's group sends to an address are marked, and what is marked is
-//! dropped where it arrives, so that the sender sees silence, as from a cut cable, and not an error.
+//! Cuts between plain processes. A rule marks packets that a node's group sends to an address, and a second rule drops
+//! marked packets where they arrive. So the sender gets no answer and no error, as with a cut cable.
 //!
-//! An answer to what was asked before a cut may still arrive: its packets go to 127.0.0.1, like those of every other
-//! member. Needs root and iptables with `owner`.
+//! An answer to a request from before the cut may still arrive: its packets go to 127.0.0.1, as those of every member.
+//! Cuts need root and iptables with the match `owner`.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
-use super::place::Place;
+use super::layout::Layout;
 use crate::services::install;
 
 /// Any value that nothing else on the machine uses.
 const MARK: &str = "0x48430000/0xffff0000";
-/// More than can be there: each cut adds one only where there is none.
+/// Bound of rule removals. A cut adds a rule only if the rule does not exist, so there are fewer.
 const JUMPS_MAX: usize = 8;
 
-/// What starts a node in a group of its own, by which its packets are known, or why nothing can. A container without
-/// privileges may be root and still have few ids.
+/// The command that starts a node in its own group, or the reason why this machine cannot. Packet rules know a node by
+/// its group. In a container without privileges, root may have few group ids.
 pub(super) fn apart(node: usize) -> Result<(&'static str, Vec<String>)> {
     if !install::is_root() {
         bail!("cuts need root: packets are dropped by iptables");
     }
-    let group = Place::group(node).to_string();
+    let group = Layout::group(node).to_string();
     let arguments = ["--regid", group.as_str(), "--clear-groups"].map(str::to_owned).to_vec();
     let mut tried = Command::new("setpriv");
     tried.args(&arguments).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
@@ -33,14 +33,14 @@ pub(super) fn apart(node: usize) -> Result<(&'static str, Vec<String>)> {
     Ok(("setpriv", arguments))
 }
 
-/// Drops what a node sends to `to`: to its host, or to that port only where others listen at the same host.
-pub(super) fn drop(place: &Place, node: usize, to: SocketAddr, is_port_only: bool) -> Result<()> {
+/// Drops the packets of a node to `to`: to its whole host, or only to its port if other members use the same host.
+pub(super) fn drop(layout: &Layout, node: usize, to: SocketAddr, is_port_only: bool) -> Result<()> {
     apart(node)?;
     install::missing(&[install::IPTABLES])?;
-    let chain = place.chain();
+    let chain = layout.chain();
     lay(&chain)?;
     let (host, port) = (to.ip().to_string(), to.port().to_string());
-    let group = Place::group(node).to_string();
+    let group = Layout::group(node).to_string();
     let mut rule = vec!["-t", "mangle", "-A", &chain, "-d", &host];
     if is_port_only {
         rule.extend(["-p", "tcp", "--dport", &port]);
@@ -49,7 +49,8 @@ pub(super) fn drop(place: &Place, node: usize, to: SocketAddr, is_port_only: boo
     must(&rule)
 }
 
-/// What every cut needs. Each part is looked for by itself: an interrupted cut, or another program, may have left some.
+/// Adds the chains and jumps of every cut. Checks each part, because an interrupted cut or another program may have
+/// left some of them.
 fn lay(chain: &str) -> Result<()> {
     for table in ["mangle", "filter"] {
         if !iptables(&["-t", table, "-n", "-L", chain]) {
@@ -68,9 +69,9 @@ fn lay(chain: &str) -> Result<()> {
     Ok(())
 }
 
-/// Undoes every cut of this cluster, whole or half. Nothing where there is none.
-pub(super) fn heal(place: &Place) -> Result<()> {
-    let chain = place.chain();
+/// Removes every cut of this cluster, also incomplete ones. Does nothing without cuts.
+pub(super) fn heal(layout: &Layout) -> Result<()> {
+    let chain = layout.chain();
     let is_there = |table| iptables(&["-t", table, "-n", "-L", &chain]);
     let can_be = install::is_root() && install::on_path("iptables");
     if !can_be || !["mangle", "filter"].into_iter().any(is_there) {
@@ -78,7 +79,7 @@ pub(super) fn heal(place: &Place) -> Result<()> {
         return Ok(());
     }
     for (table, from, interface) in [("mangle", "OUTPUT", "-o"), ("filter", "INPUT", "-i")] {
-        // Each may be missing; a jump may be there twice.
+        // Each rule may be missing, and a jump may exist twice.
         let mut jumps = 0;
         while jumps < JUMPS_MAX && iptables(&["-t", table, "-D", from, interface, "lo", "-j", &chain]) {
             jumps += 1;
@@ -94,14 +95,14 @@ pub(super) fn heal(place: &Place) -> Result<()> {
 }
 
 /// How many packets each cut has dropped, as iptables counts them.
-pub(super) fn told(place: &Place) -> String {
+pub(super) fn list(layout: &Layout) -> String {
     let output = Command::new("iptables")
-        .args(["-w", "-t", "mangle", "-nvxL", &place.chain()])
+        .args(["-w", "-t", "mangle", "-nvxL", &layout.chain()])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().skip(2).fold(String::new(), |told, line| format!("{told}cut: {}\n", line.trim()))
+    text.lines().skip(2).fold(String::new(), |list, line| format!("{list}cut: {}\n", line.trim()))
 }
 
 fn must(rule: &[&str]) -> Result<()> {

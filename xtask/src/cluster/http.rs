@@ -1,4 +1,4 @@
-//! One HTTP exchange with something on this machine: HTTP/1.0, one connection, no retry.
+//! One HTTP exchange with a server on this machine: HTTP/1.0, one connection, no retry.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Longer than a node waits for an origin that hangs.
-const PATIENCE: Duration = Duration::from_secs(35);
+/// Longest wait for an answer. A node's timeout for a hanging origin is shorter.
+const WAIT_MAX: Duration = Duration::from_secs(35);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// What is asked here has short answers; Prometheus' are the longest.
+/// Largest answer, in bytes. Prometheus' answers are the longest, and they are shorter.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// What came back.
+/// An HTTP answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -22,7 +22,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header's value.
+    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
         lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -33,12 +33,12 @@ pub(crate) fn get(at: SocketAddr, path: &str) -> Result<Answer> {
     exchange(at, "GET", path, "", "")
 }
 
-/// POST of JSON, with further header lines, each with its line end.
+/// POSTs JSON. `headers` are further header lines, each with its line end.
 pub(crate) fn post(at: SocketAddr, path: &str, headers: &str, body: &str) -> Result<Answer> {
     exchange(at, "POST", path, &format!("content-type: application/json\r\n{headers}"), body)
 }
 
-/// A query as a client sends it; `user` and password where there are any.
+/// POSTs a query as a client does, with `user` and password if the cluster has them.
 pub(crate) fn query(at: SocketAddr, statement: &str, login: Option<(&str, &str)>) -> Result<Answer> {
     let headers = login.map_or_else(String::new, |(user, password)| {
         format!("authorization: Basic {}\r\n", base64(format!("{user}:{password}").as_bytes()))
@@ -46,20 +46,22 @@ pub(crate) fn query(at: SocketAddr, statement: &str, login: Option<(&str, &str)>
     post(at, "/db/neo4j/query/v2", &headers, &json!({ "statement": statement }).to_string())
 }
 
-/// The values of an instant query of Prometheus, as it writes them.
+/// The values of an instant query of Prometheus, as Prometheus writes them.
 pub(crate) fn prometheus(at: SocketAddr, query: &str) -> Result<Vec<String>> {
     let encoded = query.bytes().fold(String::new(), |text, byte| format!("{text}%{byte:02X}"));
     let answer = get(at, &format!("/api/v1/query?query={encoded}"))?;
-    let told: Value = serde_json::from_str(&answer.body)
+    let answer_json: Value = serde_json::from_str(&answer.body)
         .with_context(|| format!("Prometheus answered {} {:?} to {query}", answer.status, answer.body))?;
-    let result = told["data"]["result"].as_array().with_context(|| format!("{query}: {}", told["error"]))?;
+    let result = answer_json["data"]["result"]
+        .as_array()
+        .with_context(|| format!("{query}: {}", answer_json["error"]))?;
     Ok(result.iter().filter_map(|each| each["value"][1].as_str().map(str::to_owned)).collect())
 }
 
 fn exchange(at: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Result<Answer> {
     let mut stream =
         TcpStream::connect_timeout(&at, CONNECT_MAX).with_context(|| format!("connect to {at}"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
     let length = body.len();
     let request =
         format!("{method} {path} HTTP/1.0\r\nhost: {at}\r\n{headers}content-length: {length}\r\n\r\n{body}");
@@ -73,7 +75,7 @@ fn exchange(at: SocketAddr, method: &str, path: &str, headers: &str, body: &str)
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
-/// RFC 4648, section 4: xtask links nothing that does it.
+/// Base64 (RFC 4648, section 4), because xtask links no crate for it.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

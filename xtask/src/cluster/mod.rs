@@ -1,19 +1,21 @@
-//! `cargo xtask cluster`: a cluster to try faults on, as containers of `docker-compose.cluster.yml` or as plain processes.
+//! `cargo xtask cluster`: a cluster for trying out faults, as containers of `docker-compose.cluster.yml` or as plain
+//! processes.
 //!
-//! `up` decides which of the two and writes it down; the other commands follow. Plain processes have their state under
-//! `target/cluster` (`target/dashboard-live` for the dashboard's); `down` ends what `up` started and removes it. It never touches a service that the user named.
+//! `up` chooses containers or processes and writes the choice down; the other commands read it. Plain processes have
+//! their state under `target/cluster` (the dashboard's are under `target/dashboard-live`). `down` ends and removes
+//! everything that `up` started. No command touches a service that the user named.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`place`] | addresses, names and files of the plain processes |
-//! | [`processes`] | how they start, stall and end |
-//! | [`cuts`] | which packets between them are dropped |
-//! | [`containers`] | the same on compose |
+//! | [`layout`] | addresses, names and files of the plain processes |
+//! | [`processes`] | how the processes start, stall and end |
+//! | [`cuts`] | which packets between the processes are dropped |
+//! | [`containers`] | the commands for containers of the compose file |
 
 mod containers;
 mod cuts;
 pub(crate) mod http;
-pub(crate) mod place;
+pub(crate) mod layout;
 pub(crate) mod processes;
 
 use std::path::Path;
@@ -22,35 +24,35 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::compose;
-use place::Place;
+use layout::Layout;
 use processes::{Plan, Processes};
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
-    /// Start three nodes, a balancer, Redis and Neo4j; ends with one answered query.
+    /// Start three nodes, a balancer, Redis and Neo4j. Ends after one answered query.
     Up {
-        /// On Docker, with docker-compose.cluster.yml (`cargo xtask images` first).
+        /// Use Docker and docker-compose.cluster.yml (run `cargo xtask images` first).
         #[arg(long)]
         compose: bool,
-        /// The sample graph in each node instead of Neo4j: up in a second.
+        /// Use each node's sample graph instead of Neo4j. Starts in a second.
         #[arg(long, conflicts_with = "compose")]
         embedded: bool,
-        /// A release build of hopcache instead of a debug build.
+        /// Use a release build of hopcache instead of a debug build.
         #[arg(long, conflicts_with = "compose")]
         release: bool,
     },
-    /// What runs, what each node sees, what is cut.
+    /// Show the running members, each node's view of the ring, and all cuts.
     Status,
-    /// SIGKILL.
+    /// Send SIGKILL.
     Kill { member: String },
-    /// SIGSTOP: keeps its connections and answers nothing.
+    /// Send SIGSTOP: the member keeps its connections and answers nothing.
     Pause { member: String },
-    /// SIGCONT.
+    /// Send SIGCONT.
     Resume { member: String },
-    /// Drop every packet between two members. Root.
+    /// Drop every packet between two members. Needs root.
     ///
-    /// With `--one-way` only those from the first to the second: in containers all of them; of plain processes all but
-    /// what the first answers on connections that the second opened.
+    /// Drop only packets from the first member to the second. Between plain processes, the first member's answers on
+    /// connections that the second opened still arrive.
     Cut {
         member: String,
         other: String,
@@ -59,13 +61,14 @@ pub(crate) enum Action {
     },
     /// Undo every cut.
     Heal,
-    /// Leave in good order, and wait for the end.
+    /// Drain a node and wait for its end.
     Drain { member: String },
-    /// Leave in good order if it runs, then start.
+    /// Start a node again; a running node is drained first.
     Restart { member: String },
-    /// End everything and remove it, also what an interrupted `cargo xtask dashboard --live` left.
+    /// End and remove everything, also the cluster of an interrupted `cargo xtask dashboard --live`.
     Down,
-    /// Start docker-compose.cluster.yml under a name of its own, ask, kill a node, ask again, and take it down: the gate's step.
+    /// The gate's step: start docker-compose.cluster.yml under its own project name, ask, kill a node, ask again, take
+    /// it down.
     Validate,
 }
 
@@ -76,11 +79,11 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
     if matches!(action, Action::Down) {
         return down(root);
     }
-    let place = Place::of(root, place::CLUSTER);
-    if matches!(action, Action::Up { compose: true, .. }) || place.is_compose() {
-        return containers::run(root, &place, action);
+    let layout = Layout::of(root, layout::CLUSTER);
+    if matches!(action, Action::Up { compose: true, .. }) || layout.is_compose() {
+        return containers::run(root, &layout, action);
     }
-    let processes = Processes::at(root, place);
+    let processes = Processes::at(root, layout);
     match action {
         Action::Up { embedded, release, .. } => {
             let plan = Plan { is_embedded: *embedded, is_release: *release, more: String::new() };
@@ -98,17 +101,17 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
     }
 }
 
-/// Every cluster of this work tree; an error in one does not keep the others up.
+/// Takes down every cluster of this work tree. An error in one cluster does not keep the others up.
 fn down(root: &Path) -> Result<()> {
-    let places = [place::CLUSTER, place::LIVE].map(|name| Place::of(root, name));
+    let layouts = [layout::CLUSTER, layout::LIVE].map(|name| Layout::of(root, name));
     let mut ended = Ok(());
     let mut found = 0;
-    for place in places.into_iter().filter(|place| place.folder.exists()) {
+    for layout in layouts.into_iter().filter(|layout| layout.folder.exists()) {
         found += 1;
-        let down = if place.is_compose() {
-            containers::run(root, &place, &Action::Down)
+        let down = if layout.is_compose() {
+            containers::run(root, &layout, &Action::Down)
         } else {
-            Processes::at(root, place).down()
+            Processes::at(root, layout).down()
         };
         ended = ended.and(down);
     }

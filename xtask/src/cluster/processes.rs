@@ -1,8 +1,8 @@
-//! A cluster of plain processes: three nodes, a Redis of their own, HAProxy where it is installed, and Neo4j or the
-//! sample graph.
+//! A cluster of plain processes: three nodes, their own Redis, HAProxy if it is installed, and Neo4j or the sample
+//! graph.
 //!
-//! Neo4j is the one of `cargo xtask services` or the one that the user named; it is stopped by `down` only if `up` started
-//! it. Nothing is started twice, and nothing that was not started here is signalled.
+//! Neo4j is the server of `cargo xtask services` or the server that the user named. `down` stops Neo4j only if `up`
+//! started it. This module never starts a member twice, and never signals a process that it did not start.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -13,43 +13,46 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::place::{BALANCER, NEO4J, NODES, PROMETHEUS, Place, REDIS};
+use super::layout::{BALANCER, Layout, NEO4J, NODES, PROMETHEUS, REDIS};
 use super::{cuts, http};
 use crate::command::{finish, say};
 use crate::services::{self, install, process};
 
-/// Debug builds on a busy machine; a node is ready in a second on an idle one.
+/// Longest wait until a node is ready: a debug build on a busy machine. On an idle machine a node is ready in a second.
 const READY_MAX: Duration = Duration::from_secs(30);
-/// Over `node.drain`, which ends a node by itself.
+/// Longest wait for a node's end. It is longer than `node.drain`, which ends a node by itself.
 const DRAINED_MAX: Duration = Duration::from_secs(25);
 
-/// What a cluster is started with.
+/// Options of a new cluster.
 pub(crate) struct Plan {
     pub(crate) is_embedded: bool,
     pub(crate) is_release: bool,
-    /// Further lines of each node's `[origin]`, and further sections behind them.
+    /// Further lines of each node's `[origin]`, and further sections after them.
     pub(crate) more: String,
 }
 
-/// The cluster of a work tree.
+/// The cluster of plain processes of a work tree.
 pub(crate) struct Processes {
     root: PathBuf,
-    place: Place,
+    layout: Layout,
 }
 
 impl Processes {
-    pub(crate) fn at(root: &Path, place: Place) -> Self {
-        Self { root: root.to_owned(), place }
+    pub(crate) fn at(root: &Path, layout: Layout) -> Self {
+        Self { root: root.to_owned(), layout }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    /// Starts what does not run, and waits until every node is ready and sees all.
+    /// Starts all members that do not run. Waits until every node is ready and sees all nodes.
     pub(crate) fn up(&self, plan: &Plan) -> Result<()> {
-        if self.place.folder.exists() {
-            bail!("{} is there: `cargo xtask cluster status`, or `down` first", self.place.folder.display());
+        if self.layout.folder.exists() {
+            bail!(
+                "{} exists already: `cargo xtask cluster status`, or `down` first",
+                self.layout.folder.display()
+            );
         }
         self.build(plan)?;
         let started = self.start_all(plan);
@@ -66,20 +69,20 @@ impl Processes {
         let profile = if plan.is_release { "release" } else { "debug" };
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), Into::into);
-        self.place.note("binary", &target.join(profile).join("hopcache").display().to_string())
+        self.layout.note("binary", &target.join(profile).join("hopcache").display().to_string())
     }
 
     fn start_all(&self, plan: &Plan) -> Result<()> {
         let start = Instant::now();
-        let secrets = self.place.folder.join("secrets");
+        let secrets = self.layout.folder.join("secrets");
         let mut make = Command::new("sh");
         make.current_dir(&self.root)
             .arg("cluster/make-secrets.sh")
             .arg(&secrets)
             .stdout(std::process::Stdio::null());
         finish(&mut make, "make-secrets.sh")?;
-        let redis = services::own_redis(&self.place.folder)?;
-        self.place.note("redis.addr", redis.trim_start_matches("redis://"))?;
+        let redis = services::own_redis(&self.layout.folder)?;
+        self.layout.note("redis.addr", redis.trim_start_matches("redis://"))?;
         let origin = if plan.is_embedded { "embedded:".to_owned() } else { self.neo4j()? };
         for node in 0..NODES.len() {
             self.write_config(node, &origin, &redis, &plan.more)?;
@@ -96,35 +99,35 @@ impl Processes {
     fn neo4j(&self) -> Result<String> {
         let (server, was_started) = services::neo4j_up(&self.root)?;
         if was_started {
-            self.place.note("neo4j.started", "")?;
+            self.layout.note("neo4j.started", "")?;
         }
-        self.place.note("neo4j.addr", server.bolt.trim_start_matches("bolt://"))?;
-        self.place.note("neo4j.password", &server.password)?;
+        self.layout.note("neo4j.addr", server.bolt.trim_start_matches("bolt://"))?;
+        self.layout.note("neo4j.password", &server.password)?;
         Ok(server.bolt)
     }
 
     fn write_config(&self, node: usize, origin: &str, redis: &str, more: &str) -> Result<()> {
-        let place = &self.place;
-        let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", place.peer(each))).collect();
+        let layout = &self.layout;
+        let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", layout.peer(each))).collect();
         let text = format!(
             "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nbolt_addr = \"\"\nmemory = \"64MiB\"\n\
              [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[store]\nuri = \"{redis}\"\n[origin]\nuri = \"{origin}\"\n{more}",
             NODES[node],
-            place.clients(node),
-            place.peer(node),
-            place.admin(node),
+            layout.clients(node),
+            layout.peer(node),
+            layout.admin(node),
             seeds.join(", "),
-            place.folder.join("secrets/cluster.key").display(),
+            layout.folder.join("secrets/cluster.key").display(),
         );
-        let home = place.home(NODES[node]);
+        let home = layout.home(NODES[node]);
         std::fs::create_dir_all(&home)?;
         std::fs::write(home.join("node.toml"), text).context("cannot write node.toml")
     }
 
     fn start_node(&self, node: usize) -> Result<()> {
         let name = NODES[node];
-        let binary = self.place.noted("binary").context("no cluster is up")?;
-        let config = self.place.home(name).join("node.toml").display().to_string();
+        let binary = self.layout.noted("binary").context("no cluster is up")?;
+        let config = self.layout.home(name).join("node.toml").display().to_string();
         let serve = [binary, "serve".to_owned(), "--config".to_owned(), config];
         let (program, mut arguments) = cuts::apart(node).unwrap_or_else(|why| {
             if install::is_root() {
@@ -133,29 +136,31 @@ impl Processes {
             ("env", Vec::new())
         });
         arguments.extend(serve);
-        process::start(program, &arguments, &self.place.pid_file(name), &self.place.log(name))
+        process::start(program, &arguments, &self.layout.pid_file(name), &self.layout.log(name))
     }
 
-    /// HAProxy with the configuration of the compose file, where it is installed.
+    /// Starts HAProxy with the compose file's configuration, if HAProxy is installed.
     fn start_balancer(&self) -> Result<()> {
-        let place = &self.place;
+        let layout = &self.layout;
         let Some(haproxy) =
             ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"].iter().find(|path| Path::new(path).exists())
         else {
-            println!("no HAProxy here (Debian: `apt-get install haproxy`): ask a node");
+            println!(
+                "HAProxy is not installed (Debian: `apt-get install haproxy`): send requests to a node instead"
+            );
             return Ok(());
         };
-        let home = place.home(BALANCER);
+        let home = layout.home(BALANCER);
         std::fs::create_dir_all(&home)?;
         let config = home.join("haproxy.cfg");
         std::fs::copy(self.root.join("cluster/haproxy/haproxy.cfg"), &config)
             .context("cannot copy haproxy.cfg")?;
         let mut arguments = vec![
-            format!("BALANCER_BIND={}", place.balancer()),
-            format!("BALANCER_METRICS_BIND={}", place.balancer_metrics()),
+            format!("BALANCER_BIND={}", layout.balancer()),
+            format!("BALANCER_METRICS_BIND={}", layout.balancer_metrics()),
         ];
         for (node, letter) in ["A", "B", "C"].iter().enumerate() {
-            arguments.push(format!("NODE_{letter}_HOST={}", place.host(node)));
+            arguments.push(format!("NODE_{letter}_HOST={}", layout.host(node)));
         }
         arguments.extend([
             haproxy.to_string(),
@@ -163,37 +168,37 @@ impl Processes {
             "-f".to_owned(),
             config.display().to_string(),
         ]);
-        process::start("env", &arguments, &place.pid_file(BALANCER), &place.log(BALANCER))
+        process::start("env", &arguments, &layout.pid_file(BALANCER), &layout.log(BALANCER))
     }
 
-    /// Until a node is ready and has so many members in its ring.
+    /// Waits until a node is ready and has this many members in its ring.
     pub(crate) fn wait_for(&self, node: usize, members: usize) -> Result<()> {
-        let admin = self.place.admin(node);
+        let admin = self.layout.admin(node);
         let is_there = || {
             let ready = http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
             ready && ring(admin).is_ok_and(|ring| ring.members.len() == members)
         };
         process::wait_until(READY_MAX, is_there).with_context(|| {
-            format!("{} is not ready:\n{}", NODES[node], process::log_tail(&self.place.log(NODES[node])))
+            format!("{} is not ready:\n{}", NODES[node], process::log_tail(&self.layout.log(NODES[node])))
         })
     }
 
-    /// Where clients go: the balancer, else the first node.
+    /// The address for clients: the balancer's, or the first node's without a balancer.
     pub(crate) fn front(&self) -> SocketAddr {
-        let has_balancer = process::running(&self.place.pid_file(BALANCER)).is_some();
-        if has_balancer { self.place.balancer() } else { self.place.clients(0) }
+        let has_balancer = process::running(&self.layout.pid_file(BALANCER)).is_some();
+        if has_balancer { self.layout.balancer() } else { self.layout.clients(0) }
     }
 
-    /// User and password for queries, where Neo4j wants some.
+    /// User and password for queries, if Neo4j needs them.
     pub(crate) fn login(&self) -> Option<(&'static str, String)> {
-        Some(("neo4j", self.place.noted("neo4j.password")?))
+        Some(("neo4j", self.layout.noted("neo4j.password")?))
     }
 
-    /// One answered query, and what to try.
+    /// Sends queries until one is answered, and prints commands to try.
     pub(super) fn try_this(&self) -> Result<()> {
         let (front, login) = (self.front(), self.login());
         let login = login.as_ref().map(|(user, password)| (*user, password.as_str()));
-        // The balancer takes a node after two good probes.
+        // The balancer sends requests to a node after two successful probes.
         let found =
             || http::query(front, "RETURN 'hello' AS hello", login).is_ok_and(|answer| answer.status == 202);
         process::wait_until(READY_MAX, found).context("no query was answered")?;
@@ -210,7 +215,7 @@ impl Processes {
     }
 
     pub(super) fn status(&self) -> Result<()> {
-        let mut told = String::new();
+        let mut report = String::new();
         for member in NODES.iter().chain(&[BALANCER, REDIS]) {
             let pid_file = self.pid_file(member);
             let line = match process::running(&pid_file) {
@@ -218,14 +223,14 @@ impl Processes {
                 Some(pid) => format!("running, pid {pid}{}", self.seen_by(member)),
                 None => "does not run".to_owned(),
             };
-            writeln!(told, "{member:<9} {line}")?;
+            writeln!(report, "{member:<9} {line}")?;
         }
-        say(&(told + &cuts::told(&self.place)))
+        say(&(report + &cuts::list(&self.layout)))
     }
 
     fn seen_by(&self, member: &str) -> String {
-        let Ok(node) = Place::node(member) else { return String::new() };
-        let admin = self.place.admin(node);
+        let Ok(node) = Layout::node(member) else { return String::new() };
+        let admin = self.layout.admin(node);
         let readyz = match http::get(admin, "/readyz") {
             Ok(answer) if answer.status == 200 => "ready".to_owned(),
             Ok(answer) => format!("not ready: {}", answer.body),
@@ -238,7 +243,7 @@ impl Processes {
     }
 
     pub(crate) fn signal(&self, member: &str, signal: &str) -> Result<()> {
-        let member = Place::member(member)?;
+        let member = Layout::member(member)?;
         let pid = self.pid(member)?;
         process::signal(signal, pid)?;
         println!("{member}: {signal} to pid {pid}");
@@ -246,30 +251,31 @@ impl Processes {
     }
 
     pub(crate) fn kill(&self, member: &str) -> Result<()> {
-        let member = Place::member(member)?;
+        let member = Layout::member(member)?;
         self.signal(member, "-KILL")?;
         let pid_file = self.pid_file(member);
         process::wait_until(Duration::from_secs(5), || process::running(&pid_file).is_none())
     }
 
     pub(crate) fn cut(&self, member: &str, other: &str, is_one_way: bool) -> Result<()> {
-        let (member, other) = (Place::member(member)?, Place::member(other)?);
+        let (member, other) = (Layout::member(member)?, Layout::member(other)?);
         let (node, other) = node_first(member, other, is_one_way)?;
-        match Place::node(other) {
+        match Layout::node(other) {
             Ok(same) if same == node => bail!("{member} cannot be cut from itself"),
             Ok(other) => {
-                cuts::drop(&self.place, node, self.place.peer(other), false)?;
+                cuts::drop(&self.layout, node, self.layout.peer(other), false)?;
                 if !is_one_way {
-                    cuts::drop(&self.place, other, self.place.peer(node), false)?;
+                    cuts::drop(&self.layout, other, self.layout.peer(node), false)?;
                 }
             }
             Err(_) => {
-                let at = self.place.noted(&format!("{other}.addr"));
+                let at = self.layout.noted(&format!("{other}.addr"));
                 let at = at.with_context(|| {
                     format!("{other} cannot be cut off here: nodes, {REDIS}, and {NEO4J} where there is one")
                 })?;
-                // Everything that a node hears of a service is an answer, so this cuts both ways.
-                cuts::drop(&self.place, node, at.parse().context("an address")?, true)?;
+                // A service only answers nodes, and answers are replies to requests. So a cut of the requests cuts both
+                // directions.
+                cuts::drop(&self.layout, node, at.parse().context("an address")?, true)?;
             }
         }
         let arrow = if is_one_way { "→" } else { "↔" };
@@ -278,30 +284,30 @@ impl Processes {
     }
 
     pub(crate) fn heal(&self) -> Result<()> {
-        cuts::heal(&self.place)
+        cuts::heal(&self.layout)
     }
 
     pub(super) fn drain(&self, member: &str) -> Result<()> {
-        let node = Place::node(member)?;
+        let node = Layout::node(member)?;
         self.pid(NODES[node])?;
         let start = Instant::now();
-        let answer = http::post(self.place.admin(node), "/admin/v1/drain", "", "")?;
+        let answer = http::post(self.layout.admin(node), "/admin/v1/drain", "", "")?;
         if answer.status >= 300 {
             bail!("{} answered {}: {}", NODES[node], answer.status, answer.body);
         }
-        let pid_file = self.place.pid_file(NODES[node]);
+        let pid_file = self.layout.pid_file(NODES[node]);
         process::wait_until(DRAINED_MAX, || process::running(&pid_file).is_none())?;
         println!("{}: left after {:.1} s", NODES[node], start.elapsed().as_secs_f64());
         Ok(())
     }
 
     pub(crate) fn restart(&self, member: &str) -> Result<()> {
-        let member = Place::member(member)?;
+        let member = Layout::member(member)?;
         if member == REDIS {
             process::stop(REDIS, &self.pid_file(REDIS))?;
-            let at = self.place.noted("redis.addr").context("no cluster is up")?;
-            let config = self.place.home(REDIS).join("redis.conf").display().to_string();
-            process::start("redis-server", &[config], &self.pid_file(REDIS), &self.place.log(REDIS))?;
+            let at = self.layout.noted("redis.addr").context("no cluster is up")?;
+            let config = self.layout.home(REDIS).join("redis.conf").display().to_string();
+            process::start("redis-server", &[config], &self.pid_file(REDIS), &self.layout.log(REDIS))?;
             println!("redis: started empty, {at}");
             return Ok(());
         }
@@ -309,24 +315,26 @@ impl Processes {
             process::stop(BALANCER, &self.pid_file(BALANCER))?;
             return self.start_balancer();
         }
-        let node = Place::node(member)?;
-        if process::running(&self.place.pid_file(member)).is_some() {
+        let node = Layout::node(member)?;
+        if process::running(&self.layout.pid_file(member)).is_some() {
             self.drain(member)?;
         }
         self.start_node(node)?;
-        let admin = self.place.admin(node);
+        let admin = self.layout.admin(node);
         let start = Instant::now();
         process::wait_until(READY_MAX, || {
             http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200)
         })
-        .with_context(|| format!("{member} is not ready:\n{}", process::log_tail(&self.place.log(member))))?;
+        .with_context(|| {
+            format!("{member} is not ready:\n{}", process::log_tail(&self.layout.log(member)))
+        })?;
         println!("{member}: started, ready after {:.1} s", start.elapsed().as_secs_f64());
         Ok(())
     }
 
     /// Ends everything that `up` started, and removes its folder.
     pub(crate) fn down(&self) -> Result<()> {
-        if !self.place.folder.exists() {
+        if !self.layout.folder.exists() {
             println!("no cluster is up");
             return Ok(());
         }
@@ -334,22 +342,22 @@ impl Processes {
         for member in [PROMETHEUS, BALANCER].iter().chain(&NODES).chain(&[REDIS]) {
             ended = ended.and(self.end(member));
         }
-        if self.place.noted("neo4j.started").is_some() {
+        if self.layout.noted("neo4j.started").is_some() {
             ended = ended.and(services::neo4j_down(&self.root));
         }
-        // What could not be ended is found again by what stands there.
+        // If a process could not be ended, the folder stays, and the next `down` finds the process again.
         ended?;
-        self.place.remove()?;
-        println!("cluster: down, {} removed", self.place.folder.display());
+        self.layout.remove()?;
+        println!("cluster: down, {} removed", self.layout.folder.display());
         Ok(())
     }
 
     fn end(&self, member: &str) -> Result<()> {
         let pid_file = self.pid_file(member);
         if let Some(pid) = process::running(&pid_file) {
-            // A paused process hears TERM only when it goes on.
+            // A stopped process handles TERM only after CONT.
             process::signal("-CONT", pid)?;
-            // Nothing is lost with a cluster that goes as a whole.
+            // The whole cluster ends, so a kill loses nothing.
             process::signal("-KILL", pid)?;
         }
         process::stop(member, &pid_file)
@@ -357,9 +365,9 @@ impl Processes {
 
     fn pid_file(&self, member: &str) -> PathBuf {
         if member == REDIS {
-            services::own_redis_pid_file(&self.place.folder)
+            services::own_redis_pid_file(&self.layout.folder)
         } else {
-            self.place.pid_file(member)
+            self.layout.pid_file(member)
         }
     }
 
@@ -376,11 +384,11 @@ struct Ring {
     members: Vec<String>,
 }
 
-/// The ring as a node sees it: the members that are routed to.
+/// The members of the ring that a node routes to.
 fn ring(admin: SocketAddr) -> Result<Ring> {
     let answer = http::get(admin, "/admin/v1/ring")?;
-    let told: Value = serde_json::from_str(&answer.body).context("the ring is no JSON")?;
-    let members = told["members"].as_array().context("a ring without members")?;
+    let ring: Value = serde_json::from_str(&answer.body).context("the ring is no JSON")?;
+    let members = ring["members"].as_array().context("a ring without members")?;
     let members = members.iter().filter(|member| member["state"] != "down");
     let mut names = Vec::new();
     for member in members {
@@ -390,7 +398,7 @@ fn ring(admin: SocketAddr) -> Result<Ring> {
         }
         names.push(name);
     }
-    Ok(Ring { epoch: told["epoch"].to_string(), members: names })
+    Ok(Ring { epoch: ring["epoch"].to_string(), members: names })
 }
 
 fn is_stopped(pid: u32) -> bool {
@@ -398,10 +406,10 @@ fn is_stopped(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// The node of a cut, and the other member: they may be named in either order. What a service sends is not marked, so that
-/// one way only is what a node sends.
+/// The node of a cut, and the other member. Both orders name the same cut. Packets of a service have no mark, so
+/// `--one-way` is only possible from a node.
 fn node_first(member: &'static str, other: &'static str, is_one_way: bool) -> Result<(usize, &'static str)> {
-    match (Place::node(member), Place::node(other)) {
+    match (Layout::node(member), Layout::node(other)) {
         (Ok(node), _) => Ok((node, other)),
         (Err(_), Ok(_)) if is_one_way => {
             bail!("--one-way begins at a node: cut {other} {member} --one-way")

@@ -1,5 +1,5 @@
-//! `docker-compose.cluster.yml` under Debian's docker-compose 1.29 or compose v2: which program, which project, which
-//! ports. What is in the cluster stands in that file only.
+//! `docker-compose.cluster.yml` with Debian's docker-compose 1.29 or compose v2: decides the program, project and
+//! ports. Only the compose file decides what is in the cluster.
 
 pub(crate) mod validate;
 
@@ -13,22 +13,22 @@ use crate::command::finish;
 use crate::services::install;
 
 const FILE: &str = "docker-compose.cluster.yml";
-/// What both programs put on everything they make.
+/// The label that both programs put on everything they make.
 const LABEL: &str = "com.docker.compose.project";
 
-/// A project: the compose file under a name and on ports of its own.
+/// A project: the compose file with its own name and ports.
 pub(crate) struct Compose {
     root: PathBuf,
     program: &'static [&'static str],
     project: String,
     pub(crate) clients: SocketAddr,
     pub(crate) prometheus: SocketAddr,
-    /// The policy by which containers come back; the file's own where none is said.
+    /// Restart policy of the containers; nothing for the file's own policy.
     restart: Option<&'static str>,
 }
 
 impl Compose {
-    /// Finds compose, v2 first, and installs Debian's when there is none and this is root.
+    /// Finds compose; v2 comes first. Installs Debian's compose if there is none and xtask runs as root.
     pub(crate) fn find(root: &Path, project: &str, client_port: u16, prometheus_port: u16) -> Result<Self> {
         let program: &[&str] = if runs(&["docker", "compose", "version"]) {
             &["docker", "compose"]
@@ -48,23 +48,23 @@ impl Compose {
         })
     }
 
-    /// Containers that never come back, whatever ends this command: for a cluster that nobody asked for.
+    /// The same project without restarts: for a temporary cluster, whose containers must not come back after a kill.
     pub(crate) fn for_once(self) -> Self {
         Self { restart: Some("no"), ..self }
     }
 
-    /// The command as one types it.
-    pub(crate) fn told(&self) -> String {
+    /// The command line for people.
+    pub(crate) fn command_line(&self) -> String {
         format!("{} -p {} -f {FILE}", self.program.join(" "), self.project)
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<()> {
-        let told = format!("{} {}", self.told(), arguments.join(" "));
-        println!("$ {told}");
-        finish(self.command().args(arguments), &told)
+        let command_line = format!("{} {}", self.command_line(), arguments.join(" "));
+        println!("$ {command_line}");
+        finish(self.command().args(arguments), &command_line)
     }
 
-    /// The id of a service's container; an error when it has none.
+    /// The id of a service's container.
     pub(crate) fn container(&self, service: &str) -> Result<String> {
         let output = self.command().args(["ps", "-q", service]).stderr(Stdio::null()).output();
         let text = String::from_utf8(output.context("could not start compose")?.stdout)?;
@@ -74,25 +74,25 @@ impl Compose {
         }
     }
 
-    /// Containers, networks and volumes of this project that are there.
+    /// The project's existing containers, networks and volumes.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let filter = format!("label={LABEL}={}", self.project);
         let mut found = Vec::new();
         for list in [["ps", "-aq"], ["network", "ls"], ["volume", "ls"]] {
             let quiet = if list[0] == "ps" { "--no-trunc" } else { "-q" };
-            let told = docker(&[list[0], list[1], quiet, "--filter", &filter])?;
-            found.extend(told.lines().map(|id| format!("{} {id}", list[0])));
+            let listed = docker(&[list[0], list[1], quiet, "--filter", &filter])?;
+            found.extend(listed.lines().map(|id| format!("{} {id}", list[0])));
         }
         Ok(found)
     }
 
-    /// Secrets, where there are none yet, then everything but the profiles.
+    /// Makes missing secrets, then starts all services outside of profiles.
     pub(crate) fn up(&self) -> Result<()> {
         finish(Command::new("sh").current_dir(&self.root).arg("cluster/make-secrets.sh"), "make-secrets.sh")?;
         self.run(&["up", "-d"])
     }
 
-    /// Everything, data too.
+    /// Removes everything, data too.
     pub(crate) fn down(&self) -> Result<()> {
         self.run(&["down", "-v", "--remove-orphans"])
     }
@@ -115,21 +115,21 @@ impl Compose {
     }
 }
 
-/// Projects of which a container, a network or a volume is there.
+/// Projects that have a container, a network or a volume.
 pub(crate) fn projects() -> Result<Vec<String>> {
     let filter = format!("label={LABEL}");
     let format = format!("{{{{.Label \"{LABEL}\"}}}}");
     let mut found = Vec::new();
     for list in [["ps", "-a"].as_slice(), &["network", "ls"], &["volume", "ls"]] {
-        let told = docker(&[list, &["--filter", &filter, "--format", &format]].concat())?;
-        found.extend(told.lines().map(str::to_owned));
+        let listed = docker(&[list, &["--filter", &filter, "--format", &format]].concat())?;
+        found.extend(listed.lines().map(str::to_owned));
     }
     found.sort();
     found.dedup();
     Ok(found)
 }
 
-/// Removes a project, also one of another work tree, whose secrets and compose file are not here.
+/// Removes a project, also of another work tree, whose secrets and compose file are elsewhere.
 pub(crate) fn remove(project: &str) -> Result<()> {
     let filter = format!("label={LABEL}={project}");
     for (kind, list, force) in [
@@ -137,8 +137,8 @@ pub(crate) fn remove(project: &str) -> Result<()> {
         ("network", &["ls", "-q"], &[]),
         ("volume", &["ls", "-q"], &[]),
     ] {
-        let told = docker(&[&[kind], list, &["--filter", &filter]].concat())?;
-        let ids: Vec<&str> = told.lines().collect();
+        let listed = docker(&[&[kind], list, &["--filter", &filter]].concat())?;
+        let ids: Vec<&str> = listed.lines().collect();
         if !ids.is_empty() {
             docker(&[&[kind, "rm"], force, &ids].concat())?;
         }
@@ -146,7 +146,7 @@ pub(crate) fn remove(project: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a docker command says on stdout.
+/// Runs a docker command and returns its stdout.
 pub(crate) fn docker(arguments: &[&str]) -> Result<String> {
     let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output();
     let output = output.context("could not start docker")?;

@@ -1,7 +1,7 @@
-//! The gate's step for the compose file: started by the documented commands, asked, one node killed, asked again,
-//! looked at through Prometheus, and taken down without leaving anything.
+//! The gate's step for the compose file: starts it by the documented commands, asks queries, kills a node, asks again,
+//! checks Prometheus, takes everything down, and checks that nothing is left.
 //!
-//! Ports and the project's name are this run's own, so that a cluster that somebody has up is not touched.
+//! Each run has its own ports and project name, so a cluster that is already up is not touched.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,16 +14,17 @@ use super::{Compose, docker, projects, remove};
 use crate::cluster::http::{self, Answer};
 use crate::services::process::{free_port, wait_until};
 
-/// Neo4j is up in 10 to 20 s on idle cores, the nodes in one; on four cores with a load of 45 it took 100 s.
+/// Longest start. On idle cores Neo4j takes 10 to 20 s and a node 1 s; on four cores with a load of 45 the start took
+/// 100 s.
 const UP_MAX: Duration = Duration::from_secs(240);
-/// Six scrapes, so that a rate has two of them behind the requests.
+/// Longest wait for Prometheus: six scrapes. A rate needs two scrapes after the requests.
 const SCRAPED_MAX: Duration = Duration::from_secs(30);
-/// Enough that each of three nodes' turns comes, the dead one's too.
+/// Requests after the kill. The balancer sends requests to all three nodes in turn, so some go to the dead node.
 const ASKED_AFTER_KILL: usize = 12;
 const NODES: usize = 3;
-/// Begins the name of every run's project; the run's process id ends it.
+/// Start of every run's project name. The run's process id follows.
 const PROJECT: &str = "hopcache-gate-";
-/// Panels whose metrics any request moves.
+/// Panels whose metrics change with every request.
 const PANELS: [&str; 6] = [
     "Requests by class",
     "Latency P99 by result",
@@ -33,21 +34,21 @@ const PANELS: [&str; 6] = [
     "Ring members, as each node sees them",
 ];
 
-/// Images have to be there (`cargo xtask images`).
+/// Runs the step. The images have to exist (`cargo xtask images`).
 pub(crate) fn validate(root: &Path) -> Result<()> {
     remove_abandoned()?;
     let project = format!("{PROJECT}{}", std::process::id());
     let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once();
     let checked = up(&compose).and_then(|()| check(root, &compose));
     if checked.is_err() {
-        // Whatever went wrong, the logs say more than this step does.
+        // The containers' logs explain an error better than this step's message does.
         let _ = compose.run(&["ps"]).and_then(|()| compose.run(&["logs", "--tail", "15"]));
     }
     let down = compose.down().and_then(|()| nothing_is_left(&compose));
     checked.and(down)
 }
 
-/// Takes down what a run left that was ended by force.
+/// Takes down projects of runs that were killed.
 fn remove_abandoned() -> Result<()> {
     let lives = |pid: u32| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "xtask")
@@ -70,7 +71,7 @@ fn abandoned(projects: Vec<String>, lives: impl Fn(u32) -> bool) -> Vec<String> 
 fn up(compose: &Compose) -> Result<()> {
     let start = Instant::now();
     compose.up()?;
-    // The balancer's own view of readyz: its probes have found every node ready.
+    // The balancer answers 200 after its probes have found every node ready.
     let servers = || http::prometheus(compose.prometheus, "haproxy_backend_active_servers{proxy=\"nodes\"}");
     wait_until(UP_MAX, || {
         let answers = http::get(compose.clients, "/readyz").is_ok_and(|answer| answer.status == 200);
@@ -99,7 +100,7 @@ fn check(root: &Path, compose: &Compose) -> Result<()> {
     let mut slowest = Duration::ZERO;
     for turn in 0..ASKED_AFTER_KILL {
         let start = Instant::now();
-        // Every second one is new, so that the dead owner's share of the keys has to find another owner.
+        // Every second request has a new key, so the dead owner's keys need another owner.
         let answer = ask(compose, &password, &format!("RETURN {} AS after_kill", turn / 2))?;
         ensure!(answer.status == 202, "after SIGKILL of {owner}: {} {}", answer.status, answer.body);
         slowest = slowest.max(start.elapsed());
@@ -111,7 +112,8 @@ fn check(root: &Path, compose: &Compose) -> Result<()> {
     Ok(())
 }
 
-/// The second request comes to another node by the balancer's turn, and is a hit. Returns the key's owner.
+/// Asks twice. The balancer sends the second request to another node, where it has to be a hit. Returns the key's
+/// owner.
 fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
     let asked = |wanted: &str| -> Result<String> {
         let answer = ask(compose, password, "RETURN 'balanced' AS b")?;
@@ -123,7 +125,7 @@ fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
     };
     let first = asked("; stored")?;
     let second = asked("; hit")?;
-    // The node nearest the origin stands first, the entry node last.
+    // The node nearest to the origin comes first in `Cache-Status`, the entry node last.
     let node = |member: Option<&str>| {
         member.and_then(|member| member.trim().split(';').next()).unwrap_or_default().to_owned()
     };

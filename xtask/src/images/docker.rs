@@ -1,4 +1,4 @@
-//! The `docker` client: what images are there, pulling, importing. It decides nothing about their content.
+//! The `docker` client: lists, pulls and imports images. It does not decide what an image contains.
 
 use std::process::{Command, Stdio};
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::finish;
 
-/// What this command wrote on an image that it made.
+/// The label that this command writes on images that it made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Labels {
     pub(super) is_stand_in: bool,
     pub(super) content: Option<String>,
 }
 
-/// The labels of an image; nothing when there is no such image.
+/// The labels of an image; nothing if there is no such image.
 pub(super) fn labels(name: &str) -> Result<Option<Labels>> {
     let format = "{{json .Config.Labels}}";
     let output = Command::new("docker")
@@ -29,20 +29,20 @@ pub(super) fn labels(name: &str) -> Result<Option<Labels>> {
     Ok(Some(Labels { is_stand_in: text("hopcache.stand-in").is_some(), content: text("hopcache.content") }))
 }
 
-/// Whether images can be pulled: asked once, since a machine without a registry says no to each of them.
+/// Whether this machine can pull images. Asks once, because without a registry every pull fails the same way.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     is_out_of_reach: bool,
 }
 
 impl Registry {
-    /// Whether the image was pulled.
+    /// Pulls an image. Returns whether that succeeded.
     pub(super) fn pull(&mut self, name: &str) -> Result<bool> {
         if self.is_out_of_reach {
             return Ok(false);
         }
         println!("{name}: pulling");
-        // `timeout`: an engine behind a firewall that drops packets asks for minutes.
+        // `timeout`, because behind a firewall that drops packets the engine tries for minutes.
         let output = Command::new("timeout")
             .args(["600", "docker", "pull", "--quiet", name])
             .stdin(Stdio::null())
@@ -61,7 +61,7 @@ impl Registry {
     }
 }
 
-/// Makes an image of the folder; `changes` are instructions of a Dockerfile.
+/// Makes an image of the folder. `changes` are instructions of a Dockerfile.
 pub(super) fn import(folder: &std::path::Path, changes: &[String], name: &str) -> Result<()> {
     let mut tar = Command::new("tar")
         .args(["--numeric-owner", "--owner=0", "--group=0", "-C"])
@@ -85,7 +85,7 @@ pub(super) fn import(folder: &std::path::Path, changes: &[String], name: &str) -
     if !packed.success() {
         bail!("tar ended with {packed}");
     }
-    // The image that had the name before. Only images that were made here have the label.
+    // Removes the image that had the name before. Only images that xtask made have the label.
     let mut prune = Command::new("docker");
     prune.args(["image", "prune", "--force", "--filter", "label=hopcache.content"]).stdout(Stdio::null());
     finish(&mut prune, "docker image prune")

@@ -1,8 +1,8 @@
-//! `cargo xtask images`: the node image, and stand-ins for the images of others where those cannot be had.
+//! `cargo xtask images`: the node image, and stand-ins for images of others that this machine cannot pull.
 //!
-//! A stand-in has the name, the paths and the entry point of the real image, is built from the distribution's
-//! package, and says by its label that it is one. It is never built where the real image is present or can be
-//! pulled: it would shadow it. What did not change is not built again.
+//! A stand-in is built from the distribution's package, and has the real image's name, paths and entry point. Its label
+//! says that it is a stand-in. A stand-in is never built if the real image is present or can be pulled, because it
+//! would shadow the real image. An unchanged image is not built again.
 
 mod docker;
 mod neo4j;
@@ -18,7 +18,7 @@ use crate::services::{engine, install};
 pub(crate) use node::ImageBuild;
 use root::Image;
 
-/// What runs in containers, by the names that the compose file and the tests use.
+/// The images, by their names in the compose file and the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Which {
     Node,
@@ -28,18 +28,18 @@ pub(crate) enum Which {
     Prometheus,
 }
 
-/// All of them.
+/// All images.
 const ALL: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j, Which::Haproxy, Which::Prometheus];
 
 type Recipe = fn(&Path) -> Result<Image>;
 
-/// Makes the images named, all when none is; the engine has to run or is started and then left running.
+/// Makes the named images, or all if none is named. Starts the engine if it does not run, and leaves it running.
 pub(crate) fn run(root: &Path, which: &[Which], form: ImageBuild) -> Result<()> {
     engine::up(root)?;
     make(root, if which.is_empty() { ALL } else { which }, form)
 }
 
-/// Makes images on the engine that runs.
+/// Makes images on the running engine.
 pub(crate) fn make(root: &Path, which: &[Which], form: ImageBuild) -> Result<()> {
     let mut registry = docker::Registry::default();
     for image in which {
@@ -58,7 +58,7 @@ pub(crate) fn make(root: &Path, which: &[Which], form: ImageBuild) -> Result<()>
     Ok(())
 }
 
-/// The real image where it can be had, else what `recipe` makes.
+/// Uses the real image if it is present or can be pulled; otherwise makes the image of `recipe`.
 fn stand_in(root: &Path, registry: &mut docker::Registry, name: &str, recipe: Recipe) -> Result<()> {
     let present = docker::labels(name)?;
     if present.as_ref().is_some_and(|labels| !labels.is_stand_in) {
@@ -69,18 +69,19 @@ fn stand_in(root: &Path, registry: &mut docker::Registry, name: &str, recipe: Re
         println!("{name}: the real image, pulled");
         return Ok(());
     }
-    let mut image = recipe(root).with_context(|| format!("no stand-in for {name}"))?;
+    let mut image =
+        recipe(root).with_context(|| format!("{name} cannot be pulled, and xtask has no stand-in for it"))?;
     image.label("hopcache.stand-in", "true");
-    let told = if image.import_as(name, present.and_then(|labels| labels.content))? {
+    let change = if image.import_as(name, present.and_then(|labels| labels.content))? {
         "a STAND-IN, built from packages of this machine"
     } else {
         "a STAND-IN, unchanged"
     };
-    println!("{name}: {told}");
+    println!("{name}: {change}");
     Ok(())
 }
 
-/// Programs that images are made with, beside what goes into them.
+/// Programs that this machine needs for making images.
 fn tools(more: &[install::Tool]) -> Result<()> {
     let mut all = vec![install::BUSYBOX];
     all.extend(more);

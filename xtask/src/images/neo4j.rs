@@ -1,4 +1,4 @@
-//! A stand-in for `neo4j:5.26-community`: a real Neo4j from its Maven artifacts on this machine's Java.
+//! A stand-in for `neo4j:5.26-community`: a real Neo4j from its Maven artifacts with this machine's Java.
 
 use std::path::{Path, PathBuf};
 
@@ -32,13 +32,14 @@ pub(super) fn image(root: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// The Java that this machine starts, without what is for building programs.
+/// The folder of this machine's Java, without the parts that only compilers need.
 fn java(image: &mut Image) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|folder| folder.join("java"));
     let java = found.find(|program| program.is_file()).context("java is not on the path")?;
-    let java = java.canonicalize().context("java cannot be followed to its place")?;
-    let home: PathBuf = java.parent().and_then(Path::parent).context("java is in no home")?.to_owned();
+    let java = java.canonicalize().context("cannot resolve the path of java")?;
+    let home: PathBuf =
+        java.parent().and_then(Path::parent).context("java is not in the `bin` of a Java home")?.to_owned();
     for part in ["bin", "conf", "lib"] {
         image.folder(home.join(part), &format!("/opt/java/{part}"));
     }

@@ -1,9 +1,9 @@
-//! The node's image, `hopcache:dev`: one program, a user who is not root, no shell, and nothing else.
+//! The node's image, `hopcache:dev`: the program and a user who is not root. The image has no shell and nothing else.
 //!
-//! In its quick form the program is the one that `cargo test --workspace` builds and runs as processes, with the
-//! libraries that it links to; so the gate builds nothing for it. With `--release` it is a static one. The image of a
-//! release is built by `cluster/images/node/Dockerfile`, with the same paths, user and health check, where a registry
-//! has its base image; this one is for tests and for machines without.
+//! The quick form has the program that `cargo test --workspace` builds, with its libraries, so the gate builds nothing
+//! for it. `--release` makes a static program. `cluster/images/node/Dockerfile` builds a release's image, with the same
+//! paths, user and health check; it needs a registry with the base image. This module's image is for tests and for
+//! machines without a registry.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,36 +16,36 @@ use super::root::Image;
 use crate::command::finish;
 
 const NAME: &str = "hopcache:dev";
-/// Another name for it, as the compose file and `tests/containers` take it.
+/// A second name of the image, which the compose file and `tests/containers` use.
 const NAME_VARIABLE: &str = "HOPCACHE_IMAGE";
 const PROFILE: &str = "container";
 const USER: u32 = 10_001;
-/// Certificates of authorities, for origins and stores that are spoken to over TLS.
+/// Certificates of authorities, for TLS to origins and stores.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// How the program in the image is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageBuild {
-    /// As for tests, unoptimised: where those are built already it costs seconds.
+    /// As tests build it, unoptimised. Takes seconds after a build of the tests.
     Quick,
-    /// Static, optimised and stripped: minutes.
+    /// Static, optimised and stripped. Takes minutes.
     Static,
 }
 
 impl ImageBuild {
-    /// Builds the program; where it lies.
+    /// Builds the program and returns its path.
     fn build(self, root: &Path) -> Result<PathBuf> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(root);
         let program = match self {
-            // A test's build brings the package's program with it, with the features of the whole workspace: a plain
-            // `cargo build --package` has others, and dependencies would be built a second time.
+            // Building a test of the package builds its program too, with the features of the whole workspace. A plain
+            // `cargo build --package` selects other features and builds most dependencies again.
             Self::Quick => {
                 cargo.args(["test", "--quiet", "--workspace", "--no-run", "--test", "containers"]);
                 root.join("target/debug/hopcache")
             }
             Self::Static => {
-                // Named, so that flags of the static build do not reach build scripts and macros.
+                // With an explicit target, the flags of the static build do not reach build scripts and macros.
                 let target = host()?;
                 cargo
                     .env("RUSTFLAGS", "-C target-feature=+crt-static")
@@ -59,11 +59,11 @@ impl ImageBuild {
     }
 }
 
-/// The triple that cargo builds for when none is named.
+/// The target triple that cargo builds for by default.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("rustc -vV names no host")
 }
 
@@ -75,12 +75,12 @@ pub(super) fn make(root: &Path, form: ImageBuild) -> Result<()> {
     let image = image(program, std::fs::read(AUTHORITIES).ok());
     let present = docker::labels(&name)?.and_then(|labels| labels.content);
     let made = if image.import_as(&name, present)? { "imported" } else { "unchanged" };
-    let told = match form {
+    let kind = match form {
         ImageBuild::Quick => "with the program that tests run",
         ImageBuild::Static => "with a static program",
     };
     println!(
-        "{name}: {made}, {told}; built in {built_s:.1} s, all in {:.1} s",
+        "{name}: {made}, {kind}; built in {built_s:.1} s, all in {:.1} s",
         start.elapsed().as_secs_f64()
     );
     Ok(())

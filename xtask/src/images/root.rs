@@ -1,5 +1,5 @@
-//! The root folder of an image, made without a base image: programs with the libraries they load, busybox where a
-//! shell is part of what the real image offers, and files.
+//! The root folder of an image that has no base image: programs with the libraries they load, files, and a busybox if
+//! the real image offers a shell.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -11,15 +11,15 @@ use anyhow::{Context, Result};
 
 use super::docker;
 
-/// Part of every content hash: grows when the way that images are made changes.
+/// Part of every content hash. Increase it when images are made in another way.
 const RECIPES: u32 = 1;
 
-/// What an image will hold and how it starts. Nothing is copied until it is known that it changed.
+/// The content and start of an image. Nothing is copied before a change is detected.
 #[derive(Debug, Default)]
 pub(super) struct Image {
-    /// Copied to the path, with everything they link to.
+    /// Programs, each with its path in the image. Their libraries are copied too.
     programs: Vec<(PathBuf, String)>,
-    /// Libraries that are only opened at run time, searched for what they link to.
+    /// Libraries that a program opens only at run time. The libraries they link to are copied too.
     folders: Vec<(PathBuf, String)>,
     files: Vec<(String, Vec<u8>, u32)>,
     links: Vec<(String, String)>,
@@ -28,7 +28,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// An image with a user `name` beside root, and a busybox with all its names when it has a shell.
+    /// An image with a user `name` beside root. An image with a shell gets a busybox under all its names.
     pub(super) fn new(user: &str, id: u32, has_shell: bool) -> Self {
         let mut image = Self { has_shell, ..Self::default() };
         let shell = if has_shell { "/bin/sh" } else { "/sbin/nologin" };
@@ -69,7 +69,7 @@ impl Image {
         self.change(format!("LABEL {key}={value}"));
     }
 
-    /// Imports it when its content is not the one that is there; whether it did.
+    /// Imports the image if its content differs from the present image. Returns whether it did.
     pub(super) fn import_as(mut self, name: &str, present: Option<String>) -> Result<bool> {
         let content = self.content()?;
         if present.as_ref() == Some(&content) {
@@ -82,7 +82,7 @@ impl Image {
         made.map(|()| true)
     }
 
-    /// Tells whether something changed, and nothing about who made it: not a secure hash.
+    /// A hash that shows a change. It is not a secure hash.
     fn content(&self) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         (RECIPES, self.has_shell, &self.changes, &self.files, &self.links).hash(&mut hasher);
@@ -92,7 +92,8 @@ impl Image {
         }
         for (from, to) in &self.folders {
             to.hash(&mut hasher);
-            // Hundreds of megabytes of released files, whose names carry their versions.
+            // Only names, not contents: these are hundreds of megabytes of released files, whose names contain their
+            // versions.
             for (path, length) in listing(from)? {
                 (path.strip_prefix(from).unwrap_or(&path).display().to_string(), length).hash(&mut hasher);
             }
@@ -142,7 +143,7 @@ fn scratch() -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
-/// The static busybox under each of its names.
+/// Copies the static busybox under each of its names.
 fn busybox(folder: &Path) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|place| place.join("busybox"));
@@ -155,12 +156,13 @@ fn busybox(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies what a program links to, at the paths where its loader looks for it. A static one links to nothing.
+/// Copies the libraries that a program links to, to the paths where its loader searches. A static program has none.
 fn libraries(program: &Path, folder: &Path) -> Result<()> {
     let output = Command::new("ldd").arg(program).output().context("could not start ldd")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let paths = told.split_whitespace().filter(|word| word.starts_with("/lib") || word.starts_with("/usr"));
-    // A Java's own libraries come with its folder, and find each other there.
+    let libraries = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths =
+        libraries.split_whitespace().filter(|word| word.starts_with("/lib") || word.starts_with("/usr"));
+    // Java's own libraries are in its folder, which is copied as a whole.
     for library in paths.filter(|path| !path.contains("/jvm/")) {
         let target = inside(folder, library);
         if !target.exists() {
@@ -170,13 +172,13 @@ fn libraries(program: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program or a library, by its place or name.
+/// A program or a library, by its path or name.
 fn is_linked(path: &Path) -> bool {
     let is_program = path.parent().is_some_and(|folder| folder.ends_with("bin"));
     is_program || path.extension().is_some_and(|extension| extension == "so")
 }
 
-/// Every file below a folder with its length, sorted; links that lead nowhere are left out.
+/// Every file below a folder with its length, sorted. Leaves out dead links.
 fn listing(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = left.pop() {

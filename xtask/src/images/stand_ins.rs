@@ -1,5 +1,5 @@
-//! Stand-ins for images of others, from the distribution's packages, with the real images' names, paths and entry
-//! points. Each has as much of the real image as the compose file and the tests use.
+//! Recipes of stand-ins for images of others, made from the distribution's packages with the real images' names, paths
+//! and entry points. Each contains the parts of the real image that the compose file and the tests use.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn redis(root: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// `haproxy:2.8`. The real one is stopped softly, by USR1: `docker import` takes no STOPSIGNAL.
+/// `haproxy:2.8`. The real image's stop signal is USR1 (a soft stop), but `docker import` takes no STOPSIGNAL.
 pub(super) fn haproxy(root: &Path) -> Result<Image> {
     tools(&[install::HAPROXY])?;
     let mut image = Image::new("haproxy", 99, true);
@@ -48,7 +48,7 @@ pub(super) fn prometheus(root: &Path) -> Result<Image> {
     for name in ["prometheus", "promtool"] {
         image.program(alerts::program(root, name)?, &format!("/bin/{name}"));
     }
-    // Who uses it mounts a configuration of their own.
+    // Users of the image mount their own configuration.
     image.file("/etc/prometheus/prometheus.yml", b"global: {}\n".to_vec(), 0o644);
     image.change(path());
     image.change("WORKDIR /prometheus");
@@ -64,7 +64,7 @@ fn path() -> &'static str {
     "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-/// What starts the program: `cluster/images/NAME/entrypoint.sh`.
+/// The script that starts the program: `cluster/images/NAME/entrypoint.sh`.
 pub(super) fn script(root: &Path, name: &str) -> Result<Vec<u8>> {
     let path = root.join("cluster/images").join(name).join("entrypoint.sh");
     std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))

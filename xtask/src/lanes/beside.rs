@@ -1,7 +1,7 @@
-//! Steps that run beside others: each is `xtask` itself in a process of its own, with its output in a file.
+//! Steps that run beside other steps. Each is a process of `xtask` itself, with its output in a file.
 //!
-//! Steps that wait run as everything does. Steps that compute get the processor time that nothing else wants (Linux:
-//! `SCHED_IDLE`, sched(7)), so that the tests beside them keep their times.
+//! Steps that wait run at normal priority. Steps that compute run at `SCHED_IDLE` (Linux, sched(7)): they get only
+//! processor time that no test wants, so the tests' times stay the same.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::steps::{self, Step};
 use crate::command::finish;
 
-/// What a step is called, and the arguments of `cargo xtask` that run it.
+/// A step's name, and the arguments of `cargo xtask` that run it.
 pub(super) type Task = (&'static str, &'static [&'static str]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(super) enum Priority {
     Lowest,
 }
 
-/// This program's own path. Asked for once, before a build: the build replaces the file, and the path of a running program whose
-/// file was replaced leads nowhere.
+/// This program's path. It is read once, before a build: the build replaces the file, and then the path of the running
+/// program no longer exists.
 pub(super) struct Xtask(PathBuf);
 
 impl Xtask {
@@ -33,7 +33,7 @@ impl Xtask {
     }
 }
 
-/// Tasks that run one after another. Dropped without [`Beside::join`], they go on until they end.
+/// Tasks that run one after another. If this is dropped without [`Beside::join`], the tasks run on to their end.
 pub(super) struct Beside(JoinHandle<Vec<Step>>);
 
 impl Beside {
@@ -46,7 +46,7 @@ impl Beside {
 
     /// Waits for the last task.
     pub(super) fn join(self) -> Vec<Step> {
-        // A panic in the thread is one of this program.
+        // A panic of the thread is a panic of this program.
         self.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
@@ -73,11 +73,11 @@ fn process(log: &Path, program: &Path, args: &[&str], priority: Priority) -> Res
     finish(&mut command, &format!("cargo xtask {}", args.join(" ")))
 }
 
-/// `program` at the lowest priority that this machine offers.
+/// Runs `program` at the lowest priority that this machine offers.
 fn lowest(program: &Path) -> Command {
     let mut idle = Command::new("chrt");
     idle.args(["--idle", "0"]);
-    // Elsewhere than on Linux there is no `chrt`.
+    // Only Linux has `chrt`.
     let is_offered = Command::new("chrt").args(["--idle", "0", "true"]).stderr(Stdio::null()).status();
     let mut command = if is_offered.is_ok_and(|status| status.success()) {
         idle

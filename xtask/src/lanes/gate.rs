@@ -1,7 +1,8 @@
-//! The gate: the order of its steps, and which of them run beside others.
+//! The gate: the order of its steps, and which steps run beside others.
 //!
-//! Compiling takes the two cores that a small machine has. So steps that wait run beside steps that compile. Most tests wait
-//! as well: lints and long computations take what the tests leave over, and never more. Chaos has the machine for itself.
+//! Compiling uses both cores of a small machine, so steps that wait run beside steps that compile. Most tests wait as
+//! well, so lints and long computations run beside the tests with the processor time that the tests leave over. Chaos
+//! runs alone.
 
 use std::path::Path;
 
@@ -13,22 +14,22 @@ use super::{fmt, programs};
 use crate::services::{engine, install};
 use crate::{chaos, images, services, tidy};
 
-/// How libtest is told how many tests of a program run at a time, where no argument says so.
+/// The variable that limits how many tests libtest runs at a time, unless an argument does.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// Tests of the faults run beside all others, since both mostly wait: for processes, deadlines and lapses. So many tests of
-/// the faults run at a time, and so many others, also where there are fewer processors.
+/// Tests of `tests/faults` that run at a time. They run beside all other tests, because both mostly wait: for processes,
+/// deadlines and TTLs.
 const FAULTS_AT_A_TIME: usize = 3;
+/// Least number of other tests at a time, also on a machine with fewer processors.
 const OTHERS_AT_A_TIME_MIN: usize = 4;
 /// The test program with the longest waits.
 const FAULTS: &str = "node faults";
-/// Tells test programs that run at the same time apart: each draws its ports from a range of its own
-/// (`tests/support/process.rs`).
+/// The variable that gives test programs of different lanes different ports (`tests/support/process.rs`).
 const TEST_LANE: &str = "HOPCACHE_TEST_LANE";
 
-/// Everything that tests, chaos and the simulator start: programs and test programs, in one build with one set of features.
+/// Builds everything that tests, chaos and the simulator start: one build with one set of features.
 const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
 
-/// Downloads and servers that start: beside the build.
+/// Steps beside the build: downloads, and servers that start.
 const PREPARE: &[Task] = &[
     ("services up", &["services", "up"]),
     ("programs", &["step", "programs"]),
@@ -36,10 +37,10 @@ const PREPARE: &[Task] = &[
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];
 
-/// Containers that start and are scraped: beside the tests.
+/// Steps beside the tests: containers that start and are scraped.
 const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
 
-/// Beside the tests.
+/// Steps beside the tests, at the lowest priority.
 const COMPUTE: &[Task] = &[
     ("clippy", &["step", "clippy"]),
     ("alert rules", &["step", "alert-rules"]),
@@ -64,10 +65,8 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
         Ok(())
     }));
     steps.extend(prepare.join());
-    // Without it tests/containers fails and says so; all other tests still tell what they have to tell.
-    steps.push(step("image of the node", || {
-        images::make(root, &[images::Which::Node], images::ImageBuild::Quick)
-    }));
+    // Without the image, tests/containers fails and names the missing image. All other tests still run.
+    steps.push(step("node image", || images::make(root, &[images::Which::Node], images::ImageBuild::Quick)));
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
@@ -85,14 +84,15 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     Ok(())
 }
 
-/// What tests and chaos hurt with, and the balancer before nodes.
+/// Installs the programs that tests and chaos cause faults with, and the balancer.
 pub(super) fn programs_that_hurt() -> Result<()> {
-    // A Docker Engine brings none of them.
+    // A Docker Engine needs none of them.
     chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))
 }
 
 fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {
-    // They run already: this says where. Without services every test that needs one would fail with the same words.
+    // The services run already, and this returns their addresses. Without services, every test that needs one would
+    // fail with the same message.
     let environment = services::up(root)?;
     let (faults, others): (Vec<_>, Vec<_>) = built.iter().partition(|program| program.name() == FAULTS);
     let lane = |number: usize, programs, tests_at_a_time: usize| {

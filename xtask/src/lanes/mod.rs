@@ -1,11 +1,11 @@
-//! The lanes `cargo xtask check`, `test --quick` and `test`, which is the gate that `.ci/run` calls.
+//! The lanes `cargo xtask check`, `test --quick` and `test`. `test` is the gate, which `.ci/run` calls.
 //!
-//! Every step runs even when an earlier one failed, so that one run tells everything. Services that ran before stay; the gate
-//! stops those that it started, also after a failure.
+//! Every step runs even if an earlier step failed, so that one run reports everything. The gate stops the services that
+//! it started, also after a failure. Services that ran before stay.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`steps`] | what a step says, and the summary |
+//! | [`steps`] | the output of a step, and the summary |
 //! | [`beside`] | how a step runs beside others |
 //! | [`programs`] | which test programs there are, and how many tests ran |
 //! | [`gate`] | the gate's order |
@@ -31,7 +31,7 @@ pub(crate) enum Scope {
     Check,
     /// `Check`, and every test that needs no service.
     Quick,
-    /// Everything.
+    /// Every step.
     Gate,
 }
 
@@ -40,16 +40,16 @@ pub(crate) enum Scope {
 pub(crate) enum Single {
     Clippy,
     CargoDeny,
-    /// The systemd unit, where systemd is on the machine.
+    /// The systemd unit, if systemd is installed.
     SystemdUnit,
-    /// Documentation, and tests in it.
+    /// Documentation, and the tests in it.
     Doc,
     AlertRules,
     Simulator,
-    /// Seeded bugs: each has to be caught.
+    /// Seeded bugs: a checker has to catch each.
     Seeded,
     ComposeFile,
-    /// Programs that tests use to hurt with.
+    /// Programs that tests cause faults with.
     Programs,
     Chaos,
 }
@@ -116,8 +116,8 @@ fn quick(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     }
 }
 
-/// With the features of the whole workspace, as the gate's build has them: other packages would mean other features, and
-/// most dependencies would be built twice.
+/// Selects the features of the whole workspace, as the gate's build does. Other packages would select other features,
+/// and cargo would build most dependencies twice.
 fn tests_without_services(root: &Path) -> Result<Vec<String>> {
     let mut command: Vec<String> =
         ["test", "--no-run", "--workspace", "--lib", "--bins"].map(str::to_owned).to_vec();

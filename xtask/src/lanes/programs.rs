@@ -1,6 +1,7 @@
-//! Test programs: built by cargo once, then run one after another or in lanes, and their tests counted.
+//! Test programs: cargo builds them once, then this module runs them one after another, or in lanes, and counts their
+//! tests.
 //!
-//! `cargo test` would take the build's lock again before it runs them, and would wait for whatever else is built then.
+//! `cargo test` would take the build lock again before it runs them, and would wait for every other build.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use serde_json::Value;
 /// A built test program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Program {
-    /// As a reader knows it: `hopcache-core ring`.
+    /// The name for people: `hopcache-core ring`.
     name: String,
     path: PathBuf,
-    /// Where cargo starts a test: the folder of the package's manifest.
+    /// The folder that cargo starts a test in: the folder of the package's manifest.
     folder: PathBuf,
 }
 
@@ -28,7 +29,7 @@ pub(super) struct Count {
     pub(super) programs: usize,
 }
 
-/// Builds with cargo and returns the test programs among what it built, in cargo's order.
+/// Builds with cargo. Returns the test programs that cargo built, in cargo's order.
 pub(super) fn build(root: &Path, args: &[String]) -> Result<Vec<Program>> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(args).arg("--message-format=json-render-diagnostics");
@@ -47,7 +48,7 @@ pub(super) fn build(root: &Path, args: &[String]) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Integration test targets of the workspace that are not among `with_services`, which names package and target.
+/// Integration test targets of the workspace that are not in `with_services`, which lists package and target.
 pub(super) fn targets_without_services(root: &Path, with_services: &[(&str, &str)]) -> Result<Vec<String>> {
     let output = Command::new("cargo")
         .current_dir(root)
@@ -77,7 +78,8 @@ fn test_targets(metadata: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// Cargo selects targets by name in all packages, so a name is on one side only.
+/// Fails if two packages have a target of the same name, one with services and one without: cargo selects targets by
+/// name in all packages.
 fn without(targets: &[(String, String)], with_services: &[(&str, &str)]) -> Result<Vec<String>> {
     let needs_services =
         |target: &(String, String)| with_services.contains(&(target.0.as_str(), target.1.as_str()));
@@ -89,7 +91,11 @@ fn without(targets: &[(String, String)], with_services: &[(&str, &str)]) -> Resu
     }
     let (with, without): (Vec<_>, Vec<_>) = targets.iter().partition(|target| needs_services(target));
     if let Some(both) = without.iter().find(|target| with.iter().any(|other| other.1 == target.1)) {
-        bail!("test target {} of {} needs no service, another of that name does: rename one", both.1, both.0);
+        bail!(
+            "test target {} of {} needs no service, another target of that name does: rename one",
+            both.1,
+            both.0
+        );
     }
     let mut names: Vec<String> = without.into_iter().map(|target| target.1.clone()).collect();
     names.sort();
@@ -97,7 +103,7 @@ fn without(targets: &[(String, String)], with_services: &[(&str, &str)]) -> Resu
     Ok(names)
 }
 
-/// Nothing for a line about anything but a test program.
+/// A test program from a line of cargo's output; nothing for any other line.
 fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -111,13 +117,13 @@ fn program(line: &str) -> Option<Program> {
     Some(Program { name, path: message["executable"].as_str()?.into(), folder })
 }
 
-/// Programs that run one after another, with these variables, while other lanes run theirs.
+/// Programs that run one after another with these variables, while other lanes run their own.
 pub(super) struct Lane<'a> {
     pub(super) programs: Vec<&'a Program>,
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-/// Runs every program, also after one that failed. Prints its output as it comes.
+/// Runs every program, also after one failed. Prints their output as it comes.
 pub(super) fn run(programs: &[Program], args: &[String], variables: &[(&str, &str)]) -> Result<Count> {
     let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned()));
     let mut outcome = Outcome::default();
@@ -128,7 +134,7 @@ pub(super) fn run(programs: &[Program], args: &[String], variables: &[(&str, &st
     outcome.told()
 }
 
-/// Runs the lanes beside each other. Prints the output of a program when it has ended, in one piece.
+/// Runs the lanes beside each other. Prints the output of each program in one piece, when the program has ended.
 pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
     let run_lane = |lane: &Lane<'_>| -> Result<Outcome> {
         let mut outcome = Outcome::default();
@@ -153,7 +159,7 @@ pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
     outcomes.into_iter().fold(Outcome::default(), Outcome::with).told()
 }
 
-/// What came of programs.
+/// The results of some programs.
 #[derive(Debug, Default)]
 struct Outcome {
     count: Count,

@@ -1,4 +1,4 @@
-//! Steps of a lane: each runs, says how long it took and whether it failed, and never ends the lane.
+//! The steps of a lane: runs each, and prints its time and whether it failed. A failed step never ends the lane.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) elapsed: Duration,
     pub(super) failure: Option<String>,
-    /// Whether it ran while other steps did.
+    /// Whether the step ran beside other steps.
     pub(super) is_beside: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Ste
     step
 }
 
-/// A step that ran beside others: what it wrote, then its verdict.
+/// Prints the output of a step that ran beside others, then its verdict.
 pub(super) fn ended_beside(
     name: &'static str,
     elapsed: Duration,
@@ -44,7 +44,7 @@ pub(super) fn ended_beside(
     step
 }
 
-/// All steps with their times; an error that names those that failed.
+/// Prints all steps with their times. The error names the steps that failed.
 pub(super) fn summary(steps: &[Step], whole: Duration) -> Result<()> {
     println!("\n== summary");
     for step in steps {

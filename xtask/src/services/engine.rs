@@ -1,11 +1,11 @@
-//! The Docker Engine that container tests and the compose file run on: the one that answers, else one started here.
+//! The Docker Engine of container tests and the compose file: an engine that already answers, or one that xtask starts.
 //!
-//! `down` stops exactly the engine that `up` started. An engine that answered before is never stopped; nor is one that its
-//! own package starts, where a machine has such.
+//! `down` stops only the engine that `up` started. It never stops an engine that answered before, or one that a package
+//! starts.
 //!
-//! It has its usual socket and its usual data folder, `/var/lib/docker`: clients find it without being told, work trees
-//! share images of gigabytes, and a folder under `target` may lie on a file system that it cannot stack layers on. So
-//! images outlast `down`; `docker image prune -a` removes them.
+//! The engine uses the usual socket and data folder (`/var/lib/docker`), for three reasons: clients find it without
+//! configuration, work trees share images of gigabytes, and the file system of `target` may not support overlay layers.
+//! So images outlast `down`; `docker image prune -a` removes them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,22 +15,22 @@ use anyhow::{Context, Result, bail};
 
 use super::{folder, install, process};
 
-/// An engine is up in about a second; after a hard end it first tidies its old state.
+/// Longest start. The engine starts in about a second; after a kill it first cleans up its old state.
 const UP_MAX: Duration = Duration::from_secs(60);
-/// In which a package that has just been installed starts its service, where a machine has such.
+/// Longest wait for the service of a package that was just installed.
 const PACKAGE_STARTS_MAX: Duration = Duration::from_secs(3);
 
-/// Brings an engine up; whether it was started here and now.
+/// Starts an engine if none answers. Returns whether it started one.
 pub(crate) fn up(root: &Path) -> Result<bool> {
     Programs::usual().up(&folder(root).join("docker"))
 }
 
-/// Whether an engine that `up` started runs now.
+/// Whether the engine that `up` started is running.
 pub(crate) fn is_ours(root: &Path) -> bool {
     process::running(&folder(root).join("docker/pid")).is_some()
 }
 
-/// Stops the engine that `up` started, and with it whatever still runs on it.
+/// Stops the engine that `up` started, and all its containers.
 pub(crate) fn down(root: &Path) -> Result<()> {
     stop(&folder(root).join("docker"))
 }
@@ -43,11 +43,11 @@ fn stop(home: &Path) -> Result<()> {
     process::stop("docker", &pid_file)
 }
 
-/// What an engine consists of here.
+/// Programs and folders of the engine.
 struct Programs {
     client: PathBuf,
     engine: PathBuf,
-    /// Where an engine that nobody told otherwise writes its pid.
+    /// The engine's default pid file.
     pid_file: PathBuf,
     install: fn() -> Result<()>,
 }
@@ -69,7 +69,7 @@ impl Programs {
         }
         (self.install)()?;
         let starts_by_itself = process::wait_until(PACKAGE_STARTS_MAX, || self.version().is_some()).is_ok()
-            // Two on one data folder: the second one ends at once, and says nothing of the first.
+            // Two engines cannot share a data folder: the second ends at once, without an error that names the first.
             || (self.is_starting()
                 && process::wait_until(UP_MAX, || self.version().is_some() || !self.is_starting()).is_ok()
                 && self.version().is_some());
@@ -79,7 +79,8 @@ impl Programs {
         }
         std::fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
         let (pid_file, log) = (home.join("pid"), home.join("dockerd.log"));
-        // The engine refuses to start when its own pid file names a live process, as ours does by then.
+        // The engine refuses to start if its own pid file names a live process, and our process may have that pid by
+        // then.
         let own_pid_file = home.join("dockerd.pid").display().to_string();
         let arguments = ["--pidfile".to_owned(), own_pid_file];
         process::start(&self.engine.display().to_string(), &arguments, &pid_file, &log)
@@ -87,7 +88,7 @@ impl Programs {
         let ended = || process::running(&pid_file).is_none();
         let waited = process::wait_until(UP_MAX, || ended() || self.version().is_some());
         match self.version() {
-            // Ended: another one answers, which is not ours to stop.
+            // Our engine has ended because another one answers. The other one is not ours to stop.
             Some(version) if waited.is_ok() && !ended() => {
                 println!("docker: started, engine {version}");
                 Ok(true)
@@ -102,7 +103,7 @@ impl Programs {
         }
     }
 
-    /// Whether an engine lives that somebody else started, and that may not answer yet.
+    /// Whether an engine runs that xtask did not start. It may not answer yet.
     fn is_starting(&self) -> bool {
         let pid = std::fs::read_to_string(&self.pid_file).unwrap_or_default();
         let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).unwrap_or_default();
@@ -123,12 +124,12 @@ impl Programs {
     }
 }
 
-/// With scripts for the engine and its client: a second engine on a machine breaks the networks of the first.
+/// The tests replace the engine and its client by scripts: a second engine would break the networks of the first.
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A folder of one test's own, whose `dockerd` answers once `up` exists.
+    /// A test's own folder, whose `dockerd` answers after `up` exists.
     struct Machine {
         folder: PathBuf,
         programs: Programs,
@@ -158,9 +159,9 @@ mod tests {
             self.folder.join("services/docker")
         }
 
-        /// How many engines were started.
+        /// How often an engine was started.
         fn starts(&self) -> usize {
-            std::fs::read_to_string(self.folder.join("starts")).map_or(0, |told| told.lines().count())
+            std::fs::read_to_string(self.folder.join("starts")).map_or(0, |text| text.lines().count())
         }
     }
 
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Comes up, and ends when told.
+    /// Starts to answer, and ends on SIGTERM.
     const GOOD: &str = "trap 'rm -f HERE/up; exit 0' TERM\necho 20.10 >HERE/up\nwhile :; do sleep 0.1; done";
 
     #[test]
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(process::running(&machine.home().join("pid")), None);
     }
 
-    /// Its package has started one, which takes its time.
+    /// The package has started an engine, which does not answer at once.
     #[test]
     fn one_that_is_starting_is_waited_for_and_not_started_again() {
         let machine = Machine::new("slow", &format!("sleep 4\n{GOOD}"));

@@ -1,4 +1,4 @@
-//! The variables by which tests find the services, and the file that keeps them between commands.
+//! The variables that tell tests where the services are, and the file that keeps them between commands.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ const HTTP: &str = "HOPCACHE_TEST_NEO4J_HTTP";
 const PASSWORD: &str = "HOPCACHE_TEST_NEO4J_PASSWORD";
 const JARS: &str = "HOPCACHE_TEST_NEO4J_JARS";
 
-/// Where a Neo4j server listens; the user is `neo4j`.
+/// The addresses of a Neo4j server. Its user is `neo4j`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Neo4jServer {
     pub(crate) bolt: String,
@@ -19,17 +19,17 @@ pub(crate) struct Neo4jServer {
     pub(crate) password: String,
 }
 
-/// Where the services are; absent until started or named by the user.
+/// The addresses of the services. A service that nobody started or named has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     pub(crate) redis: Option<String>,
     pub(crate) neo4j: Option<Neo4jServer>,
-    /// The folder of Neo4j's jars, for tests that start a server of their own.
+    /// The folder of Neo4j's jars, for tests that start their own server.
     pub(crate) jars: Option<String>,
 }
 
 impl Environment {
-    /// What the user named. Neo4j counts as named only with all three of its variables.
+    /// The services that the user named. A named Neo4j needs all three variables.
     pub(super) fn from_process() -> Self {
         Self::from_lookup(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -42,7 +42,7 @@ impl Environment {
         Self { redis: get(REDIS), neo4j, jars: get(JARS) }
     }
 
-    /// What `self` names, and `other` for the rest.
+    /// The addresses of `self`, and those of `other` for the missing ones.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             redis: self.redis.or(other.redis),
@@ -51,7 +51,7 @@ impl Environment {
         }
     }
 
-    /// The kept file; empty when nothing was started yet.
+    /// The kept file; empty before the first start.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("env");
         if !path.exists() {
@@ -80,7 +80,7 @@ impl Environment {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Name and value of each variable to set for tests.
+    /// Name and value of each variable for tests.
     pub(crate) fn variables(&self) -> Vec<(&'static str, &str)> {
         let mut variables = Vec::new();
         if let Some(redis) = &self.redis {

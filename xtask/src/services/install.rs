@@ -1,7 +1,8 @@
-//! Programs that services and images need: found on the path, else installed by apt when root, else named to the user.
+//! Programs that services and images need. Finds them on the path, or installs them by apt as root, or tells the user
+//! how.
 //!
-//! A package's own server is neither started nor, where systemd would start it at the next boot, left to be: what runs
-//! here listens where we say. The Docker Engine is the exception, see `engine`.
+//! The servers in the packages are neither started now nor enabled for the next boot, because xtask starts its own on
+//! other addresses. The Docker Engine is the exception: see `engine`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// A program and the distribution's packages that bring it: the first of them that the distribution has.
+/// A program, and packages that contain it. xtask installs the first package that the distribution has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     program: &'static str,
@@ -17,32 +18,32 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const REDIS: Tool = Tool { program: "redis-server", packages: &["redis-server"] };
-/// Neo4j 5.26 runs on either; Debian 13 has no 17.
+/// Neo4j 5.26 runs on Java 17 and 21. Debian 13 has no Java 17.
 pub(crate) const JAVA: Tool =
     Tool { program: "java", packages: &["openjdk-17-jre-headless", "openjdk-21-jre-headless"] };
 pub(crate) const MAVEN: Tool = Tool { program: "mvn", packages: &["maven"] };
 const DOCKER: Tool = Tool { program: "dockerd", packages: &["docker.io"] };
-/// The engine makes its networks with it, and Debian's package only recommends it; cuts are its rules.
+/// The engine makes its networks with iptables, but Debian's package only recommends it. Cuts are iptables rules too.
 pub(crate) const IPTABLES: Tool = Tool { program: "iptables", packages: &["iptables"] };
-/// Part of `docker.io` up to Debian 12 and in Ubuntu, where there is no such package.
+/// `docker.io` contains it up to Debian 12 and in Ubuntu, where this package does not exist.
 const DOCKER_CLIENT: Tool = Tool { program: "docker", packages: &["docker-cli"] };
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", packages: &["busybox-static"] };
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", packages: &["haproxy"] };
 pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["docker-compose"] };
-/// Tests and chaos send their signals with it; slim images have none.
+/// Tests and chaos send signals with it. Slim images do not contain it.
 pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
-/// A client that is not ours, for what is served over TLS.
+/// A client of others, for tests of TLS.
 pub(crate) const CURL: Tool = Tool { program: "curl", packages: &["curl"] };
 
-/// Packages whose servers are not to run beside ours.
+/// Packages whose servers must not run beside ours.
 const SERVERS: [&str; 2] = ["redis-server", "haproxy"];
 
-/// Another apt, such as the machine's own upgrades, holds its locks for so long at the most.
+/// Longest wait for apt's locks, which another apt may hold (for example automatic upgrades).
 const LOCKED_MAX_S: u64 = 300;
 
-/// Runs apt-get with a policy by which [`SERVERS`] are not started, unless the machine has a policy of its own. The shell
-/// takes the policy away after Ctrl-C too; one that a SIGKILL left is known by its words.
+/// Runs apt-get with a policy that keeps [`SERVERS`] from starting, unless the machine has its own policy. The shell
+/// removes the policy also after Ctrl-C. xtask knows its policy again by the text, if SIGKILL left it behind.
 const QUIETLY: &str = r#"
 policy=$0
 if [ ! -e "$policy" ] || grep -q 'cargo xtask of hopcache' "$policy"; then
@@ -54,7 +55,7 @@ if [ ! -e "$policy" ] || grep -q 'cargo xtask of hopcache' "$policy"; then
 fi
 "$@""#;
 
-/// Installs what is not there, or says what is missing and how to get it.
+/// Installs missing programs, or names them and says how to install them.
 pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
     let absent: Vec<&Tool> = tools.iter().filter(|tool| !on_path(tool.program)).collect();
     if absent.is_empty() {
@@ -96,19 +97,19 @@ fn package(tool: &Tool, is_known: impl Fn(&str) -> bool) -> Result<&'static str>
     })
 }
 
-/// Whether apt could install it. Before the first `apt-get update` it knows none.
+/// Whether apt can install the package. Before the first `apt-get update` it can install none.
 fn is_known(package: &str) -> bool {
     let mut policy = Command::new("apt-cache");
     policy.args(["policy", package]).env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::null());
     policy.output().is_ok_and(|output| {
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        told.lines().any(|line| line.trim().starts_with("Candidate:") && !line.contains("(none)"))
+        let policy = String::from_utf8_lossy(&output.stdout).into_owned();
+        policy.lines().any(|line| line.trim().starts_with("Candidate:") && !line.contains("(none)"))
     })
 }
 
 fn instructions(absent: &[&Tool], is_known: impl Fn(&str) -> bool) -> String {
     let programs: Vec<&str> = absent.iter().map(|tool| tool.program).collect();
-    // Without apt's lists the first name is as good as any.
+    // Without apt's lists, any name is equally likely; the first is taken.
     let packages: Vec<&str> = absent
         .iter()
         .filter_map(|tool| package(tool, &is_known).ok().or(tool.packages.first().copied()))
@@ -121,7 +122,7 @@ fn instructions(absent: &[&Tool], is_known: impl Fn(&str) -> bool) -> String {
     )
 }
 
-/// Fetches apt's lists. Unlike the locks of an installation, apt waits for the lock of these not at all.
+/// Fetches apt's lists. `apt-get update` does not wait for its lock by itself, so this retries.
 fn update() -> Result<()> {
     for _ in 0..LOCKED_MAX_S / 5 {
         let output = apt_get(&mut Command::new("apt-get"), &["update", "-qq"])
@@ -153,7 +154,7 @@ fn apt_install(packages: &[&str]) -> Result<()> {
     }
     for server in SERVERS.iter().filter(|server| packages.contains(server)) {
         if Path::new("/run/systemd/system").exists() {
-            // Best effort: else it would start at the next boot.
+            // Best effort. If this fails, the package's server starts at the next boot.
             let _ = Command::new("systemctl").args(["--quiet", "disable", server]).status();
         }
         println!("{server}: installed; the package's own server is not started");
@@ -204,7 +205,7 @@ mod tests {
         assert!(!on_path("no-such-program-of-hopcache"));
     }
 
-    /// A folder of one test's own.
+    /// A test's own folder.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -214,7 +215,7 @@ mod tests {
             Self(folder)
         }
 
-        /// What the policy says to the server in the middle of an installation: its exit codes.
+        /// The policy's exit codes during an installation, one for each server.
         fn asked(&self) -> String {
             let policy = self.0.join("policy-rc.d");
             let ask = format!(

@@ -1,7 +1,8 @@
 //! `cargo xtask services`: one Redis and one real Neo4j for development and tests.
 //!
-//! Redis and Neo4j live under `target/services`; of a Docker Engine only its pid and log do, see [`engine`]. A service named by an environment variable is used as it is, and never
-//! started, changed or stopped. `down` stops exactly the processes that `up` started.
+//! Redis and Neo4j keep their state under `target/services`. A Docker Engine has only its pid file and log there, see
+//! [`engine`]. xtask never starts, changes or stops a service that an environment variable names. `down` stops exactly
+//! the processes that `up` started.
 
 pub(crate) mod engine;
 mod environment;
@@ -19,13 +20,13 @@ pub(crate) use environment::{Environment, Neo4jServer};
 
 #[derive(Subcommand, Clone, Copy)]
 pub(crate) enum Action {
-    /// Start what is not running yet; installs what is missing when root.
+    /// Start the services that do not run yet. As root, install missing programs.
     Up,
-    /// Start a Docker Engine when none answers; `down` stops it.
+    /// Also start a Docker Engine if none answers. `down` stops it.
     Engine,
-    /// Stop what `up` started.
+    /// Stop the services that `up` started.
     Down,
-    /// Say what runs where.
+    /// Show which services run, and where.
     Status,
     /// Print the variables tests read, as `export` lines.
     Env,
@@ -55,12 +56,12 @@ pub(crate) fn run(root: &Path, action: Action) -> Result<()> {
     }
 }
 
-/// Brings both services up and returns where they are. Does nothing for what runs already.
+/// Starts both services if they do not run, and returns their addresses.
 pub(crate) fn up(root: &Path) -> Result<Environment> {
     let folder = folder(root);
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let given = Environment::from_process();
-    // The file keeps only what was started here: a server the user named is not ours to find again.
+    // The file keeps only services that xtask started. The user's variables name the others each time.
     let mut started = Environment::read(&folder)?;
     install::missing(&needed(&given, &folder))?;
     if given.redis.is_none() {
@@ -82,13 +83,13 @@ pub(crate) fn down(root: &Path) -> Result<()> {
     Environment::default().write(&folder)
 }
 
-/// Whether a service started by `up` runs now: who finds one running does not stop it.
+/// Whether a service that `up` started runs now. The caller does not stop a service that ran before.
 pub(crate) fn any_running(root: &Path) -> bool {
     let folder = folder(root);
     [redis::pid_file(&folder), neo4j::pid_file(&folder)].iter().any(|file| process::running(file).is_some())
 }
 
-/// A Redis of the caller's own, in `folder`; its URL. Nothing that the user named is used.
+/// Starts the caller's own Redis in `folder` and returns its URL. It never uses a Redis that the user named.
 pub(crate) fn own_redis(folder: &Path) -> Result<String> {
     install::missing(&[install::REDIS])?;
     let mut started = Environment::read(folder)?;
@@ -96,12 +97,12 @@ pub(crate) fn own_redis(folder: &Path) -> Result<String> {
     started.redis.context("a started Redis has a URL")
 }
 
-/// Where the pid of [`own_redis`] stands.
+/// The pid file of [`own_redis`].
 pub(crate) fn own_redis_pid_file(folder: &Path) -> PathBuf {
     redis::pid_file(folder)
 }
 
-/// The Neo4j that the user named, else the one of `up`, and whether it was started by this call.
+/// The Neo4j that the user named, or else the one of `up`. Also returns whether this call started it.
 pub(crate) fn neo4j_up(root: &Path) -> Result<(Neo4jServer, bool)> {
     let named = Environment::from_process().neo4j;
     if let Some(server) = named {
@@ -126,7 +127,7 @@ pub(crate) fn neo4j_down(root: &Path) -> Result<()> {
     Environment { neo4j: None, ..Environment::read(&folder)? }.write(&folder)
 }
 
-/// The folder with Neo4j's jars, fetched when they are not there yet.
+/// The folder with Neo4j's jars. Fetches missing jars.
 pub(crate) fn neo4j_jars(root: &Path) -> Result<PathBuf> {
     let folder = folder(root);
     if !neo4j::jars_complete(&folder) {

@@ -1,6 +1,6 @@
-//! A real Neo4j community server from its published Maven artifacts, on loopback.
+//! A real Neo4j community server, from its published Maven artifacts, on loopback.
 //!
-//! The artifacts are named by `cluster/neo4j/pom.xml`; the jars are copied once to `target/services/neo4j-lib`.
+//! `cluster/neo4j/pom.xml` names the artifacts. Maven copies the jars once to `target/services/neo4j-lib`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,17 +13,17 @@ use anyhow::{Context, Result, bail};
 use super::environment::{Environment, Neo4jServer};
 use super::process;
 
-/// A start takes 4 to 7 s on 2 idle cores; a busy machine gets ten times that.
+/// Longest start: ten times the start on two idle cores (4 to 7 s), for a busy machine.
 const HEALTHY_MAX: Duration = Duration::from_secs(90);
 const PASSWORD: &str = "hopcache-test";
-/// The server reaches into these packages of the JDK.
+/// Packages of the JDK that the server uses by reflection.
 const OPENED: &[&str] = &["java.nio", "java.io", "sun.nio.ch", "java.util.concurrent"];
 
 pub(super) fn pid_file(folder: &Path) -> PathBuf {
     folder.join("neo4j/pid")
 }
 
-/// Whether the jars were copied to the end once.
+/// Whether all jars were copied before.
 pub(super) fn jars_complete(folder: &Path) -> bool {
     folder.join("neo4j-lib/.complete").exists()
 }
@@ -59,7 +59,7 @@ pub(super) fn up(root: &Path, folder: &Path, environment: &mut Environment) -> R
     environment.write(folder)
 }
 
-/// Offline first: with a filled Maven repository that spares the round trips.
+/// Runs Maven offline first: a filled local repository saves the round trips.
 pub(super) fn fetch_jars(root: &Path, folder: &Path) -> Result<()> {
     if jars_complete(folder) {
         return Ok(());
@@ -95,7 +95,7 @@ fn write_configuration(home: &Path, bolt: u16, http: u16) -> Result<()> {
         std::fs::create_dir_all(home.join(name))
             .with_context(|| format!("cannot create {}", home.display()))?;
     }
-    // The two shutdown waits: without them a stop takes 11 s.
+    // The two shutdown waits. Without these settings a stop takes 11 s.
     let text = format!(
         "server.default_listen_address=127.0.0.1
 server.bolt.listen_address=:{bolt}
@@ -112,7 +112,7 @@ internal.server.bolt.connection_shutdown_wait_time=0s
     std::fs::write(home.join("conf/neo4j.conf"), text).context("cannot write neo4j.conf")
 }
 
-/// Works only before the first start, so it is done only then.
+/// Sets the password, which works only before the first start.
 fn set_password(folder: &Path, home: &Path) -> Result<()> {
     if home.join("data/dbms/auth.ini").exists() || home.join("data/databases/system").exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Detached processes: started with no inherited descriptors, known by a pid file, stopped by pid.
+//! Detached processes: they inherit no descriptors, have a pid file, and are stopped by pid.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 const POLL: Duration = Duration::from_millis(100);
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// Closes every descriptor above 2 and becomes the program, in a session of its own. A server that kept a caller's
-/// lock file or pipe open would block that caller for as long as it runs.
+/// Closes every descriptor above 2 and becomes the program, in its own session. A server that kept a caller's lock file
+/// or pipe open would block that caller until the server ends.
 const LAUNCHER: &str = r#"
 echo $$ >"$0.new" && mv "$0.new" "$0"
 for fd in /proc/self/fd/*; do
@@ -21,7 +21,7 @@ for fd in /proc/self/fd/*; do
 done
 exec "$@""#;
 
-/// Starts `program` detached; its pid goes to `pid_file`, its output to `log`.
+/// Starts `program` detached. Its pid goes to `pid_file`, its output to `log`.
 pub(crate) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &Path) -> Result<()> {
     let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log file")?;
@@ -44,10 +44,10 @@ pub(crate) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &
         .with_context(|| format!("{program} did not start; see {}", log.display()))
 }
 
-/// The pid in `pid_file`, when that process still is the one that was started.
+/// The pid in `pid_file`, if that process is still the one that was started.
 ///
-/// A pid is used again after a reboot or a wrap: the process counts only when its command line names the
-/// folder of the pid file, as all our services' arguments do.
+/// The kernel may give the pid to another process. So the process counts only if its command line contains the folder
+/// of the pid file, as the arguments of all our services do.
 pub(crate) fn running(pid_file: &Path) -> Option<u32> {
     let pid: u32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
     let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -55,7 +55,7 @@ pub(crate) fn running(pid_file: &Path) -> Option<u32> {
     String::from_utf8_lossy(&command_line).contains(folder).then_some(pid)
 }
 
-/// Stops the process of `pid_file`: TERM, then KILL after a bounded wait. Nothing when it does not run.
+/// Stops the process of `pid_file`: sends TERM, and KILL after a bounded wait. Does nothing if it does not run.
 pub(crate) fn stop(name: &str, pid_file: &Path) -> Result<()> {
     let Some(pid) = running(pid_file) else {
         return remove(pid_file);
@@ -82,8 +82,8 @@ pub(crate) fn wait_until(deadline: Duration, done: impl Fn() -> bool) -> Result<
     Ok(())
 }
 
-/// A port nobody listens on now. Another process may take it before the service does; the service then fails to start
-/// and `up` can be run again.
+/// A port that nobody listens on now. Another process may take it before the service does; then the service fails to
+/// start, and `up` can be run again.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on loopback")?;
     Ok(listener.local_addr()?.port())
@@ -99,15 +99,15 @@ pub(crate) fn log_tail(log: &Path) -> String {
 
 /// Sends `signal` (`-KILL`, `-STOP` …).
 pub(crate) fn signal(signal: &str, pid: u32) -> Result<()> {
-    // The shell's own: the program `kill` is not on every machine.
+    // The shell's built-in `kill`, because not every machine has the program.
     let kill = ["-c", "kill \"$0\" \"$1\"", signal, &pid.to_string()];
     Command::new("sh").args(kill).status().context("could not run sh")?;
     Ok(())
 }
 
-/// Makes a script for a test. A shell writes it: had this process the file open for writing while another test's thread
-/// starts a program, the new process would hold it open too until its exec, and the script could not be run ("text file
-/// busy").
+/// Makes a script for a test. A shell writes the file, not this process. Otherwise: this process has the file open for
+/// writing · another test's thread forks · the child holds the file open until its exec · the script cannot run ("text
+/// file busy").
 #[cfg(test)]
 pub(super) fn script(path: &Path, text: &str) {
     let write = "printf '%s' \"$1\" >\"$0\" && chmod 755 \"$0\"";

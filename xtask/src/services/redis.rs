@@ -28,8 +28,8 @@ pub(super) fn up(folder: &Path, environment: &mut Environment) -> Result<()> {
     let port = process::free_port()?;
     let log = folder.join("redis.log");
     let config = home.join("redis.conf");
-    // No persistence: tests own everything in it. The title keeps the path of the configuration, by which
-    // the process is known again (redis-server rewrites its command line to title and address).
+    // No persistence: tests own all data. redis-server replaces its command line by a title and address. The title
+    // keeps the configuration's path, by which xtask knows the process again.
     let text = format!(
         "bind 127.0.0.1\nport {port}\nsave \"\"\nappendonly no\ndaemonize no\n\
          proc-title-template \"{{title}} {{listen-addr}} {{config-file}}\"\n"

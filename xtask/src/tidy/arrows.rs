@@ -1,4 +1,4 @@
-//! Which crate may know which (DESIGN section 7), read from `cargo metadata`.
+//! Which crate may depend on which (DESIGN section 7), read from `cargo metadata`.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// `from` may depend on each of `to`; a crate that is not listed may depend on none of ours.
+/// The crate `from` may depend on each crate of `to`. An unlisted crate may depend on no crate of the workspace.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-packstream", &[]),
     ("hopcache-bolt", &["hopcache-packstream"]),
@@ -111,7 +111,7 @@ fn finding(arrow: &Arrow) -> Finding {
     Finding::new(&manifest, 1, "arrows", advice)
 }
 
-/// Top-level tests speak HTTP to the binary and see none of its crates.
+/// Top-level tests speak HTTP to the program and import none of its crates.
 pub(super) fn check_test_file(file: &str, content: &str) -> Vec<Finding> {
     if !file.starts_with("tests/") {
         return Vec::new();

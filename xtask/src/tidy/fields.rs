@@ -1,16 +1,16 @@
 //! Struct fields that another room of the engine could reach into.
 //!
-//! Rule: a field is visible in its own room at most. Two exceptions: the room `model`, and a struct whose doc comment says
-//! "Plain data", whose fields all have the same visibility, and which holds no lock, atomic or cell.
+//! Rule: a field is visible in its own room at most. Two exceptions: the room `model`, and a struct whose doc comment
+//! says "Plain data", whose fields all have the same visibility, and which holds no lock, atomic or cell.
 
 use super::tokens::{self, Placed, Token};
 
-/// What the doc comment of a struct says that others may take apart.
+/// The words of a doc comment that allow others to take the struct apart.
 const MARK: &str = "plain data";
 /// A struct that can change through a shared reference has rules, so it is not plain data.
 const CHANGING: [&str; 6] = ["Mutex", "RwLock", "Cell", "RefCell", "OnceCell", "UnsafeCell"];
 
-/// A field that a room shows to others, and why it may not.
+/// A field that a room shows to others, and why that is forbidden.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) line: usize,
@@ -44,7 +44,8 @@ impl Struct {
     fn read(tokens: &[Placed], at: usize) -> Option<Self> {
         let name = tokens.get(at + 1)?.word()?.to_owned();
         let behind = behind_generics(tokens, at + 2);
-        // A tuple struct's bracket stands right there; before others a `where` may hold brackets of its own.
+        // The bracket of a tuple struct follows at once. Before the bracket of other structs, a `where` may have
+        // brackets too.
         let open = match tokens.get(behind)? {
             placed if placed.is_symbol('(') => behind,
             _ => {
@@ -168,42 +169,42 @@ fn is_marked(before: &[Placed]) -> bool {
 mod tests {
     use super::*;
 
-    fn told(source: &str) -> Vec<String> {
+    fn advice(source: &str) -> Vec<String> {
         shown(source, true).into_iter().map(|shown| format!("{} {}", shown.line, shown.advice)).collect()
     }
 
     #[test]
     fn a_field_that_other_rooms_see_is_found() {
-        let found = told("struct A {\n    a: u8,\n    /// Why.\n    #[x(y)]\n    pub(crate) b: u8,\n}\n");
+        let found = advice("struct A {\n    a: u8,\n    /// Why.\n    #[x(y)]\n    pub(crate) b: u8,\n}\n");
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("5 `A` shows a field beyond its room (`pub crate`)"), "{}", found[0]);
-        assert_eq!(told("struct A(u8, pub u8);\n").len(), 1);
-        assert_eq!(told("struct A { pub(in crate::fetch) a: u8 }\n").len(), 1);
+        assert_eq!(advice("struct A(u8, pub u8);\n").len(), 1);
+        assert_eq!(advice("struct A { pub(in crate::fetch) a: u8 }\n").len(), 1);
     }
 
     #[test]
     fn fields_of_the_own_room_are_allowed() {
         let source = "struct A<T> where T: Fn(u8) -> u8 {\n    a: HashMap<u8, T>,\n    pub(super) b: u8,\n}\nstruct C;\n";
-        assert!(told(source).is_empty(), "{:?}", told(source));
+        assert!(advice(source).is_empty(), "{:?}", advice(source));
         assert_eq!(shown(source, false).len(), 1);
     }
 
     #[test]
     fn plain_data_shows_all_of_its_fields_or_none() {
         assert!(
-            told("/// Plain data: a row.\n#[derive(Debug)]\npub struct A { pub a: u8, pub b: Vec<u8> }\n")
+            advice("/// Plain data: a row.\n#[derive(Debug)]\npub struct A { pub a: u8, pub b: Vec<u8> }\n")
                 .is_empty()
         );
         let hides = "/// Plain data: a row.\npub struct A { pub a: u8, b: u8 }\n";
-        assert!(told(hides)[0].contains("hides a field"));
+        assert!(advice(hides)[0].contains("hides a field"));
         let locks = "/// Plain data: a row.\npub struct A { pub a: Mutex<u8> }\n";
-        assert!(told(locks)[0].contains("holds a lock"));
+        assert!(advice(locks)[0].contains("holds a lock"));
     }
 
     #[test]
     fn a_mark_counts_for_the_next_struct_only() {
         let source = "/// Plain data: a row.\npub struct A { pub a: u8 }\npub struct B { pub b: u8 }\n";
-        assert_eq!(told(source).len(), 1);
-        assert!(told(source)[0].contains("`B`"));
+        assert_eq!(advice(source).len(), 1);
+        assert!(advice(source)[0].contains("`B`"));
     }
 }

@@ -1,7 +1,7 @@
-//! Test files that no test program holds.
+//! Test files that belong to no test program.
 //!
-//! A package with `autotests = false` names its test programs. A file beside them that none declares as a module would never
-//! run, and neither cargo nor rustc would say so.
+//! A package with `autotests = false` lists its test programs. A test file that no program declares as a module would
+//! never run, and neither cargo nor rustc would report it.
 
 use super::Finding;
 use super::paths;

@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: rules of this repository that neither rustc nor clippy knows.
 //!
-//! Decides what breaks a rule and says so as `file:line: rule: what to do`. Changes no file.
+//! Finds broken rules and prints each as `file:line: rule: what to do`. Changes no file.
 
 mod arrows;
 mod circles;
@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 
 use modules::SourceFile;
 
-/// One broken rule at one place.
+/// A rule that a line breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     file: String,
@@ -45,13 +45,13 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks every rule on every file git knows or would add.
+/// Checks every rule on every file that git tracks or would add.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = repository_files(root)?;
     let mut findings = arrows::check(&arrows::read(root)?);
     let (mut sources, mut manifests) = (Vec::new(), Vec::new());
     for file in files.iter().map(String::as_str) {
-        // A file deleted but not yet committed, or not text: nothing to check.
+        // A deleted file whose deletion is not committed, or a file that is not text: nothing to check.
         let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
         findings.extend(check_file(root, file, &content));
         if file.ends_with(".rs") {

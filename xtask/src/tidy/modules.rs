@@ -1,12 +1,13 @@
-//! The modules of one crate: which file a path leads to, through imports and re-exports.
+//! The modules of one crate: finds the file that a path leads to, through imports and re-exports.
 //!
-//! Resolves by text. A name that it cannot find belongs to the module that the path names, or to another crate.
+//! Resolves by text only. An unknown name belongs to the module that the path names, or to another crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::{self, Kind, Named, Reference};
+use super::tokens::word_of;
 
-/// Re-exports of re-exports; more are a circle of names.
+/// Longest chain of re-exports. A longer one is a circle of names.
 const REEXPORTS_MAX: usize = 16;
 
 /// The way from the crate's root: `["cache", "copy"]`.
@@ -15,14 +16,14 @@ pub(super) type ModulePath = Vec<String>;
 /// A file of the crate, with what it names.
 #[derive(Debug)]
 pub(super) struct SourceFile {
-    /// As git names it.
+    /// The path that git reports.
     pub(super) name: String,
     pub(super) module: ModulePath,
     pub(super) named: Named,
 }
 
 impl SourceFile {
-    /// Nothing where `name` is not below `source_folder` (`crates/engine/src/`).
+    /// Nothing if `name` is not below `source_folder` (`crates/engine/src/`).
     pub(super) fn read(source_folder: &str, name: &str, content: &str) -> Option<Self> {
         let module = module_of(name.strip_prefix(source_folder)?)?;
         Some(Self { name: name.to_owned(), module, named: paths::read(content) })
@@ -40,10 +41,10 @@ fn module_of(file: &str) -> Option<ModulePath> {
         }
         _ => {}
     }
-    Some(path)
+    Some(path.iter().map(|name| word_of(name)).collect())
 }
 
-/// What `crate::`, `self::` and `super::` stand for in the module `scope`; nothing for any other first name.
+/// The path that `crate::`, `self::` and `super::` stand for in the module `scope`; nothing for any other first name.
 pub(super) fn absolute(scope: &[String], segments: &[String]) -> Option<ModulePath> {
     let mut at = scope.to_vec();
     let mut rest = segments;
@@ -119,7 +120,7 @@ impl<'a> Modules<'a> {
     }
 
     /// The other file that the reference needs. Nothing for another crate, for the same file, for test code, and for a
-    /// module that shows what its own children hold (`pub use child::Thing`).
+    /// re-export of a module's own child (`pub use child::Thing`).
     pub(super) fn needed(&self, file: usize, reference: &Reference) -> Option<usize> {
         let scope = [self.files[file].module.as_slice(), &reference.inside].concat();
         if reference.is_test || self.is_test(&scope) {
@@ -133,7 +134,7 @@ impl<'a> Modules<'a> {
         }
         let target = match self.locate(&path, REEXPORTS_MAX) {
             Some(Target::File(target)) => target,
-            // An imported module is only a shorter name: what is taken from it counts.
+            // An imported module is only a shorter name. The items that the file takes from it count.
             Some(Target::Module(_)) if !matches!(reference.kind, Kind::Glob { .. }) => return None,
             _ => self.nearest(&path)?.file,
         };
@@ -241,7 +242,18 @@ mod tests {
     }
 
     #[test]
+    fn a_raw_identifier_and_the_crate_of_a_macro_lead_to_the_same_file() {
+        assert_eq!(needed("use crate::r#a::r#Deep;\n"), ["a/deep.rs"]);
+        assert_eq!(needed("macro_rules! m { () => { $crate::c::Hidden } }\n"), ["c.rs"]);
+        assert_eq!(
+            needed("macro_rules! m { () => { use $crate::{a::Deep, c::Hidden}; } }\n"),
+            ["a/deep.rs", "c.rs"]
+        );
+    }
+
+    #[test]
     fn a_file_has_its_module() {
+        assert_eq!(module_of("type.rs"), Some(vec!["r#type".to_owned()]));
         assert_eq!(module_of("a/b.rs"), module_of("a/b/mod.rs"));
         assert_eq!(module_of("lib.rs"), Some(Vec::new()));
         assert_eq!(module_of("main.rs"), None);

@@ -1,6 +1,6 @@
-//! What a source file names: its imports, the paths in its code, the items and modules that it declares.
+//! The names in a source file: its imports, the paths in its code, the items and modules that it declares.
 //!
-//! Reads one file by itself. Which file a path leads to is decided in [`super::modules`].
+//! Reads one file at a time. [`super::modules`] decides which file a path leads to.
 
 use super::tokens::{self, Placed, Token};
 
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Glob { is_public: bool },
 }
 
-/// A module that the file declares, with its body here or in a file of its own.
+/// A module that the file declares. Its body is in this file or in its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Declared {
     pub(super) inside: Vec<String>,
@@ -107,7 +107,7 @@ impl Reader {
         behind
     }
 
-    /// Whether `#[cfg(test)]` stands before the item at `at`, other attributes and a visibility between.
+    /// Whether `#[cfg(test)]` stands before the item at `at`. Other attributes and a visibility may stand between.
     fn has_test_attribute(&self, at: usize) -> bool {
         let start = self.tokens[..at]
             .iter()
@@ -148,7 +148,7 @@ impl Reader {
         behind
     }
 
-    /// One branch of a `use`: names, then an end, a group, a star or another name for it. Returns what is behind.
+    /// One branch of a `use`: names, then an end, a group, a star or another name. Returns the index after the branch.
     fn import_tree(&mut self, mut at: usize, prefix: &[String], is_public: bool) -> usize {
         let mut segments = prefix.to_vec();
         loop {
@@ -219,7 +219,7 @@ impl Reader {
         let is_before = |back: usize, symbol| start >= back && self.tokens[start - back].is_symbol(symbol);
         let is_tail = (start > 0 && self.tokens[start - 1].token == Token::PathSeparator)
             || (is_before(1, '.') && !is_before(2, '.'));
-        // `pub(in crate::a)` says who may see it, and imports nothing.
+        // `pub(in crate::a)` limits the visibility and imports nothing.
         let is_visibility = start > 0 && self.tokens[start - 1].is_word("in") && segments[0] == "crate";
         if segments.len() > 1 && !is_tail && !is_visibility {
             self.refer(self.tokens[start].line, segments, Kind::Code);
@@ -244,7 +244,7 @@ fn declares_item(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(source: &str) -> Vec<String> {
+    fn references(source: &str) -> Vec<String> {
         let line = |reference: &Reference| {
             let mut text = format!("{} {}", reference.line, reference.segments.join("::"));
             if let Kind::Glob { .. } = reference.kind {
@@ -263,7 +263,7 @@ mod tests {
         let source = "use crate::a;\nuse crate::{b, c::{self, D as E}, f::*};\npub(crate) use super::g::H;\n";
         let expected =
             ["1 crate::a", "2 crate::b", "2 crate::c", "2 crate::c::D", "2 crate::f::*", "3 super::g::H"];
-        assert_eq!(told(source), expected);
+        assert_eq!(references(source), expected);
         let public = |reference: &Reference| matches!(reference.kind, Kind::Import { is_public: true, .. });
         assert_eq!(read(source).references.iter().filter(|reference| public(reference)).count(), 1);
     }
@@ -271,14 +271,17 @@ mod tests {
     #[test]
     fn a_path_in_the_code_is_read_and_text_is_not() {
         let source = "fn a() -> crate::b::C { crate::d::e::<u8>(\"crate::f::G\") } // crate::h::I\n";
-        assert_eq!(told(source), ["1 crate::b::C", "1 crate::d::e"]);
-        assert!(told("/// See [`crate::a::B`].\n/* crate::c::D */\npub(in crate::e) struct F;\n").is_empty());
+        assert_eq!(references(source), ["1 crate::b::C", "1 crate::d::e"]);
+        assert!(
+            references("/// See [`crate::a::B`].\n/* crate::c::D */\npub(in crate::e) struct F;\n")
+                .is_empty()
+        );
     }
 
     #[test]
     fn what_stands_under_cfg_test_is_marked() {
         let source = "use a::B;\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    use super::*;\n}\nuse c::D;\n";
-        assert_eq!(told(source), ["1 a::B", "5 super::* test", "7 c::D"]);
+        assert_eq!(references(source), ["1 a::B", "5 super::* test", "7 c::D"]);
         let named = read(source);
         assert_eq!(named.references[1].inside, ["tests"]);
         assert!(named.modules[0].is_test && named.modules[0].has_body);
@@ -293,6 +296,6 @@ mod tests {
 
     #[test]
     fn a_captured_lifetime_is_no_import() {
-        assert!(told("fn a<'b>() -> impl C + use<'b> { d() }\n").is_empty());
+        assert!(references("fn a<'b>() -> impl C + use<'b> { d() }\n").is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Doors between the rooms of `crates/engine`: which room may import which, and who sees whose fields.
+//! Doors between the rooms of `crates/engine`: which room may import which, and which fields a room shows.
 //!
-//! A room is a folder (or file) under `crates/engine/src`. The rooms stand in an order, and imports run down. Who calls this
-//! asks first whether there are rooms ([`exist`]).
+//! A room is a folder (or file) under `crates/engine/src`. The rooms have an order, and imports run down. The caller
+//! asks first whether rooms exist ([`exist`]).
 
 use super::Finding;
 use super::fields;
@@ -10,7 +10,7 @@ use super::paths::Reference;
 
 pub(super) const SOURCE_FOLDER: &str = "crates/engine/src/";
 
-/// The rooms, bottom up, each with the lower rooms that it may import. Strike out a name to close a door.
+/// The rooms, bottom up, each with the lower rooms that it may import. Remove a name to close a door.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("cache", &["model"]),
@@ -37,30 +37,30 @@ pub(super) fn check(files: &[(SourceFile, &str)]) -> Vec<Finding> {
     files.iter().flat_map(|(file, content)| check_file(file, content)).collect()
 }
 
-/// How many imports go from one room to another.
+/// Counts the imports between rooms.
 pub(super) fn doors_used(files: &[(SourceFile, &str)]) -> usize {
     let crosses = |file: &SourceFile, reference: &Reference| {
         let scope = [file.module.as_slice(), &reference.inside].concat();
         let to = absolute(&scope, &reference.segments).and_then(|path| path.into_iter().next());
         to.is_some_and(|to| to != file.module[0] && ROOMS.iter().any(|(room, _)| *room == to))
     };
-    let in_rooms = files.iter().filter(|(file, _)| matches!(place(file), Some(Location::Room(_))));
+    let in_rooms = files.iter().filter(|(file, _)| matches!(location(file), Some(Location::Room(_))));
     in_rooms
         .flat_map(|(file, _)| file.named.references.iter().filter(move |reference| crosses(file, reference)))
         .count()
 }
 
 fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
-    let Some(place) = place(file) else {
+    let Some(location) = location(file) else {
         let advice = "the file is in no room: move it into one, or name a new room in tidy's ROOMS";
         return vec![Finding::new(&file.name, 1, "rooms", advice)];
     };
-    let mut findings: Vec<Finding> = match place {
+    let mut findings: Vec<Finding> = match location {
         Location::Root => Vec::new(),
-        _ => file.named.references.iter().filter_map(|reference| arrow(file, &place, reference)).collect(),
+        _ => file.named.references.iter().filter_map(|reference| arrow(file, &location, reference)).collect(),
     };
-    if place != Location::Room(MODEL) {
-        // Deeper than `ROOM/mod.rs`, `pub(super)` ends inside the room.
+    if location != Location::Room(MODEL) {
+        // In files below `ROOM/mod.rs`, `pub(super)` does not reach outside of the room.
         let super_is_room = file.module.len() > 1;
         let shown = fields::shown(content, super_is_room);
         findings.extend(
@@ -78,7 +78,7 @@ enum Location {
     Room(&'static str),
 }
 
-fn place(file: &SourceFile) -> Option<Location> {
+fn location(file: &SourceFile) -> Option<Location> {
     match file.module.as_slice() {
         [] => Some(Location::Root),
         [only] if only == ASSEMBLY => Some(Location::Assembly),
@@ -86,8 +86,8 @@ fn place(file: &SourceFile) -> Option<Location> {
     }
 }
 
-/// The finding, if the reference goes through a closed door.
-fn arrow(file: &SourceFile, place: &Location, reference: &Reference) -> Option<Finding> {
+/// The finding, if the reference passes a closed door.
+fn arrow(file: &SourceFile, location: &Location, reference: &Reference) -> Option<Finding> {
     let scope = [file.module.as_slice(), &reference.inside].concat();
     let path = absolute(&scope, &reference.segments)?;
     let to = path.first()?.as_str();
@@ -95,24 +95,24 @@ fn arrow(file: &SourceFile, place: &Location, reference: &Reference) -> Option<F
     if from == to {
         return None;
     }
-    let told = reference.segments.join("::");
-    let advice = match place {
+    let written = reference.segments.join("::");
+    let advice = match location {
         _ if to == ASSEMBLY => {
             format!(
-                "`{from}` → `{to}` (`{told}`): the assembly is for lib.rs alone; take what you need as an argument or port"
+                "`{from}` → `{to}` (`{written}`): the assembly is for lib.rs alone; take what you need as an argument or port"
             )
         }
         _ if !ROOMS.iter().any(|(room, _)| *room == to) => {
-            format!("`{from}` → `{told}`: this is no room's path; name the room that holds it")
+            format!("`{from}` → `{written}`: this is no room's path; name the room that holds it")
         }
-        Location::Room(room) => closed_door(room, to, &told)?,
+        Location::Room(room) => closed_door(room, to, &written)?,
         Location::Root | Location::Assembly => return None,
     };
     Some(Finding::new(&file.name, reference.line, "rooms", advice))
 }
 
-/// What to do, if the room `from` may not import `to`.
-fn closed_door(from: &str, to: &str, told: &str) -> Option<String> {
+/// The advice, if the room `from` may not import `to`.
+fn closed_door(from: &str, to: &str, written: &str) -> Option<String> {
     let height = |name: &str| ROOMS.iter().position(|(room, _)| *room == name);
     let (_, doors) = ROOMS.iter().find(|(room, _)| *room == from)?;
     if doors.contains(&to) {
@@ -124,7 +124,7 @@ fn closed_door(from: &str, to: &str, told: &str) -> Option<String> {
     } else {
         "the door is closed; go through a room between, or open it in tidy's ROOMS and say in ARCHITECTURE why"
     };
-    Some(format!("`{from}` → `{to}` (`{told}`): {why}"))
+    Some(format!("`{from}` → `{to}` (`{written}`): {why}"))
 }
 
 #[cfg(test)]
@@ -162,6 +162,9 @@ mod tests {
             "use crate::{model::Ask, fetch::{self, Job}};\n",
             "fn f() { crate::fetch::run() }\n",
             "use super::super::fetch::Job;\n",
+            "use crate::r#fetch::Job;\n",
+            "macro_rules! m { () => { $crate::fetch::run() } }\n",
+            "macro_rules! m { () => { use $crate::{fetch::Job}; } }\n",
         ] {
             let found = findings(&[MODEL_FILE, ("cache/copy.rs", source)]);
             assert!(!found.is_empty(), "{source}");

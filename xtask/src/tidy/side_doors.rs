@@ -1,6 +1,6 @@
-//! Ways around the doors of `crates/engine` that would hide an import from the rule "rooms".
+//! Ways around the doors of `crates/engine` that hide an import from the rule "rooms".
 //!
-//! It never judges which room an import leads to: [`super::rooms`] does.
+//! This module never judges which room an import leads to: [`super::rooms`] does.
 
 use super::Finding;
 use super::tokens::{self, Placed, Token};
@@ -55,6 +55,7 @@ mod tests {
             "use crate::*;\n",
             "use crate as root;\n",
             "use crate::{self as root};\n",
+            "macro_rules! m { () => { use $crate::*; } }\n",
             "extern crate self as root;\n",
             "#[path = \"../fetch/mod.rs\"]\nmod fetch;\n",
             "include!(\"../fetch/run.rs\");\n",

@@ -1,7 +1,7 @@
 //! Rules for test code: no sleeps, no ignored tests, no fixed ports.
 //!
-//! A sleep that is not synchronisation (the pause of a bounded poll, a delay being simulated) is allowed by a comment
-//! with a reason on its line or the line above: `// tidy: poll interval`.
+//! A sleep that does not synchronise (the pause of a bounded poll, a simulated delay) is allowed by a comment with a
+//! reason, on its line or the line above: `// tidy: poll interval`.
 
 use super::Finding;
 
@@ -50,7 +50,7 @@ fn has_reason(line: &str) -> bool {
     line.split_once(MARKER).is_some_and(|(_, reason)| reason.split_whitespace().count() >= 2)
 }
 
-/// Drops text between quotes, so that a rule's own test data is not code.
+/// Drops text between quotes, so that a rule's test data does not count as code.
 fn without_strings(line: &str) -> String {
     line.split('"').step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! Rules for any text: no registry hosts, no seeded bugs, no dead links, no constant without its reason.
+//! Rules for all text: no registry hosts, no seeded bugs, no dead links, no constant without its reason.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -17,7 +17,7 @@ const REGISTRY_HOSTS: &[(&str, &str)] = &[
     ("registry-1.", "docker.io"),
 ];
 
-/// A clone must build behind any mirror, so hosts stay in the user's own configuration.
+/// The repository has to build behind any mirror, so only the user's configuration names hosts.
 pub(super) fn registry_hosts(file: &str, content: &str) -> Vec<Finding> {
     let names_host =
         |line: &str| REGISTRY_HOSTS.iter().any(|(head, tail)| line.contains(&format!("{head}{tail}")));
@@ -32,10 +32,10 @@ pub(super) fn registry_hosts(file: &str, content: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The switch that bugs were built in by, in two for the same reason.
+/// The switch of seeded bugs. It is split in two so that this file does not break its own rule.
 const SEEDED_SWITCH: (&str, &str) = ("hopcache", "_seeded");
 
-/// Seeded bugs are patches in `crates/sim/seeded`: whoever reads the code meets none.
+/// Seeded bugs are patches in `crates/sim/seeded`, so the source itself has none.
 pub(super) fn seeded_bugs(file: &str, content: &str) -> Vec<Finding> {
     let (head, tail) = SEEDED_SWITCH;
     let switch = format!("{head}{tail}");
@@ -44,7 +44,7 @@ pub(super) fn seeded_bugs(file: &str, content: &str) -> Vec<Finding> {
     found.map(|(at, _)| Finding::new(file, at + 1, "seeded-bug", advice)).collect()
 }
 
-/// Every bound in `limits.rs` says why it has its value.
+/// Every bound in `limits.rs` gives the reason of its value.
 pub(super) fn undocumented_constants(file: &str, content: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut documented = false;
@@ -62,7 +62,7 @@ pub(super) fn undocumented_constants(file: &str, content: &str) -> Vec<Finding> 
     findings
 }
 
-/// Relative Markdown links must lead to a file; web addresses and anchors are not looked at.
+/// A relative Markdown link must lead to a file. Web addresses and anchors are not checked.
 pub(super) fn dead_links(file: &str, content: &str, exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let mut findings = Vec::new();
@@ -83,7 +83,7 @@ pub(super) fn dead_links(file: &str, content: &str, exists: impl Fn(&Path) -> bo
     findings
 }
 
-/// Resolves `..` by text, so that a path through a folder that is not there works too.
+/// Resolves `..` by text, so a path through a missing folder works too.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

@@ -1,12 +1,22 @@
 //! Rust source as tokens: words, symbols and doc comments, each with its line.
 //!
-//! Drops comments and the text of strings, so that neither can look like code. Never judges what it reads.
+//! Drops comments and the text of strings, so that neither can look like code. Reads `$crate` as `crate`, and the raw
+//! identifier `r#fetch` as `fetch`, because both spellings name the same module. Never judges what it reads.
+
+/// Rust's keywords that can be raw identifiers. `r#type` stays `r#type`: the word `type` would declare an item.
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
+    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
+    "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
 
 /// A word is an identifier, a keyword or a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
+    /// A raw identifier is without `r#`, unless it is a keyword.
     Word(String),
-    /// One character; `::` is [`Token::PathSeparator`].
+    /// One character. `::` is [`Token::PathSeparator`].
     Symbol(char),
     PathSeparator,
     /// The text of a `///` comment.
@@ -47,7 +57,12 @@ pub(super) fn read(source: &str) -> Vec<Placed> {
     reader.tokens
 }
 
-/// The index behind the bracket that closes the one at `open`; the end where none does.
+/// The word that stands for the identifier `name`: the file `type.rs` is the module `r#type`.
+pub(super) fn word_of(name: &str) -> String {
+    if KEYWORDS.contains(&name) { format!("r#{name}") } else { name.to_owned() }
+}
+
+/// The index after the bracket that closes the one at `open`, or the end of the tokens.
 pub(super) fn behind_bracket(tokens: &[Placed], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, placed) in tokens.iter().enumerate().skip(open) {
@@ -80,6 +95,10 @@ impl Reader<'_> {
             self.skip(block_comment_length(self.rest));
         } else if let Some(length) = raw_string_length(self.rest).or_else(|| string_length(self.rest)) {
             self.push(Token::Literal, length);
+        } else if let Some(length) = raw_identifier_length(self.rest) {
+            self.push(Token::Word(word_of(&self.rest["r#".len()..length])), length);
+        } else if self.rest.starts_with("$crate") {
+            self.skip("$".len());
         } else if first == '\'' {
             self.quote();
         } else if is_word_part(first) {
@@ -103,7 +122,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A character literal has its end quote after one character or an escape; a lifetime has none.
+    /// A character literal has its end quote after one character or an escape. A lifetime has no end quote.
     fn quote(&mut self) {
         let inner = &self.rest[1..];
         let character = match inner.chars().next() {
@@ -130,6 +149,13 @@ impl Reader<'_> {
 
 fn is_word_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// `r#name`, which is no raw string.
+fn raw_identifier_length(text: &str) -> Option<usize> {
+    let name = text.strip_prefix("r#")?;
+    let length = name.find(|c| !is_word_part(c)).unwrap_or(name.len());
+    (length > 0).then_some("r#".len() + length)
 }
 
 /// Block comments nest.
@@ -201,6 +227,17 @@ mod tests {
     #[test]
     fn a_lifetime_is_no_character() {
         assert_eq!(words("fn a<'b>(c: &'b str, d: &'static str) {}"), ["fn", "a", "c", "str", "d", "str"]);
+    }
+
+    #[test]
+    fn a_raw_identifier_is_the_word_and_a_raw_keyword_is_not() {
+        assert_eq!(words("crate::r#fetch r#type r##\"a\"## r b"), ["crate", "fetch", "r#type", "r", "b"]);
+    }
+
+    #[test]
+    fn the_crate_of_a_macro_is_the_crate() {
+        let tokens = read("$crate::a $b");
+        assert!(tokens[0].is_word("crate") && tokens[3].is_symbol('$'));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Failed,
 }
 
-/// What the benchmark reads of an answer's head.
+/// The part of an answer's head that the benchmark reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheStatus {
     pub(crate) kind: Kind,

@@ -36,7 +36,7 @@ impl Tail {
     }
 }
 
-/// Most events in any span so long, and when it began.
+/// Most events in any span of this length, and the begin of that span.
 pub(crate) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
     let (mut first, mut most) = (0, (0, 0));
     for (last, at) in sorted_us.iter().enumerate() {

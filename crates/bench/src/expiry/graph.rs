@@ -1,6 +1,6 @@
-//! Queries of the Zipf mix, anchored at persons: on the LDBC SNB graph, whose persons and acquaintances are
-//! loaded into Neo4j under names of this run's own and taken out again, or on the sample graph inside the
-//! nodes. Degrees come from the graph itself.
+//! Queries of the Zipf mix, anchored at persons. The graph is LDBC SNB (its persons and acquaintances are loaded into
+//! Neo4j under this run's own names and removed at the end) or the sample graph inside the nodes. Degrees come from the
+//! graph itself.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl Names {
         }
     }
 
-    /// The kinds of query: whom a person knows, whom those know best, and how many there are.
+    /// The kinds of query: the acquaintances of a person, the best acquaintances of those, and their number.
     fn statements(&self) -> [String; 3] {
         let anchor = format!("MATCH (p:{} {{id: $id}})-[:{}]-(friend)", self.label, self.relationship);
         [
@@ -92,7 +92,7 @@ impl Names {
 /// Whether clients say the anchor's degree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Hints {
-    /// The real one, in `Hopcache-Hint`, under every strategy alike.
+    /// The real degree, in `Hopcache-Hint`, under every strategy.
     Degree,
     /// Nodes have to learn it.
     Learned,
@@ -105,7 +105,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Persons and whom they know, from the directory of the CSV files.
+    /// Persons and their acquaintances, from the directory of the CSV files.
     pub(crate) async fn load(dir: &Path) -> anyhow::Result<Self> {
         let neo4j = hopcache_testbed::neo4j::http()?;
         let persons: Vec<Value> = columns(&dir.join("Person.csv"))?

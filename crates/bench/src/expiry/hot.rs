@@ -1,5 +1,5 @@
-//! One hot key, asked at a fixed rate over many TTLs, under each strategy and each origin time: what its
-//! readers notice about the expiries, and how often the origin is asked.
+//! One hot key, asked at a fixed rate over many TTLs, under each strategy and each origin time. Measures how readers
+//! notice expiries, and how often the origin runs the query.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use hopcache_testbed::report::Spread;
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
-    /// Who answers; `embedded` has no proxy and is not for this.
+    /// The origin. `embedded` has no proxy and cannot be used here.
     #[arg(long, value_enum, default_value_t = Origin::Neo4j)]
     origin: Origin,
     /// Strategies, in the order of the table.
@@ -55,7 +55,7 @@ const NEAR_US: i64 = 1_000_000;
 /// Width of the bins around an expiry.
 const BIN_US: i64 = 20_000;
 
-/// What one measurement gave.
+/// The result of one measurement.
 struct Round {
     samples: Vec<Sample>,
     expiries: Vec<i64>,
@@ -131,7 +131,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     let headers = format!("{}hopcache-hint: degree={}\r\n", login(options.origin)?, options.degree);
     let statement = format!("UNWIND range(1, 20) AS x RETURN x {MARK}");
     let requests = [post(&statement, &json!({ "n": 1 }), &headers)];
-    // Half a TTL more: what is about the last expiry is seen whole.
+    // Half a TTL more, so that the time around the last expiry is complete.
     let span = ttl * options.ttls + ttl * 3 / 5;
     let schedule = schedule(common.arrivals, options.rate, span, &mut Dice::new(seed), |_| 0);
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &schedule, threads: common.threads };
@@ -148,7 +148,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     Ok(measured)
 }
 
-/// From the start of the load; what was before it is negative.
+/// Time from the start of the load. Times before it are negative.
 pub(super) fn since(start: std::time::Instant, at: std::time::Instant) -> i64 {
     let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
     micros(at.saturating_duration_since(start)) - micros(start.saturating_duration_since(at))

@@ -1,22 +1,21 @@
 //! When entries expire, as their readers see it: lifetimes of entries and their soft expiries, out of answers.
 //!
-//! A hit sent at `s` and answered at `a` with `ttl=k` (rounded down) belongs to an entry that expires in
-//! `[s + k, a + k + 1)`. Answers of one entry narrow that down by intersection: a thousand a second, to about a
-//! millisecond, since every step of `ttl` passes by. An entry that was refreshed early has its expiry all the
-//! same: the time at which it would have expired. Answers of the misses are left out: without protection
-//! hundreds of entries are stored over one another, and only the last is there when it expires.
+//! A hit sent at `s` and answered at `a` with `ttl=k` (rounded down) belongs to an entry that expires in `[s + k, a + k
+//! + 1)`. The intersection over all answers of one entry is smaller: a thousand answers a second narrow it down to
+//! about a millisecond, because every step of `ttl` occurs. An entry that was refreshed early has an expiry too: the
+//! time at which it would have expired. Answers of misses are left out: without protection hundreds of entries replace
+//! each other, and only the last one exists when it expires.
 
 use super::cache_status::Kind;
 use super::open_loop::Sample;
 
-/// Clocks of nodes may differ by this and still speak of one entry: far less than lies between the expiries of
-/// two entries of a key, about its TTL.
+/// Largest difference of two nodes' clocks about the same entry. It is far less than the time between the expiries of
+/// two entries of a key (about its TTL).
 const SKEW_US: i64 = 250_000;
 /// Newer lifetimes that an answer may already have been preceded by: nodes' own copies of an older one.
 const LIFETIMES_BACK: usize = 3;
 
-/// By so much the next entry's first reader may seem to come behind the expiry and yet be in time: what a request
-/// takes, and what the expiry is not known by.
+/// Tolerance for the first reader of the next entry: the time of a request, plus the uncertainty of the expiry.
 const LATE_US: i64 = 10_000;
 
 /// One entry of a key.
@@ -65,8 +64,8 @@ pub(super) fn lifetimes<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Ve
     lifetimes
 }
 
-/// Expiries between `from_us` and `to_us` of entries that lived for at least half of the TTL. One that was
-/// replaced sooner (by another run of the same stampede) was gone long before it could expire.
+/// Expiries between `from_us` and `to_us` of entries that lived for at least half of the TTL. An entry that was
+/// replaced sooner (by another run of the same stampede) could not expire.
 pub(super) fn expiries(lifetimes: &[Life], ttl_us: i64, from_us: i64, to_us: i64) -> Vec<i64> {
     let lasted = |place: usize| {
         lifetimes
@@ -88,9 +87,9 @@ pub(super) fn offset_us(expiries: &[i64], at_us: i64) -> Option<i64> {
     offsets.min_by_key(|offset| offset.abs())
 }
 
-/// Origin runs in each TTL window. A window reaches from the middle between an expiry and the one before it to
-/// the middle between it and the next, so that the run that renews an entry, early or late, lies in the
-/// window of that entry's expiry. The first and the last window are as wide on their outer side as half a TTL.
+/// Origin runs in each TTL window. A window goes from the middle between an expiry and the one before to the middle
+/// between it and the next. So the run that renews an entry, early or late, is in the window of that entry's expiry.
+/// The first and the last window are half a TTL wide on their outer side.
 pub(super) fn runs_per_window(expiries: &[i64], runs_us: &[i64], ttl_us: i64) -> Vec<usize> {
     let bound = |before: Option<&i64>, after: Option<&i64>| match (before, after) {
         (Some(before), Some(after)) => i64::midpoint(*before, *after),
@@ -108,9 +107,10 @@ pub(super) fn runs_per_window(expiries: &[i64], runs_us: &[i64], ttl_us: i64) ->
         .collect()
 }
 
-/// Expiries that somebody noticed: about which an answer was stale or a miss, or behind which the next entry was
-/// first read. The latter does not lean on how a node names an answer that waited for somebody else's run. Stale
-/// answers and misses count from a little before, since a node's clock may be ahead of the others'.
+/// Expiries that readers noticed: an answer near the expiry was stale or a miss, or the next entry's first reader came
+/// after the expiry. The second condition does not depend on how a node labels an answer that waited for another
+/// request's run. Stale answers and misses count from a little before the expiry, because a node's clock may be ahead
+/// of the others.
 pub(super) fn late(expiries: &[i64], lifetimes: &[Life], samples: &[Sample], ttl_us: i64) -> usize {
     let has_waited = |expiry: i64| {
         let from = samples.partition_point(|sample| signed(sample.due_us) < expiry - SKEW_US);

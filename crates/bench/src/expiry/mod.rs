@@ -1,6 +1,6 @@
-//! What clients and the origin notice of an expiry, by strategy: a mutex, and three rules of early
-//! refresh. Open-loop load on three real nodes with a real Redis; the origin is Neo4j or a scripted
-//! server behind a proxy that makes it slow and counts its runs.
+//! How clients and the origin notice an expiry, by strategy: a mutex, and three rules of early refresh. Sends open-loop
+//! load to three real nodes with a real Redis. The origin is Neo4j or a scripted server, behind a proxy that delays and
+//! counts its runs.
 //!
 //! Strategies are configurations ([`strategy`]); this knows hopcache by its HTTP interface only.
 //!
@@ -9,10 +9,10 @@
 //! | [`hot`] | one key over many TTLs: latency about its expiries, origin runs per TTL |
 //! | [`zipf`] | a mix of keys on a graph with hubs |
 //! | [`together`] | many keys loaded within a second: the wave of their refreshes |
-//! | [`scene`], [`proxy`], [`delay`], [`graph`] | what runs, how slow the origin is, what is asked |
-//! | [`open_loop`], [`cache_status`] | when requests are sent, and what their answers say |
-//! | [`lifetimes`], [`figures`] | expiries, windows and percentiles out of the answers |
-//! | [`options`] | options that all workloads share, and the order of arms |
+//! | [`scene`], [`proxy`], [`delay`], [`graph`] | the processes, the origin's delay, the queries |
+//! | [`open_loop`], [`cache_status`] | when requests are sent, and how answers are read |
+//! | [`lifetimes`], [`figures`] | expiries, windows and percentiles from the answers |
+//! | [`options`] | options of all workloads, and the order of arms |
 
 pub(crate) mod cache_status;
 mod delay;

@@ -1,9 +1,9 @@
-//! The load: requests at intended times over three nodes, whatever becomes of those before them. A latency
-//! counts from the intended time, so that a stall shows in every request that was due in it.
+//! The load: sends requests to three nodes at intended times, whether or not earlier ones were answered. A latency
+//! counts from the intended time, so a stall shows in every request that was due during it.
 //!
-//! Threads and blocking sockets, since a timer of the async runtime is late by up to a millisecond, which is
-//! more than a hit takes. A thread that is free takes the next request, waits for its time and sends it to
-//! the node whose turn it is; so a slow answer keeps no other request back as long as one thread is free.
+//! Uses threads and blocking sockets: a timer of the async runtime is late by up to a millisecond, and a hit takes
+//! less. A free thread takes the next request, waits for its time, and sends it to the next node in turn. So a slow
+//! answer delays no other request while a thread is free.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,8 +15,8 @@ use anyhow::{Context, bail};
 use super::cache_status::CacheStatus;
 use hopcache_testbed::dice::Dice;
 
-/// A client waits for so long.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longest wait of a client.
+const WAIT_MAX: Duration = Duration::from_secs(40);
 /// Room for an answer; larger ones make it grow.
 const BUFFER_BYTES: usize = 16 << 10;
 const STACK_BYTES: usize = 128 << 10;
@@ -30,13 +30,13 @@ pub(crate) enum Arrivals {
     Even,
 }
 
-/// One request to come.
+/// A planned request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
     /// From the start of the load.
     pub(crate) at_us: u64,
     pub(crate) key: usize,
-    /// Counts round the nodes: whose turn it is.
+    /// Counts requests, to choose the nodes in turn.
     pub(crate) turn: usize,
 }
 
@@ -78,17 +78,17 @@ impl Sample {
     }
 }
 
-/// What is sent, and to whom.
+/// The request's bytes and its node.
 pub(crate) struct OpenLoop<'a> {
     pub(crate) nodes: &'a [SocketAddr],
     /// By key.
     pub(crate) requests: &'a [Vec<u8>],
     pub(crate) schedule: &'a [Due],
-    /// At most so many requests under way at a time; more wait, and their wait counts.
+    /// Most requests under way at a time. Further requests wait, and their wait counts.
     pub(crate) threads: usize,
 }
 
-/// What was measured, in the order of the intended times.
+/// The results, in the order of the intended times.
 pub(crate) struct Seen {
     pub(crate) start: Instant,
     pub(crate) samples: Vec<Sample>,
@@ -155,7 +155,7 @@ impl Client {
         Self { addr, stream: None, buffer: vec![0; BUFFER_BYTES] }
     }
 
-    /// A connection that stood idle may have been closed by the node: then once more on a new one.
+    /// A node may have closed an idle connection. In that case the request is sent once more on a new one.
     fn ask(&mut self, request: &[u8]) -> anyhow::Result<CacheStatus> {
         let was_open = self.stream.is_some();
         match self.exchange(request) {
@@ -193,12 +193,12 @@ impl Client {
     fn open(&self) -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect(self.addr)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(WAIT_MAX))?;
         Ok(stream)
     }
 }
 
-/// Ends of the head and of the body, once the whole head is there.
+/// The ends of the head and of the body, once the whole head has arrived.
 fn end_of(bytes: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
     let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
         return Ok(None);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_slow_answer_shows_in_what_was_due_meanwhile() {
-        // One thread, a server that takes 100 ms for the first answer: what was due at 10 ms waited 90 ms.
+        // One thread, and a server that takes 100 ms for the first answer: the request due at 10 ms waits 90 ms.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let node = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {

@@ -8,7 +8,7 @@ use crate::output::Output;
 /// How to read the directory that a workload leaves.
 pub(super) const READING: &str = include_str!("reading.md");
 
-/// What all workloads share.
+/// The options of all workloads.
 #[derive(clap::Args)]
 pub(crate) struct Common {
     /// Rounds; each measures every arm once, and begins with another one.
@@ -20,7 +20,7 @@ pub(crate) struct Common {
     /// Share by which TTLs are made longer or shorter.
     #[arg(long, default_value_t = 0.1)]
     pub(crate) jitter: f64,
-    /// At most so many requests under way at a time, each with a thread; more wait, and their wait counts.
+    /// Most requests under way at a time, each with a thread. Further requests wait, and their wait counts.
     #[arg(long, default_value_t = 512)]
     pub(crate) threads: usize,
     /// `origin.max_concurrent` of each node.
@@ -29,23 +29,23 @@ pub(crate) struct Common {
     /// Seed of arrivals, keys and delays.
     #[arg(long, default_value_t = 5)]
     pub(crate) seed: u64,
-    /// Directory of the report, its raw data and its plots; docs/benchmarks/DATE-WORKLOAD unless said.
+    /// Directory of the report, its raw data and its plots. Default: docs/benchmarks/DATE-WORKLOAD.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// A TrueType font for the plots; DejaVu Sans where Debian puts it unless said.
+    /// A TrueType font for the plots. Default: Debian's DejaVu Sans.
     #[arg(long)]
     pub(crate) font: Option<PathBuf>,
 }
 
 impl Common {
-    /// Where the report of a workload goes; before anything is measured.
+    /// Opens a workload's report, before the measurement begins.
     pub(crate) fn open(&self, name: &str, title: &str) -> anyhow::Result<Output> {
         Output::open(self.out.as_deref(), self.font.as_deref(), name, title)
     }
 }
 
-/// Places of the arms in the order of this round: each round begins with another one, so that none is
-/// always the first on a machine that has just become quiet.
+/// The order of the arms in this round. Each round begins with another arm, so no arm is always first on a machine that
+/// has just become quiet.
 pub(crate) fn turns(arms: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..arms).map(move |place| (place + round) % arms)
 }

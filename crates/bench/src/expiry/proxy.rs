@@ -1,8 +1,8 @@
-//! The proxy before the origin: it makes the benchmark's runs slow and counts them by query, outside hopcache: the truth
-//! about origin runs. It changes no byte.
+//! The proxy before the origin: it makes the benchmark's runs slow and counts them by query, outside hopcache: the
+//! truth about origin runs. It changes no byte.
 //!
-//! The benchmark's statements carry [`MARK`]. EXPLAINs, log-ons and whatever a node asks of its own accord
-//! pass at once and are not counted as runs.
+//! The benchmark's statements carry [`MARK`]. EXPLAINs, log-ons and a node's own queries pass at once and do not count
+//! as runs.
 
 use super::delay::Delays;
 use hopcache_testbed::bolt_proxy::BoltProxy;
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use hopcache_testbed::bolt_bytes::chunked;
 
-    /// RUN of a statement of fewer than 256 bytes with `{n: 5}` and no more.
+    /// RUN of a statement of fewer than 256 bytes with only `{n: 5}`.
     fn run(statement: &str) -> Vec<u8> {
         let length = u8::try_from(statement.len()).unwrap();
         [&[0xB3, 0x10, 0xD0, length], statement.as_bytes(), &[0xA1, 0x81, b'n', 5, 0xA0]].concat()
@@ -48,7 +48,7 @@ mod tests {
         ] {
             client.write_all(&chunked(&message)).await.unwrap();
         }
-        // The last one sent, so the others have come.
+        // This statement was sent last, so the others have arrived.
         let is_here = |runs: &[hopcache_testbed::bolt_proxy::RunSeen]| !runs.is_empty();
         assert!(proxy.wait_until(MARK, Duration::from_secs(10), is_here).await);
         let queries: Vec<String> = proxy.seen(MARK).into_iter().map(|run| run.query).collect();

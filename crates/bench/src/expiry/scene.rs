@@ -1,5 +1,5 @@
-//! The processes of one measurement: three nodes, a Redis of their own, and the origin behind the delaying
-//! proxy. Every measurement has new ones, so that nothing is warm from the one before.
+//! The processes of one measurement: three nodes, their own Redis, and the origin behind the delaying proxy. Every
+//! measurement has new processes, so nothing is warm from an earlier one.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ const COUNTERS: [&str; 6] = [
     "stampede_events_total",
 ];
 
-/// Who answers.
+/// The origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Origin {
     /// The Neo4j of `HOPCACHE_TEST_NEO4J_BOLT`, behind the delaying proxy.
@@ -43,7 +43,7 @@ pub(crate) enum Origin {
     Embedded,
 }
 
-/// What a measurement starts.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) origin: Origin,
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) sections: String,
     pub(crate) ttl: Duration,
     pub(crate) jitter: f64,
-    /// Mean of what the proxy adds to each run.
+    /// Mean delay that the proxy adds to each run.
     pub(crate) delay: Duration,
     /// `origin.max_concurrent` of each node.
     pub(crate) concurrent_max: u32,
@@ -115,12 +115,12 @@ impl Scene {
         self.nodes.iter().map(|(_, addrs)| addrs.admin).collect()
     }
 
-    /// A counter's sum over its labels and the nodes; none where no node has it.
+    /// A counter's sum over its labels and the nodes; `None` if no node has the counter.
     pub(crate) async fn counter(&self, name: &str) -> anyhow::Result<Option<u64>> {
         Ok(metrics::sum(&self.metrics().await?, name, ""))
     }
 
-    /// What the nodes themselves counted, for the report: it stands beside what was measured from outside.
+    /// The nodes' own counts, for the report, beside the figures measured from outside.
     pub(crate) async fn counters_text(&self) -> anyhow::Result<String> {
         let (text, mut counters) = (self.metrics().await?, Vec::new());
         for name in COUNTERS {
@@ -160,7 +160,7 @@ fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
     let _ = writeln!(text, "[store]\nuri = \"redis://{redis}\"");
     let _ = writeln!(text, "[entry]\nttl = \"{}ms\"\nttl_jitter = {:?}", plan.ttl.as_millis(), plan.jitter);
     let _ = writeln!(text, "{}{}[log]\nlevel = \"warn\"", plan.entry, plan.sections);
-    // Runs are what arms are compared by: who does not measure prefetch has none.
+    // Arms are compared by their runs, so prefetch is off unless it is measured.
     if !plan.sections.contains("[prefetch]") {
         text.push_str(PREFETCH_OFF);
     }

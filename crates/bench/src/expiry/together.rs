@@ -1,5 +1,5 @@
-//! Many keys loaded within a second: how high the wave of their refreshes is one TTL later, with and without
-//! TTL jitter, against the even rate of keys ÷ TTL.
+//! Many keys loaded within a second: measures the wave of their refreshes one TTL later, with and without TTL jitter,
+//! against the even rate of keys ÷ TTL.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -28,13 +28,13 @@ use hopcache_testbed::report::Spread;
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
-    /// Who answers; Neo4j may need more than a second to load the keys, and the report says how long it took.
+    /// The origin. Neo4j may need more than a second to load the keys; the report has the time.
     #[arg(long, value_enum, default_value_t = Origin::Scripted)]
     origin: Origin,
     /// The strategy of both arms.
     #[arg(long, value_enum, default_value_t = Strategy::Adaptive)]
     strategy: Strategy,
-    /// Mean of what the proxy adds to each run, in ms.
+    /// Mean delay that the proxy adds to each run, in ms.
     #[arg(long, default_value_t = 0)]
     origin_ms: u64,
     /// Keys.
@@ -196,7 +196,7 @@ fn write_report(output: &mut Output, options: &Options, arms: &[Arm]) {
     }
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let each = f64::from(options.rate) / options.keys as f64;
-    output.report.line(&format!("\neach key is asked {each:.2} times a second: what nobody asks for is not refreshed, so a lower rate spreads the wave by itself"));
+    output.report.line(&format!("\neach key is asked {each:.2} times a second: a key without requests is not refreshed, so a lower rate spreads the wave"));
 }
 
 /// Two connections' runs may have been noted in another order than they arrived in.

@@ -1,4 +1,4 @@
-//! A Zipf mix of queries about persons and whom they know: strategies side by side on a graph with hubs.
+//! A Zipf mix of queries about persons and their acquaintances. Compares strategies on a graph with hubs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Strategies, in the order of the table.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Strategy::Plain, Strategy::Topology, Strategy::Adaptive])]
     strategies: Vec<Strategy>,
-    /// Mean of what the proxy adds to each run, in ms; the sample graph has none.
+    /// Mean delay that the proxy adds to each run, in ms. The sample graph has no proxy.
     #[arg(long, default_value_t = 20)]
     origin_ms: u64,
     /// Requests per second.
@@ -49,10 +49,10 @@ pub(crate) struct Options {
     /// Exponent of the popularity.
     #[arg(long, default_value_t = 0.99)]
     exponent: f64,
-    /// Whose turn comes most often.
+    /// How the persons are ranked by popularity.
     #[arg(long, value_enum, default_value_t = Popular::Hubs)]
     popular: Popular,
-    /// Where degrees come from.
+    /// The source of degrees.
     #[arg(long, value_enum, default_value_t = Hints::Degree)]
     degrees: Hints,
 }
@@ -60,13 +60,13 @@ pub(crate) struct Options {
 /// Which person has the first rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Popular {
-    /// Who knows most.
+    /// Persons with the most acquaintances first.
     Hubs,
     /// Anybody.
     Anybody,
 }
 
-/// What one round gave.
+/// The result of one round.
 struct Round {
     per_second: f64,
     tail: Tail,
@@ -81,7 +81,7 @@ struct Round {
     samples: Vec<Sample>,
 }
 
-/// What the origin ran of the benchmark's: by the proxy's count, or by the nodes' own where there is none.
+/// The benchmark's runs at the origin: by the proxy's count, or without a proxy by the nodes' own.
 struct Runs {
     count: usize,
     /// Different queries among them.
@@ -205,8 +205,8 @@ fn round_of(samples: Vec<Sample>, runs: Runs, counted: String, ttl: Duration) ->
     }
 }
 
-/// How often one key's readers found it expired: a stale answer or a wait, behind a fresh hit, at most once
-/// in half a TTL (nodes' own copies may be stale for a moment longer).
+/// How often readers of one key found it expired: a stale answer or a wait after a fresh hit, at most once in half a
+/// TTL (nodes' own copies may be stale for a moment longer).
 fn late_renewals(samples: &[&Sample], ttl_us: i64) -> usize {
     let (mut late, mut was_fresh, mut not_before_us) = (0, false, i64::MIN);
     for sample in samples {

@@ -3,22 +3,22 @@
 /// `prefetch.max_patterns` where the configuration does not say.
 const PATTERNS_DEFAULT: usize = 256;
 
-/// What is prefetched, and who learns it.
+/// The kinds of prefetch, and how nodes share what they learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Arm {
     /// No prefetch.
     Off,
     /// Queries that were seen before, with their parameters.
     Exact,
-    /// Statements with parameters bound to what was asked and answered.
+    /// Statements whose parameters are bound to earlier parameters and results.
     Template,
     /// All kinds: these two, neighbours in results, entries that overlap.
     Both,
-    /// As `exact`, each node by itself.
+    /// As `exact`, but each node learns alone.
     ExactAlone,
-    /// As `template`, each node by itself.
+    /// As `template`, but each node learns alone.
     TemplateAlone,
-    /// As `both`, each node by itself.
+    /// As `both`, but each node learns alone.
     BothAlone,
 }
 
@@ -58,8 +58,8 @@ impl Arm {
         matches!(self, Self::Exact | Self::Template | Self::Both)
     }
 
-    /// `[prefetch]`, with room for so many patterns where that is more than the default. Sessions are those that requests
-    /// name: the load's connections are shared by all of them.
+    /// `[prefetch]`, with room for this many patterns if that is more than the default. Requests name their sessions,
+    /// because all sessions share the load's connections.
     pub(super) fn section(self, patterns: usize) -> String {
         if self == Self::Off {
             return "[prefetch]\nenabled = false\n".to_owned();

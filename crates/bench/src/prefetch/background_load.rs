@@ -1,5 +1,5 @@
-//! Background load that keeps the origin at its limit: connections that each have one uncached read under way all the
-//! time. What they see is not measured.
+//! Background load that keeps the origin at its limit: each connection has one uncached read under way all the time.
+//! The load's answers are not measured.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub(super) struct BackgroundLoad {
 }
 
 impl BackgroundLoad {
-    /// So many connections to each node; none for 0.
+    /// This many connections to each node; 0 for none.
     pub(super) async fn start(nodes: &[SocketAddr], connections: usize, login: &str) -> anyhow::Result<Self> {
         let headers = format!("{login}cache-control: no-store\r\n");
         let mut asking = JoinSet::new();
@@ -27,7 +27,7 @@ impl BackgroundLoad {
             let request = post(STATEMENT, &json!({ "n": number }), &headers);
             asking.spawn(async move {
                 loop {
-                    // A node that sheds answers at once: it is asked again, and the origin stays full.
+                    // A node that sheds load answers at once. The connection asks again, so the origin stays full.
                     connection.ask(&request).await?;
                 }
             });

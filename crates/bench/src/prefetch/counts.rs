@@ -1,8 +1,8 @@
-//! What the nodes counted, summed over them, as far as the benchmark reports it. It decides nothing.
+//! The nodes' counters, summed over the nodes, as far as the benchmark reports them. This module decides nothing.
 
 use hopcache_testbed::metrics::sum;
 
-/// How candidates come about, as the nodes label it.
+/// The kinds of candidates, as the nodes label them.
 pub(super) const KINDS: [&str; 4] = ["exact", "template", "neighbour", "overlap"];
 
 /// Counters since the nodes' start, or between two looks.
@@ -23,7 +23,7 @@ pub(super) struct Counts {
     pub(super) wasted: u64,
     /// Launched, and used or late, by [`KINDS`].
     pub(super) kinds: [[u64; 2]; KINDS.len()],
-    /// Neither yet; no counter, so never a difference.
+    /// Neither used nor wasted yet. This is no counter, so it never becomes a difference.
     pub(super) pending: u64,
     /// Runs under way now; no counter either.
     pub(super) in_flight: u64,
@@ -60,7 +60,7 @@ impl Counts {
         }
     }
 
-    /// What came since `before`; what is pending or under way is so now.
+    /// The increase since `before`. Pending and running prefetches are as they are now.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             miss_runs: self.miss_runs.saturating_sub(before.miss_runs),
@@ -87,12 +87,12 @@ impl Counts {
         self.launched == self.used + self.late + self.wasted + self.pending
     }
 
-    /// (used + late) / (used + late + wasted); none where nothing was decided.
+    /// (used + late) / (used + late + wasted); `None` before the first decision.
     pub(super) fn accuracy(&self) -> Option<f64> {
         self.used_of(self.used + self.late + self.wasted)
     }
 
-    /// The same as if nobody ever asked for what is pending: waste is known only when a copy has lived its life.
+    /// The same figure if nobody ever asks for the pending copies: waste is known only when a copy has lived its life.
     pub(super) fn accuracy_at_least(&self) -> Option<f64> {
         self.used_of(self.used + self.late + self.wasted + self.pending)
     }

@@ -1,5 +1,5 @@
-//! What people look at, in memory, in the order in which the queries of [`pages`](super::pages) answer it: walks are
-//! drawn from this, so that they are the same in every arm. Decides nothing about who looks when.
+//! The pages' data in memory, in the order in which the queries of [`pages`](super::pages) answer it. Walks are drawn
+//! from this data, so they are the same in every arm. This module does not decide the walks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Edges {
     pub(super) knows: Vec<(i64, i64, i64)>,
     /// Person, post.
     pub(super) posted: Vec<(i64, i64)>,
-    /// Person, post, and what replies are ordered by.
+    /// A person, a post, and the value that replies are ordered by.
     pub(super) replied: Vec<(i64, i64, i64)>,
     /// Post, name of a tag.
     pub(super) tagged: Vec<(i64, String)>,
@@ -23,7 +23,7 @@ pub(super) struct Edges {
 /// Lists hold places in the other vectors, at most [`ROWS_MAX`] of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Graph {
-    /// Who knows most first: places are ranks of popularity.
+    /// Persons with the most friends first: the index is the rank of popularity.
     pub(super) persons: Vec<Person>,
     pub(super) posts: Vec<Post>,
     pub(super) tags: Vec<Tag>,
@@ -41,7 +41,7 @@ pub(super) struct Person {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Post {
     pub(super) id: i64,
-    /// Who replied, the first one first; the sample graph has likes in their place.
+    /// The persons who replied, first reply first. The sample graph has likes instead.
     pub(super) repliers: Vec<usize>,
     /// By name.
     pub(super) tags: Vec<usize>,
@@ -55,8 +55,8 @@ pub(super) struct Tag {
 }
 
 impl Edges {
-    /// Posts with tags only: in LDBC's data the others are photos of albums, to which nobody replies. And without
-    /// what no click can reach: posts beyond their author's list, and what belongs to them.
+    /// Keeps only posts with tags: in LDBC's data the others are photos of albums, which have no replies. Removes data
+    /// that no click can reach: posts beyond their author's list, and everything that belongs to them.
     pub(super) fn within_reach(mut self) -> Self {
         let texts: HashSet<i64> = self.tagged.iter().map(|(post, _)| *post).collect();
         self.posted.retain(|(_, post)| texts.contains(post));
@@ -183,7 +183,7 @@ mod tests {
     fn lists_are_in_the_order_of_the_queries() {
         let graph = small();
         let ids: Vec<i64> = graph.persons.iter().map(|person| person.id).collect();
-        assert_eq!(ids, [8, 7, 9], "who knows most is first");
+        assert_eq!(ids, [8, 7, 9], "the person with the most friends is first");
         // Since 2012 before since 2010.
         assert_eq!(graph.persons[0].friends, [2, 1]);
         let posts: Vec<i64> = graph.persons[1].posts.iter().map(|post| graph.posts[*post].id).collect();

@@ -1,9 +1,9 @@
-//! From a lesson through one node until another one predicts by it: three and five nodes, without and with loss of
-//! datagrams, and with the node that was taught killed soon after.
+//! The time from a lesson through one node until another node predicts by it. Uses three and five nodes, without and
+//! with loss of datagrams, and also kills the taught node soon after.
 //!
-//! Each trial teaches what no other does: one session asks `(:FirstN {k})` and then `(:NextN {k})` through node A. Who
-//! learns is the owner of the session, node A or another one; node C, which is neither, is asked for its successors until it
-//! has that one, so it can have it by gossip and pulls only. Killed is the owner of the session.
+//! Each trial has its own lesson: one session asks `(:FirstN {k})` and then `(:NextN {k})` through node A. The owner of
+//! the session learns it: node A or another node. Node C is neither. The trial asks C for its successors until it has
+//! this one, which can reach C only by gossip and pulls. The trial kills the owner of the session.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -38,10 +38,11 @@ pub(crate) struct Options {
     /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
-    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms more.
+    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms
+    /// more.
     #[arg(long, default_value_t = 600)]
     kill_after_ms: u64,
-    /// Directory of the report and its raw data; docs/benchmarks/DATE-prefetch-learn unless said.
+    /// Directory of the report and its raw data. Default: docs/benchmarks/DATE-prefetch-learn.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -49,23 +50,23 @@ pub(crate) struct Options {
 /// Must show 1.
 const WITHIN: Duration = Duration::from_secs(2);
 /// A trial is given up then.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at node C: the resolution of what is measured.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Pause between two looks at node C: the resolution of the measurement.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Until all nodes see each other again.
 const SOON: Duration = Duration::from_secs(60);
-/// Demand misses before each lesson's use, so that its budget is not what is measured.
+/// Demand misses before each lesson's use, so that the prefetch budget does not limit it.
 const FILLERS: i64 = 8;
 /// Lessons of one trial that may be thrown away.
 const THROWN_MAX: u32 = 20;
 
-/// What is done to the nodes.
+/// The trouble of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trouble {
     None,
     /// Of gossip's datagrams, this share.
     Loss(f64),
-    /// The node that was taught, which is the owner of the session, so long behind its lesson.
+    /// The trial kills the taught node, which is the owner of the session, this long after its lesson.
     Kill(Duration),
 }
 
@@ -88,7 +89,7 @@ struct Roles {
     through: usize,
     /// It owns the session, and so learns; A or another one.
     owner: usize,
-    /// C: neither of them.
+    /// Node C, which is neither of them.
     asked: usize,
 }
 
@@ -96,9 +97,9 @@ struct Roles {
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     roles: Roles,
-    /// From the lesson's second answer until C had it; none within [`PATIENCE`].
+    /// Time from the lesson's second answer until C had it; `None` if longer than [`WAIT_MAX`].
     took: Option<Duration>,
-    /// Whether C's own clients had it warmed when they asked `First` of a key that nobody had asked for.
+    /// Whether C prefetched for its own client, when the client asked `First` of a key that nobody had asked for.
     is_acted_on: bool,
     /// Behind a kill: from its new start until the killed node, which had forgotten all, had it again.
     relearned: Option<Duration>,
@@ -109,7 +110,7 @@ struct Setting {
     nodes: usize,
     trouble: Trouble,
     trials: Vec<Trial>,
-    /// Sessions whose lesson counts for nothing: C would have learned too, or who learns is not clear.
+    /// Sessions whose lesson does not count: C would have learned too, or the learner is not clear.
     thrown: u32,
     /// Datagrams that were dropped, where some were to be.
     dropped: u64,
@@ -183,7 +184,7 @@ async fn setting(nodes: usize, trouble: Trouble, trials: usize) -> anyhow::Resul
     Ok(Setting { nodes, trouble, trials: done, thrown, dropped })
 }
 
-/// None where the lesson is to be thrown away.
+/// `None` if the lesson does not count.
 async fn trial(
     cluster: &TestCluster,
     trouble: Trouble,
@@ -191,10 +192,10 @@ async fn trial(
     lesson: Lesson,
 ) -> anyhow::Result<Option<Trial>> {
     let nodes = &cluster.nodes;
-    let before = owner::at_rest(nodes, PATIENCE).await?.context("observations do not end")?;
+    let before = owner::at_rest(nodes, WAIT_MAX).await?.context("observations do not end")?;
     let through = number % nodes.len();
     lesson.ask(&nodes[through], "First", 0, "lesson").await?;
-    let Some(owner) = owner::of_one_request(nodes, &before, PATIENCE).await? else { return Ok(None) };
+    let Some(owner) = owner::of_one_request(nodes, &before, WAIT_MAX).await? else { return Ok(None) };
     let turn = through + 1 + number / nodes.len();
     let Some(asked) = owner::stranger(nodes.len(), turn, through, owner) else { return Ok(None) };
     let roles = Roles { through, owner, asked };
@@ -203,7 +204,7 @@ async fn trial(
     let start = Instant::now();
     if let Trouble::Kill(after) = trouble {
         tokio::time::sleep(after.saturating_sub(start.elapsed())).await;
-        // Whom nobody taught, nobody needs to kill.
+        // Without a taught node there is none to kill.
         if owner::only(&before, &owner::taken(nodes).await?, 2) != Some(owner) {
             return Ok(None);
         }
@@ -260,7 +261,7 @@ impl Lesson {
         let asking = async {
             Connection::open(node.client).await?.ask(&post(&text, &json!({ "k": key }), &headers)).await
         };
-        let answer = tokio::time::timeout(PATIENCE, asking).await.context("no answer")??;
+        let answer = tokio::time::timeout(WAIT_MAX, asking).await.context("no answer")??;
         ensure!(answer.status() == 202, "{}{}", answer.head, String::from_utf8_lossy(&answer.body));
         Ok(())
     }
@@ -268,7 +269,7 @@ impl Lesson {
     /// From `start` until the node has it.
     async fn wait_for(self, node: &Node, start: Instant) -> Option<Duration> {
         let [before, next] = ["First", "Next"].map(|kind| self.word(kind));
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < WAIT_MAX {
             // A node that starts has no listener yet.
             if let Ok(answer) = node.admin("GET", &path(&before), "").await
                 && let Ok(answer) = serde_json::from_slice::<Value>(&answer.body)
@@ -281,7 +282,8 @@ impl Lesson {
         None
     }
 
-    /// Another session asks `First` of a new key: whether the origin then runs `Next` of it, which nobody asks for.
+    /// Another session asks `First` of a new key. Returns whether the origin then runs `Next` of it, which no client
+    /// asks for.
     async fn is_acted_on(self, cluster: &TestCluster, node: &Node) -> anyhow::Result<bool> {
         for filler in 0..FILLERS {
             self.ask(node, "Filler", 10 + filler, &format!("filler-{filler}")).await?;
@@ -298,9 +300,9 @@ impl Lesson {
     }
 }
 
-/// How many settings missed what was promised.
+/// Number of settings that missed the promise.
 fn write_report(settings: &[Setting], output: &mut Output) -> usize {
-    output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms. Who learns is the owner of the lesson's session, A or another node. C is neither, so it was told by gossip or a pull. Which node owns a session is seen by whose `hopcache_observations_total{outcome=\"taken\"}` rises while nothing else is asked; nobody looks at C before a kill; thrown away are lessons where that was not clear, or where no node is left to be C.\n");
+    output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms. The owner of the lesson's session learns it: A or another node. C is neither, so it was told by gossip or a pull. Which node owns a session is seen by whose `hopcache_observations_total{outcome=\"taken\"}` rises while nothing else is asked; nobody looks at C before a kill; thrown away are lessons where that was not clear, or where no node is left to be C.\n");
     output.report.line("| nodes | trouble | trials | taught node was A itself | thrown away | predicted | P50 ms | P99 ms | max ms | acted on | killed node knew it again, P50 ms (of) | datagrams lost |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut missed = 0;

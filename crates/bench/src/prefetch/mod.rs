@@ -1,16 +1,16 @@
-//! What prefetch is worth: sessions walk over a graph, three nodes behind round robin, arms that differ in `[prefetch]`
-//! alone. Also what it costs where it cannot help, and how soon nodes learn from each other.
+//! The use of prefetch: sessions walk over a graph on three nodes in turn, in arms that differ only in `[prefetch]`.
+//! Also measures the cost of prefetch where it cannot help, and how soon nodes learn from each other.
 //!
 //! This knows hopcache by its HTTP interface only.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`walks`] | arms beside each other, on walks, on unpredictable clicks, with a full origin |
+//! | [`walks`] | arms beside each other: on walks, on unpredictable clicks, with a full origin |
 //! | [`learn`] | the time from a lesson through one node until another predicts by it |
-//! | [`walk`], [`pages`], [`graph`], [`source`] | who looks at what, the queries, the graph and where it comes from |
+//! | [`walk`], [`pages`], [`graph`], [`source`] | the clicks, the queries, the graph and its source |
 //! | [`arm`], [`round`], [`background_load`], [`counts`] | configurations, one measurement, other load, the nodes' counters |
-//! | [`verdict`], [`report`] | what has to hold; tables, data and plots |
-//! | [`successors`], [`owner`] | the one place that reads `/admin/v1/successors`; which node a session teaches |
+//! | [`verdict`], [`report`] | the conditions; tables, data and plots |
+//! | [`successors`], [`owner`] | reads `/admin/v1/successors`; finds the node that learns from a session |
 
 mod arm;
 mod background_load;

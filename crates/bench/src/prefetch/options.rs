@@ -21,17 +21,17 @@ pub(crate) struct WalkOptions {
     /// Directory of LDBC's CSV files.
     #[arg(long, default_value = "data/ldbc-sf0.1")]
     pub(super) data: PathBuf,
-    /// Arms, in the order of the table. `off` is measured in any case. Unless said: all; off and both with `--random`
-    /// and `--saturated`.
+    /// Arms, in the order of the table. `off` is always measured. Default: all; `off` and `both` with `--random` and
+    /// `--saturated`.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) arms: Vec<Arm>,
-    /// Clicks that nothing foretells: kind of query and what it is about, evenly drawn.
+    /// Unpredictable clicks: the kind of query and its subject are drawn evenly.
     #[arg(long, conflicts_with = "saturated")]
     pub(super) random: bool,
     /// Other load keeps the origin at its limit.
     #[arg(long)]
     pub(super) saturated: bool,
-    /// Mean of what the proxy adds to each run, in ms; the sample graph has none.
+    /// Mean delay that the proxy adds to each run, in ms. The sample graph has no proxy.
     #[arg(long, default_value_t = 20)]
     pub(super) origin_ms: u64,
     /// Clicks per second, of all sessions together.
@@ -40,11 +40,11 @@ pub(crate) struct WalkOptions {
     /// Seconds that are measured.
     #[arg(long, default_value_t = 60)]
     pub(super) seconds: u64,
-    /// Seconds before them: sessions begin one by one, caches are empty, nothing is learned, and nothing is wasted before
-    /// a copy has lived its life, which is 1.5 TTL.
+    /// Seconds before the measurement. During them sessions begin one by one, caches are empty, and nodes have learned
+    /// nothing. A copy counts as wasted only after its life, which is 1.5 TTL.
     #[arg(long, default_value_t = 30)]
     pub(super) warm: u64,
-    /// TTL in seconds; 20 s at 300 clicks/s are 6,000 clicks, of about 24,000 queries that there are.
+    /// TTL in seconds. 20 s at 300 clicks/s are 6,000 clicks, over about 24,000 different queries.
     #[arg(long, default_value_t = 20)]
     pub(super) ttl: u64,
     /// Clicks of a session.
@@ -56,12 +56,12 @@ pub(crate) struct WalkOptions {
     /// Share of clicks that follow from an earlier result.
     #[arg(long, default_value_t = 0.7)]
     pub(super) follow: f64,
-    /// Of follows from a profile, the share that does the usual: the friends of who was jumped to, the posts of who was
-    /// chosen from a list.
+    /// Share of follows from a profile that do the usual: open the friends after a jump, or the posts after a choice
+    /// from a list.
     #[arg(long, default_value_t = 0.9)]
     pub(super) usual: f64,
-    /// Applications that sessions belong to in turn: each has statements of its own, so that of many each is seldom seen by any
-    /// one node.
+    /// Number of applications; sessions belong to them in turn. Each application has its own statements, so with many
+    /// of them a node seldom sees each.
     #[arg(long, default_value_t = 1)]
     pub(super) applications: usize,
     /// Exponent of the popularity of persons that are jumped to.

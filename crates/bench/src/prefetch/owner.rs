@@ -1,11 +1,11 @@
-//! Which node learns of a session: the owner of the session on the ring, whichever node it is asked through. The benchmark
-//! knows no hashing, so it looks which node takes an observation while nothing else is asked.
+//! Which node learns from a session: the owner of the session on the ring, for requests through any node. The benchmark
+//! does not know the hashing, so it looks which node takes an observation while no other request runs.
 
 use std::time::{Duration, Instant};
 
 use hopcache_testbed::cluster::{LOOK_EVERY, Node};
 
-/// Nodes send observations every 20 ms; after so long a silence none of an earlier request comes.
+/// Nodes send observations every 20 ms. After a silence of this length no observation of an earlier request comes.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Observations that each node has taken as the owner of their session, in the nodes' order.
@@ -22,7 +22,7 @@ pub(super) async fn taken_by(node: &Node) -> anyhow::Result<u64> {
     node.metric("hopcache_observations_total", "\"taken\"").await
 }
 
-/// What they have taken once they take no more; none where they still do after `within`.
+/// The taken observations, once their number is stable; `None` if it is not stable `within` this time.
 pub(super) async fn at_rest(nodes: &[Node], within: Duration) -> anyhow::Result<Option<Vec<u64>>> {
     let start = Instant::now();
     let (mut before, mut since) = (taken(nodes).await?, Instant::now());
@@ -38,7 +38,7 @@ pub(super) async fn at_rest(nodes: &[Node], within: Duration) -> anyhow::Result<
     Ok(None)
 }
 
-/// The node that took the one observation since `before`; none where that is not clear `within` so long.
+/// The node that took the one observation since `before`; `None` if that is not clear `within` this time.
 pub(super) async fn of_one_request(
     nodes: &[Node],
     before: &[u64],
@@ -55,7 +55,7 @@ pub(super) async fn of_one_request(
     Ok(None)
 }
 
-/// The node whose count rose by `count` while no other's did.
+/// The node whose count rose by `count` while no other node's did.
 pub(super) fn only(before: &[u64], now: &[u64], count: u64) -> Option<usize> {
     let mut moved = (0..now.len()).filter(|node| before.get(*node) != now.get(*node));
     let (first, second) = (moved.next()?, moved.next());
@@ -63,7 +63,7 @@ pub(super) fn only(before: &[u64], now: &[u64], count: u64) -> Option<usize> {
         .then_some(first)
 }
 
-/// Who is to predict: the first node from `turn` on that is neither asked through nor taught.
+/// The node that has to predict: the first node from `turn` on that is neither asked through nor taught.
 pub(super) fn stranger(nodes: usize, turn: usize, through: usize, owner: usize) -> Option<usize> {
     (0..nodes).map(|step| (turn + step) % nodes).find(|node| ![through, owner].contains(node))
 }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(only(&[4, 0, 7], &[0, 0, 7], 1), None, "it began anew");
     }
 
-    /// Must show 1 of issue 7: the node that predicts was neither asked nor did it learn, so another node told it.
+    /// Must show 1 of issue 7: the predicting node was not asked and did not learn, so another node taught it.
     #[test]
     fn who_predicts_is_neither_asked_through_nor_taught() {
         for nodes in [3, 5] {

@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use super::graph::{Graph, ROWS_MAX};
 
-/// What a click shows.
+/// The kind of page that a click shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Page {
     /// A person.
     Profile,
-    /// Whom a person knows.
+    /// The friends of a person.
     Friends,
-    /// What a person posted.
+    /// The posts of a person.
     Posts,
-    /// Who replied to a post; on the sample graph, who likes it.
+    /// The persons who replied to a post; on the sample graph, the persons who like it.
     Replies,
     /// Tags of a post.
     Tags,
@@ -26,7 +26,7 @@ impl Page {
         [Self::Profile, Self::Friends, Self::Posts, Self::Replies, Self::Tags, Self::Tagged];
 }
 
-/// What a graph calls its parts.
+/// The graph's names of its parts.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     pub(super) person: String,
@@ -34,7 +34,7 @@ pub(super) struct Names {
     pub(super) post: String,
     pub(super) posted: String,
     pub(super) replied: String,
-    /// What replies are ordered by, `r` being the relationship and `who` its person.
+    /// The expression that orders replies. `r` is the relationship and `who` its person.
     pub(super) reply_order: &'static str,
     pub(super) tag: String,
     pub(super) tagged: String,
@@ -48,8 +48,8 @@ impl Names {
         Self { person, knows, post, posted, replied, reply_order: "who.id", tag, tagged }
     }
 
-    /// The statement of a page as one application writes it, which names a column in its own way; so no two have a pattern
-    /// or an answer in common. Each names it by the mark by which the proxy before Neo4j knows the benchmark.
+    /// The statement of a page as one application writes it. Each application names a column differently, so no two
+    /// share a pattern or an answer. Each statement has the mark by which the proxy before Neo4j knows the benchmark.
     pub(super) fn statement(&self, page: Page, application: usize) -> String {
         let text = self.text(page);
         if application == 0 { text } else { text.replace("benched", &format!("benched{application}")) }

@@ -152,7 +152,7 @@ fn relative(arms: &[Measured], output: &mut Output) {
     }
 }
 
-/// What a reader needs in order to believe the rest.
+/// The conditions of the run, which a reader needs to judge the figures.
 #[expect(clippy::cast_precision_loss, reason = "a few runs")]
 fn details(arms: &[Measured], output: &mut Output) {
     output.report.line("");
@@ -182,7 +182,7 @@ fn details(arms: &[Measured], output: &mut Output) {
     }
 }
 
-/// What was launched by which kind of candidate, and how much of that was used or joined by now.
+/// Launches by kind of candidate, and how many of them were used or joined by now.
 fn by_kind(counts: &Counts) -> String {
     let launched = KINDS.iter().zip(counts.kinds).filter(|(_, [launched, _])| *launched > 0);
     launched.map(|(kind, [launched, used])| format!("; {kind} {launched}, of them used {used}")).collect()
@@ -244,7 +244,7 @@ fn seconds_csv(arms: &[Measured]) -> String {
     text
 }
 
-/// Requests due within so many seconds from one on, those that waited, and those that failed.
+/// Requests due within this many seconds from one on: how many waited, and how many failed.
 fn asked(round: &Round, second: u64, seconds: u64) -> [usize; 3] {
     let from_us = second * 1_000_000;
     let first = round.samples.partition_point(|sample| sample.due_us < from_us);

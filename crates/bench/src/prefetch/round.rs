@@ -1,5 +1,5 @@
-//! One round of one arm: fresh nodes and store, the clicks of a seed, what clients saw and what nodes counted. It
-//! measures and judges nothing.
+//! One round of one arm: new nodes and store, the clicks of a seed, the clients' results and the nodes' counts. This
+//! module judges nothing.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,32 +27,32 @@ use hopcache_testbed::process::get;
 
 /// Between two looks at the counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Behind the last answer, for what is still under way to be counted.
+/// Pause after the last answer, so that work under way is counted.
 const REST: Duration = Duration::from_secs(2);
 
-/// What all rounds of a run share.
+/// The plan of all rounds of a run.
 pub(super) struct Setting<'a> {
     pub(super) common: &'a Common,
     pub(super) source: &'a Source,
     pub(super) ttl: Duration,
     pub(super) delay: Duration,
-    /// Of the span, what is not measured: sessions begin one by one, and caches are empty.
+    /// The part of the span that is not measured: sessions begin one by one, and caches are empty.
     pub(super) warm: Duration,
     pub(super) span: Duration,
     /// `origin.max_concurrent` of each node.
     pub(super) slots: u32,
-    /// Applications that sessions belong to in turn, each with statements of its own.
+    /// Number of applications; sessions belong to them in turn. Each has its own statements.
     pub(super) applications: usize,
-    /// Connections that keep each node's slots busy; none where it has room.
+    /// Number of connections that keep each node's slots busy; none if nodes have free slots.
     pub(super) background_connections: usize,
 }
 
-/// What was seen.
+/// The result.
 pub(super) struct Round {
     pub(super) figures: Figures,
     /// Counters since the nodes' start, at rest.
     pub(super) whole: Counts,
-    /// Runs that the proxy saw, a background_connections's included; none where there is no proxy.
+    /// Runs that the proxy counted, with those of the background load. `None` without a proxy.
     pub(super) proxied: Option<usize>,
     pub(super) samples: Vec<Sample>,
     /// Seconds since the start of the load, and the counters then.
@@ -161,7 +161,7 @@ fn look(
     })
 }
 
-/// Of what was due behind the warm-up, and of the counters from then on.
+/// Requests due after the warm-up, and the counters from then on.
 fn figures(setting: &Setting<'_>, samples: &[Sample], looks: &[(f64, Counts)], whole: &Counts) -> Figures {
     let warm_us = u64::try_from(setting.warm.as_micros()).unwrap_or(u64::MAX);
     let measured: Vec<&Sample> = samples.iter().filter(|sample| sample.due_us >= warm_us).collect();

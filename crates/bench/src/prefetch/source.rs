@@ -1,5 +1,5 @@
-//! Where the graph comes from: LDBC's files, loaded into Neo4j under names of this run's own and taken out again, or
-//! the sample inside the nodes, read from one of them. Decides nothing about who looks at what.
+//! The source of the graph: LDBC's files, loaded into Neo4j under this run's own names and removed at the end, or the
+//! sample inside the nodes, read from one of them. This module does not decide the walks.
 
 use std::path::Path;
 use std::time::Duration;

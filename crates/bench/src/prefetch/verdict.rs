@@ -1,12 +1,12 @@
-//! Whether an arm keeps what was promised, from figures of paired rounds. Pure: it measures nothing.
+//! Whether an arm meets its conditions, by figures of paired rounds. Pure: it measures nothing.
 
 use super::counts::Counts;
 
-/// What one round of one arm gave, as far as it is judged.
+/// The judged figures of one round of one arm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures {
     pub(super) requests: usize,
-    /// Requests whose client waited for the origin, behind a prefetch that was under way included.
+    /// Requests whose client waited for the origin, also for a prefetch that was under way.
     pub(super) waited: usize,
     pub(super) errors: usize,
     pub(super) p50_ms: f64,
@@ -23,15 +23,15 @@ pub(super) struct Figures {
 pub(super) struct Beside {
     /// Demand misses that reached the origin (runs with cause `miss`): share by which they are fewer.
     pub(super) misses_fewer: f64,
-    /// The same of requests that waited: what joined a prefetch under way still counts.
+    /// The same share of requests that waited. A request that joined a prefetch under way counts.
     pub(super) waits_fewer: f64,
-    /// Share by which the origin ran more, whatever the cause.
+    /// Share by which the origin ran more, from any cause.
     pub(super) runs_more: f64,
     /// Difference of P99.
     pub(super) p99_more_ms: f64,
 }
 
-/// What has to hold, and whether it does.
+/// A condition, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) holds: bool,
@@ -41,7 +41,7 @@ pub(super) struct Point {
 const MISSES_FEWER_LEAST: f64 = 0.30;
 const ACCURACY_LEAST: f64 = 0.70;
 const RUNS_MORE_MOST: f64 = 0.20;
-/// With gossip off a node has to know less than this share of what it knows with gossip: "clearly less".
+/// With gossip off a node has to know less than this share of its knowledge with gossip: "clearly less".
 const ALONE_MOST: f64 = 0.80;
 const RANDOM_RUNS_MORE_MOST: f64 = 0.02;
 /// P99 with prefetch over P99 without, at most: two rounds of the same arm differ by as much.
@@ -58,7 +58,7 @@ impl Beside {
     }
 }
 
-/// By which share of `base` there is more; 0 of nothing.
+/// The increase as a share of `base`; 0 if `base` is 0.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
 fn more(count: u64, base: u64) -> f64 {
     if base == 0 { 0.0 } else { count as f64 / base as f64 - 1.0 }
@@ -186,7 +186,7 @@ mod tests {
     fn walks_are_judged_by_the_figures_of_the_issue() {
         let off = [figures(1_000, 0, 0, 0); 3];
         let alone = [Figures { forms_known: 40, ..figures(950, 60, 50, 10) }; 3];
-        // 30 % fewer misses, 428 runs of which 70 % were used: +12.8 % of runs.
+        // 30 % fewer misses, and 428 runs with 70 % used: +12.8 % of runs.
         let good = [figures(700, 428, 300, 128); 3];
         assert_eq!(held(&of_walks(&good, &off, Some(&alone))), [true; 5]);
         let short = [figures(701, 428, 300, 128); 3];
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn rounds_are_paired_before_the_median_is_taken() {
-        // Rounds of different weight: each is half of its own partner.
+        // Rounds of different weight: each has half of its own partner.
         let off = [figures(1_000, 0, 0, 0), figures(100, 0, 0, 0), figures(10, 0, 0, 0)];
         let arm = [figures(500, 100, 9, 1), figures(50, 10, 9, 1), figures(5, 1, 1, 0)];
         assert!((beside(&arm, &off, |beside| beside.misses_fewer) - 0.5).abs() < 1e-9);

@@ -1,17 +1,17 @@
-//! Clicks of sessions, drawn from the graph alone: the same seed gives the same clicks at the same times, whatever
-//! nodes answer. Decides who looks at what and when; never how it is asked.
+//! Clicks of sessions, drawn from the graph alone: the same seed gives the same clicks at the same times, for any
+//! answers. Decides which session opens which page when. Does not decide how the page is asked for.
 //!
-//! A session is `clicks` long and begins with a jump. Each further click follows, with probability `follow`, from
-//! what the session has seen, and else jumps to the profile of a person drawn by popularity (Zipf over persons by
-//! their number of friends). What a follow leads to:
+//! A session has `clicks` clicks and begins with a jump. With probability `follow`, a further click follows from pages
+//! that the session has seen. Otherwise it jumps to the profile of a person, drawn by popularity (Zipf over persons by
+//! their number of friends). The targets of a follow:
 //!
 //! | from | to |
 //! |---|---|
 //! | profile that was jumped to | its friends with probability `usual`, else its posts |
 //! | profile that was chosen from a list | its posts with probability `usual`, else its friends |
 //! | friends | the profile of one of them |
-//! | posts of a person or with a tag | who replied to one of them 60 %, its tags 40 % |
-//! | who replied | the profile of one of them 70 %, the post's tags 30 % |
+//! | posts of a person or with a tag | the replies to one of them 60 %, its tags 40 % |
+//! | replies | the profile of one of the persons 70 %, the post's tags 30 % |
 //! | tags | the posts with one of them |
 //!
 //! Where a list is empty, the click follows from the page before it, as behind a browser's back button.
@@ -23,10 +23,10 @@ use super::pages::Page;
 use crate::expiry::open_loop::{Arrivals, schedule};
 use hopcache_testbed::dice::{Dice, Zipf};
 
-/// Which of a list's rows is clicked: shares in percent of all clicks by rank in AOL's published search log of 2006
-/// (Pass, Chowdhury, Torgeson, InfoScale 2006), of those that exist.
+/// The row of a list that is clicked: shares of all clicks by rank, in percent, in AOL's published search log of 2006
+/// (Pass, Chowdhury, Torgeson, InfoScale 2006), over the rows that exist.
 const CLICKS_BY_RANK: [f64; 10] = [42.13, 11.90, 8.50, 6.06, 4.92, 4.05, 3.41, 3.01, 2.85, 2.99];
-/// Of 100 follows from a post, those to who replied.
+/// Of 100 follows from a post, this many open the replies.
 const REPLIES: usize = 60;
 /// Of 100 follows from replies, those to a person.
 const REPLIER: usize = 70;
@@ -56,10 +56,10 @@ pub(super) struct Traffic {
 pub(super) struct Click {
     pub(super) at_us: u64,
     pub(super) session: usize,
-    /// Whose turn it is: clicks of one session go round the nodes.
+    /// The node of a click: clicks of one session go to the nodes in turn.
     pub(super) turn: usize,
     pub(super) page: Page,
-    /// Place in the graph's list of what the page is about.
+    /// Index of the page's subject in the graph's list.
     pub(super) place: usize,
     /// Whether it follows from something that the session saw.
     pub(super) is_follow: bool,
@@ -93,7 +93,7 @@ pub(super) fn walks(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
     })
 }
 
-/// Clicks that nothing foretells: kind of page and what it is about, each evenly drawn.
+/// Unpredictable clicks: the kind of page and its subject are drawn evenly.
 pub(super) fn unpredictable(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
     sessions(traffic, |dice, clicks| {
         (0..clicks)
@@ -110,7 +110,7 @@ pub(super) fn unpredictable(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
     })
 }
 
-/// Sessions arrive at their rate; each draws its clicks and pauses from dice of its own.
+/// Sessions arrive at their rate. Each draws its clicks and pauses from its own dice.
 fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<Seen>) -> Vec<Click> {
     let mut dice = Dice::new(traffic.seed);
     let mut clicks = Vec::new();
@@ -144,7 +144,7 @@ fn arrivals(traffic: &Traffic, dice: &mut Dice) -> Vec<u64> {
     due.into_iter().map(|due| due.at_us * u64::from(SLOWER)).collect()
 }
 
-/// What the next click shows, if there is something to click at.
+/// The page of the next click, if there is something to click at.
 fn follow(graph: &Graph, from: Seen, usual: f64, dice: &mut Dice) -> Option<Seen> {
     let of_post = |post: usize, dice: &mut Dice| {
         let page = if dice.below(100) < REPLIES { Page::Replies } else { Page::Tags };
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_dead_end_goes_back_and_a_graph_without_lists_jumps() {
-        // Post 90 has neither replies nor tags: its reader goes back to whose it is.
+        // Post 90 has no replies and no tags, so its reader goes back to its author.
         let clicks = walks(&small(), &Traffic { follow: 1.0, ..traffic() });
         let begun: std::collections::BTreeSet<usize> = clicks.iter().map(|click| click.session).collect();
         let jumps = clicks.iter().filter(|click| !click.is_follow).count();

@@ -15,9 +15,10 @@ use crate::expiry::graph::Graph as Which;
 use crate::expiry::options::turns;
 use crate::output::Output;
 
-/// What keeps the origin full: connections for each of its slots.
+/// Connections for each of the origin's slots, which keep the origin full.
 const CONNECTIONS_PER_SLOT: usize = 2;
-/// Slots of each node while it is full; connections for the usual number would need more of this machine than there is.
+/// Slots of each node while the origin is full. The usual number would need more connections than this machine can
+/// serve.
 const SATURATED_SLOTS: u8 = 8;
 
 pub(super) async fn run(options: &WalkOptions) -> anyhow::Result<()> {
@@ -117,7 +118,7 @@ fn clicks(options: &WalkOptions, source: &Source, span: Duration, seed: u64) -> 
     draw(&source.graph, &traffic)
 }
 
-/// What was promised is promised of all kinds together; the other arms are there to be compared.
+/// The promise is about all kinds together. The other arms are for comparison.
 fn judge(options: &WalkOptions, arms: &[Measured]) -> Vec<Point> {
     let figures = |wanted: Arm| arms.iter().find(|each| each.arm == wanted).map(Measured::figures);
     let (Some(off), Some(both)) = (figures(Arm::Off), figures(Arm::Both)) else { return Vec::new() };

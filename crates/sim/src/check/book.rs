@@ -1,5 +1,5 @@
-//! The checkers' own book of leases and entries. It follows the protocol from the commands to the store and the store's
-//! answers. It knows nothing of the store's slots, so a wrong store disagrees with it.
+//! The checkers' own book of leases and entries. The book follows the protocol from the commands to the store and the
+//! store's answers. It does not read the store's slots, so a wrong store disagrees with the book.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::record::{Brought, Covers, Fact, KeyId, Life, What};
 
-/// A lease that was granted and has not been ended by anybody; its time may be over.
+/// A granted lease that no command has ended. Its time may be over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub(super) by: Life,
@@ -20,7 +20,7 @@ pub(super) struct Held {
     database: DatabaseTag,
 }
 
-/// An entry that lies in the store.
+/// An entry in the store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lies {
     pub(super) entry: Brought,
@@ -34,7 +34,7 @@ impl Lies {
     }
 }
 
-/// The book. A store that fell back counts as empty, and what was invalidated before stays so (F43).
+/// The book. A store that fell back counts as empty. Invalidations from before the fall-back stay in force (F43).
 #[derive(Default)]
 pub(super) struct Book {
     /// The latest that the store's clock has ever shown.
@@ -63,14 +63,14 @@ impl Book {
 
     /// The entry, if it is fresh and no older than that.
     pub(super) fn fresh(&self, key: KeyId, store: MonoTime, age_max: Option<Millis>) -> Option<Lies> {
-        // What was dead once need not come to life again when the clock is set back, and may.
+        // An entry that was dead may come to life again when the store's clock is set back.
         let lies = self.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))?;
         let age_ms = lies.age(store);
         let young = age_max.is_none_or(|most| age_ms <= most);
         (young && age_ms < lies.entry.soft).then_some(lies)
     }
 
-    /// Invalidations that the store has carried out, whatever became of it later.
+    /// Invalidations that the store has carried out, even if the store lost them later.
     pub(super) fn invalidated(&self) -> &[(MonoTime, Covers)] {
         &self.invalidated
     }

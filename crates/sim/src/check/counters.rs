@@ -1,5 +1,5 @@
-//! Counters obey identities (DESIGN section 5): triggered refreshes = completed + failed + under way. Retries do not change
-//! that.
+//! Counters obey identities (DESIGN section 5): triggered refreshes = completed + failed + under way. Retries do not
+//! change that.
 
 use super::{Check, Seen};
 use crate::process::Power;

@@ -1,4 +1,5 @@
-//! I10, I11, I6: every stored or served value is the whole result of a successful run of a read. An error is never a value.
+//! I10, I11, I6: every stored or served value is the whole result of a successful run of a read. An error is never a
+//! value.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;
@@ -17,7 +18,7 @@ impl Check for Stored {
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
-                // For no time: it takes away what is there, and nothing is stored (an entry that the server refused).
+                // A life of zero: this commit removes the entry and stores nothing (after a refusal by the server).
                 What::Committed { entry, .. } if entry.left == Millis::ZERO => {}
                 What::Committed { entry, .. } => {
                     let subject = subject_of_commit(fact, seen.ground);

@@ -1,6 +1,6 @@
-//! I12: after everything has healed the hit ratio is at least 95 % of the ratio before. Both are measured over two TTLs of
-//! even requests. The second measurement begins when rings have had their time to agree: a simulated TTL is a thirtieth of
-//! the usual one, and fixed times (leases, probes, gossip) do not shrink with it.
+//! I12: after a complete heal the hit ratio is at least 95 % of the ratio before. Both ratios are measured over two
+//! TTLs of even requests. The second measurement begins when the rings have had time to agree: a simulated TTL is a
+//! thirtieth of the usual one, and fixed times (leases, probes, gossip) do not shrink with it.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Hits {
     hits: [u32; 2],
 }
 
-/// Of what it was before.
+/// Least hit ratio after the heal, as a percentage of the ratio before the faults.
 const LEAST: f64 = 0.95;
 
 impl Check for Hits {

@@ -1,8 +1,8 @@
 //! I1, I2: there is one run per key and window. Each further run needs a recorded cause.
 //!
-//! - A lease that was granted to a node explains one run of that node. A failure of the store, or a request that asked for
-//!   its own read, explains a run too.
-//! - A grant is explained when there is no current lease and no fresh value.
+//! - A lease that a node won explains one run of that node. A failure of the store explains a run, and so does a
+//!   request with its own read.
+//! - A grant is explained if there is no current lease and no fresh value.
 //! - A lapse is explained by a recorded fault of its holder or of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,10 @@ use crate::subject::Subject;
 /// A competition that ends without the store is over within this of its first silence, back-offs included.
 const COMPETITION: Millis = Millis(3_000);
 
-/// The longest that a run takes where there are no faults: the usual delay, the spread, and the way to the origin.
+/// Longest run in a world without faults: the usual delay, the spread, and the way to the origin.
 const READING: Millis = Millis(720);
 
-/// A copy may be stale so much sooner than its entry: times are cut to whole milliseconds on their way.
+/// A copy may be stale earlier than its entry by this time, because nodes cut times to whole milliseconds.
 const ROUNDING_MS: u64 = 2;
 
 #[derive(Default)]
@@ -31,19 +31,19 @@ pub(super) struct Runs {
     book: Book,
     /// Leases granted and not yet run under.
     unused: BTreeMap<(Life, KeyId), Vec<Token>>,
-    /// Leases that runs were taken to be under, which do not say under which they are: a purge takes a lease, the next
-    /// competition has another, and either's run may be the first to begin.
+    /// Leases that the checker assigned to runs which do not name their lease. For example, a purge takes a lease and
+    /// the next competition grants another; either run may begin first.
     used: BTreeMap<(Life, KeyId), Vec<Token>>,
     /// Failed store commands that a run without a lease is explained by.
     out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
-    /// Runs of requests that asked for a read of their own, at each node: one that was stopped with the message unread
-    /// runs it when it goes on, though the entry node has stood in for it meanwhile.
+    /// Runs of requests with their own read, at each node. Example: a node is stopped with the message unread · the
+    /// entry node runs the query itself · the node goes on and runs it too.
     own: BTreeMap<(u32, Life), u32>,
-    /// For whom a forward is, and how often an ask was served from afar by a node: a message may come twice, and each
-    /// time it asks for a read.
+    /// The request of each forward, and how often each node served the request. A message may come twice, and each copy
+    /// asks for its own read.
     hops: BTreeMap<u32, u32>,
     served: BTreeMap<(u32, Life), u32>,
-    /// What happened that can cost a lease: to one node, or to all.
+    /// Events that can cost a lease: of one node, or of all.
     trouble: Vec<(MonoTime, Option<usize>)>,
     powers: BTreeMap<usize, (&'static str, MonoTime)>,
     lives: BTreeMap<usize, u32>,
@@ -88,7 +88,7 @@ impl Runs {
             What::StoreSaid { by, word, key, silent } => {
                 self.trouble.push((fact.at, Some(by.node)));
                 if let (Some(key), "get_or_lease" | "steal" | "invalidate") = (key, *word) {
-                    // A silent store is asked again, so many silences are one failure.
+                    // A node asks a silent store again, so several silences are one failure.
                     let weight = if *silent { 1 } else { STORE_SILENCES_MAX + 1 };
                     self.out_of_reach.entry((*by, *key)).or_default().push((fact.at, weight));
                 }
@@ -173,8 +173,8 @@ impl Runs {
             || self.powers.get(&life.node).is_some_and(|(power, _)| matches!(*power, "killed" | "left"))
     }
 
-    /// Whether something happened, from a command's limit before the grant on, that can cost its holder
-    /// the lease: its process or its way to the store, or the store itself.
+    /// Whether an event can have cost the holder its lease: an event of its process, of its way to the store, or of the
+    /// store. Events count from one command's limit before the grant.
     fn is_explained(&self, held: &Held, now: MonoTime) -> bool {
         let from = held.granted - Millis(1_000);
         let stopped = self.powers.get(&held.by.node).is_some_and(|(power, _)| *power != "on");
@@ -205,8 +205,8 @@ impl Runs {
         seen: &Seen<'_>,
         (run, by, subject, ask): (u32, Life, usize, Option<u32>),
     ) -> Result<(), String> {
-        // What is no read is run for each of its clients (I6), as is what is too large to share; what cannot be
-        // planned is a read to us.
+        // A statement that is no read runs for each of its clients (I6), and so does one whose result is too large to
+        // share. A statement that cannot be planned counts as a read.
         let Some(key) = key_of(seen, subject).filter(|_| !Subject::at(subject).is_each_ones()) else {
             return Ok(());
         };
@@ -219,9 +219,9 @@ impl Runs {
         }
         self.runs.insert(run, (key, by));
         self.is_apart(fact, seen, key)?;
-        // A read of its own runs whoever holds the lease: once for itself, once more where somebody's luck
-        // was bad, and once as the refresh that it brought about; again where it came again. If it has a
-        // lease, that is ended in time.
+        // A request with its own read runs under any holder's lease. It runs once for itself, once more after another
+        // leader's bad luck, and once more for the refresh that it caused. It runs again if its message came again. If
+        // the run has a lease, the lease must end in time.
         if want != Want::Plain
             && let Some(ask) = ask
         {
@@ -244,7 +244,7 @@ impl Runs {
         Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))
     }
 
-    /// What nobody has asked for yet runs under a lease, one for each run, whatever became of the store.
+    /// A run without a request needs a lease of its own, in any state of the store.
     fn began_ahead(
         &mut self,
         fact: &Fact,
@@ -252,7 +252,7 @@ impl Runs {
         (run, by, subject): (u32, Life, usize),
     ) -> Result<(), String> {
         let Some(key) = key_of(seen, subject) else {
-            return Err(format!("a prefetch of what nobody has asked: {fact}"));
+            return Err(format!("a prefetch of a query that no client has asked: {fact}"));
         };
         self.runs.insert(run, (key, by));
         if !Subject::at(subject).is_each_ones() {
@@ -267,9 +267,9 @@ impl Runs {
         Ok(())
     }
 
-    /// Whether the store failed a competition of this node for this key of late; said once for each.
+    /// Whether the store recently failed a competition of this node for this key. Each failure excuses one run.
     fn could_not_ask(&mut self, now: MonoTime, by: Life, key: KeyId) -> bool {
-        // A process that was stopped goes on with a competition that is as old as its pause is long.
+        // A process that was stopped continues a competition from before its pause.
         let woke = self.powers.get(&by.node).is_some_and(|(_, at)| now.since(*at) <= COMPETITION);
         let failed = self.out_of_reach.entry((by, key)).or_default();
         failed.retain(|(at, _)| woke || now.since(*at) <= COMPETITION);
@@ -278,7 +278,8 @@ impl Runs {
         if weight < due {
             return false;
         }
-        // Other competitions' silences may be among them: the oldest go first, and no more than are due.
+        // Silences of other competitions may be among the noted ones. The oldest are removed first, and only as many as
+        // this competition can have had.
         for (_, weight) in failed.iter_mut() {
             let paid = due.min(*weight);
             *weight -= paid;
@@ -287,10 +288,10 @@ impl Runs {
         true
     }
 
-    /// I1, early refreshes: each begins a new window, so there is one for each entry. In a world without faults, where
-    /// nobody asks for more freshness than usual, a lease beside a fresh value is an early refresh's. Who asks for it
-    /// has a copy of the very entry that does not count, and no older one: its limit is the entry's age but for what
-    /// reading it took. Whoever came second with a copy of before would have a limit that leaves room for a window.
+    /// I1, early refreshes: each begins a new window, so each entry has one early refresh. In a world without faults,
+    /// and without requests for more freshness, a lease beside a fresh value is an early refresh's. The refreshing node
+    /// has a copy of this very entry and asks for anything newer: its limit is the entry's age minus the time for
+    /// reading. A node with an older copy would have a higher limit, and the checker would see a whole window.
     fn is_no_older_window(
         &mut self,
         fact: &Fact,

@@ -1,5 +1,5 @@
-//! I3: a result is stored only under the current lease, and never when it was read before an invalidation. The check uses
-//! two paths: the book of leases, and the time when the stored run began.
+//! I3: a result is stored only under the current lease, and never if it was read before an invalidation. The checker
+//! uses two sources: the book of leases, and the time when the stored run began.
 
 use super::book::Book;
 use super::{Check, Ground, Seen};

@@ -1,8 +1,8 @@
-//! I4: the age of served values, from the begin of their run to the request. Also: an answer does not show a lower age than
-//! it has, a stale answer says that it is stale, and `max-age`, `no-cache` and `max-stale` hold (RFC 9111, 5.2.1).
+//! I4: the age of served values, from the begin of their run to the request. An answer does not show a lower age than
+//! it has. A stale answer says that it is stale. `max-age`, `no-cache` and `max-stale` hold (RFC 9111, 5.2.1).
 //!
-//! After grace only answers that are marked `stale-if-error` are served, and not after the end of that time. The origin
-//! must have been in trouble since the copy was read:
+//! After grace, nodes serve only answers marked `stale-if-error`, and only until the end of that time. The origin must
+//! have had a failure since the copy was read:
 //!
 //! - a run of the same subject failed, or the origin did not classify the statement; or
 //! - a request waited for a run for at least the shortest lease, or for its whole time; or
@@ -25,9 +25,9 @@ use crate::subject::Subject;
 pub(super) struct Ages {
     /// When a run of a subject last failed.
     failed: BTreeMap<usize, MonoTime>,
-    /// When there was last no word on a statement in a database.
+    /// When a statement's kind was last unknown in a database.
     wordless: BTreeMap<(usize, usize), MonoTime>,
-    /// Asks that are under way, and those whose client left: the flight that they began goes on.
+    /// Requests under way, and requests whose client left, because the flight that such a request began goes on.
     open: BTreeMap<u32, AskSeen>,
     left: Vec<u32>,
     /// Runs that are under way.
@@ -40,8 +40,9 @@ pub(super) struct Ages {
 
 struct Running {
     subject: usize,
-    /// When whoever leads to it came: its flight is waited for since then at the earliest, and has a lease and a place at
-    /// the origin to get before the run begins. An impatient client may have gone by the time that it is slow.
+    /// The earliest time at which the flight of this request can have begun: when the request came that leads to it.
+    /// The flight gets a lease and a slot at the origin before its run begins. An impatient client may have left by
+    /// then.
     since: MonoTime,
     /// For a request that shares no flight.
     is_alone: bool,
@@ -92,7 +93,8 @@ impl Ages {
                 self.running.insert(*run, Running { subject: *subject, since, is_alone });
             }
             What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
-                // A run for one request alone ends no flight, and so not what those wait for who began one and left.
+                // A run for one request alone ends no flight. So requests that joined the flight of a client that left
+                // still wait.
                 let ended = self.running.remove(run);
                 let subject = ended.filter(|run| !run.is_alone).map(|run| run.subject);
                 let Self { open, left, .. } = self;
@@ -146,7 +148,7 @@ impl Ages {
     }
 }
 
-/// What the origin's word is about: a statement in a database, whoever asks.
+/// The subject of the origin's answer about a statement's kind: a statement in a database, for any principal.
 fn text_of(place: usize) -> (usize, usize) {
     let subject = Subject::at(place);
     (subject.statement, subject.database)
@@ -156,27 +158,27 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     let age = ask.at.since(run.began);
     let (soft, physical, total) = lives(run);
     let longest = if served.how.detail == Some(Detail::StaleIfError) { total } else { physical };
-    // An entry may have been kept by the store for as much longer as its clock was set back (F24), and for as much
-    // longer as its commit was on the way (the lease bounds that: after it the commit is refused). A shared
-    // forward's answer may have been on the way already when this ask joined it.
+    // The store may have kept an entry longer, by the time that its clock was set back (F24), and by the time that the
+    // commit was on its way (the lease bounds this: later commits are refused). The answer of a shared forward may have
+    // been on its way already when this request joined it.
     let on_its_way = if served.is_from_afar { NET_DELAY_MS_MAX + 2 } else { 0 };
     let slack = Millis(ground.set_back_since(run.began).0 + run.late.0 + on_its_way + ROUNDING_MS);
     let over = |most: Millis| age.0 > most.0 + slack.0;
     if over(longest) {
-        return Err(format!("{} ms old when asked for, {} at the most: {fact}", age.0, longest.0));
+        return Err(format!("{} ms old when asked for, {} at most: {fact}", age.0, longest.0));
     }
-    // For how long an answer from afar was on its way its entry node cannot know (it may have been stopped
-    // meanwhile); it refuses what would be too old at the worst, and passes on the owner's word on the age.
-    let said = served.how.age_ms.filter(|_| !served.is_from_afar);
-    if said.is_some_and(|said| said.0 + slack.0 < age.0) {
-        return Err(format!("says {said:?}, and was {} ms old when asked for: {fact}", age.0));
+    // The entry node cannot know how long an answer of another node was on its way, because it may have been stopped
+    // meanwhile. It refuses an answer that would be too old at the worst, and passes on the owner's age.
+    let shown = served.how.age_ms.filter(|_| !served.is_from_afar);
+    if shown.is_some_and(|shown| shown.0 + slack.0 < age.0) {
+        return Err(format!("says {shown:?}, and was {} ms old when asked for: {fact}", age.0));
     }
     let is_marked = matches!(served.how.detail, Some(Detail::Stale | Detail::StaleIfError))
         || served.how.ttl_ms.is_some_and(|left| left <= 0);
     if over(soft) && served.how.class == Class::Hit && !is_marked && !served.is_from_afar {
         return Err(format!("stale ({} ms, fresh for {}) and not marked: {fact}", age.0, soft.0));
     }
-    // A near copy has no grace: it ends with the soft life, whatever it says of itself.
+    // A near copy has no grace: it ends with the soft life.
     if over(soft) && served.is_near {
         return Err(format!("near, {} ms old, and its entry fresh for {}: {fact}", age.0, soft.0));
     }
@@ -192,11 +194,11 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     }
 }
 
-/// Soft, physical and total life: as stored, or the most that they can be. What was never offered to the store
-/// lives briefly beyond its run, however long that took.
+/// Soft, physical and total life as stored, or the largest possible ones. A result that was never offered to the store
+/// lives briefly after its run, however long the run took.
 fn lives(run: &RunSeen) -> (Millis, Millis, Millis) {
     let longest = TTL_MS + TTL_MS / 10;
     let physical = Millis((longest + longest / 2).max(DEGRADED_TTL_MS));
-    // What was never stored is never kept beyond grace.
+    // A result that was never stored is never kept beyond grace.
     run.lives.unwrap_or((Millis(longest), physical, physical))
 }

@@ -1,5 +1,5 @@
-//! I5: an answer or an error belongs to the requested statement, principal and database. And the same query always has the
-//! same key, in any order of its parameters (DESIGN "Key").
+//! I5: an answer or an error belongs to the requested statement, principal and database. The same query has the same
+//! key in every order of its parameters (DESIGN "Key").
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ impl Check for Identities {
             {
                 return Err(format!("asked {} and got another's: {fact}", ask.subject));
             }
-            let said = served.failure.as_deref().and_then(|text| text.split("subject=").nth(1));
-            let place = said.and_then(|text| text.split(';').next()?.parse::<usize>().ok());
+            let subject = served.failure.as_deref().and_then(|text| text.split("subject=").nth(1));
+            let place = subject.and_then(|text| text.split(';').next()?.parse::<usize>().ok());
             if place.is_some_and(|place| place != ask.subject) {
                 return Err(format!("asked {} and got another's error: {fact}", ask.subject));
             }

@@ -1,9 +1,9 @@
 //! I8: a request makes at most one hop, and a forwarded request waits for nothing that waits for another node.
 //!
-//! Every forward carries the trace context of its request. So a forward by another node than the request's entry node is a
-//! second hop. A forwarded request that waits at its owner must wait for a flight that leads there. When it waits without
-//! such a flight, it must be for one command to the store (a stale fallback after a failure), or, on a node that was
-//! stopped, for reading the invalidation log.
+//! Every forward carries the trace context of its request. So a forward by another node than the request's entry node
+//! is a second hop. A forwarded request that waits at its owner must wait for a flight that leads there. Without such a
+//! flight it may wait for one command to the store (a stale fallback after a failure). A node that was stopped may also
+//! wait for the invalidation log.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,14 @@ pub(super) struct Hops {
 struct Serving {
     by: Life,
     key: KeyId,
-    /// It has come twice, or the node was told to forget since: no telling from outside what it waits for.
+    /// The request came twice, or the node had to forget the key since. Then the checker cannot know what the request
+    /// waits for.
     unclear: bool,
-    /// Since when no flight leads there.
+    /// Since when the owner has no leading flight for the request.
     alone: Option<MonoTime>,
 }
 
-/// A command to the store, and what is rounded off.
+/// The longest command to the store, and the rounding of times.
 const COMMAND: Millis = Millis(STORE_COMMAND_MS_DEFAULT + 20);
 
 impl Check for Hops {
@@ -59,13 +60,14 @@ impl Check for Hops {
                 What::ServeEnded { hop } => {
                     self.served.retain(|each, serving| each != hop || serving.unclear);
                 }
-                // A flight that was taken out of its table is still waited for by those who joined it.
+                // Followers still wait for a flight that was taken out of its table.
                 What::Forgot { node } => self.forgets(*node),
                 What::PurgeBegan { purge, node, .. } => {
                     self.purging.insert(*purge, *node);
                     self.forgets(*node);
                 }
-                // Whoever reads of it in the log forgets, who wrote it there as well: after a server's refusal that is no purge.
+                // A node that reads an invalidation in the log forgets the key. The writer forgets it too: after a
+                // refusal by the server there is no purge.
                 What::Invalidated { scope: Covers::Key(key), .. } => {
                     let waiting = self.served.values_mut().filter(|serving| serving.key == *key);
                     waiting.for_each(|serving| serving.unclear = true);

@@ -1,5 +1,5 @@
-//! I9: every table of an engine is within its limit, and a task owns everything under way. When there are no more requests
-//! nothing is left: no flight, no task, no lease.
+//! I9: every table of an engine is within its limit, and every piece of work under way has a task that owns it. After
+//! the last request nothing is left: no flight, no task, no lease.
 
 use hopcache_core::limits::{
     ANCHORS_MAX, BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX,
@@ -54,7 +54,7 @@ fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
         ("breakers", sizes.breakers, MEMBERS_MAX.min(nodes)),
         ("former rings", sizes.former_rings, HANDOVER_RINGS_MAX),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
-        // A lease, a flight and a forward without a task would have nobody to end them.
+        // A lease, a flight or a forward without a task would never end.
         ("leases", sizes.leases, sizes.tasks),
         ("flights and forwards", sizes.flights + sizes.forwards, sizes.tasks),
     ];
@@ -64,7 +64,7 @@ fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
 fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
     let sizes = node.sizes.learning;
     let bounds = Bounds::for_patterns(patterns_max);
-    // What is noted of launches, and of what was told, beside what queries brought.
+    // Notes of launches and of received lessons, beside the results of queries.
     let noted_max = ORDERED_MAX + FEEDBACK_MAX + WIDTHS_MAX + REFUSED_FORMS_MAX + MEMBERS_MAX;
     let remembered_max = ANCHORS_MAX + FIELDS_KEPT_MAX + QUERY_PATTERNS_MAX + noted_max;
     let bounds = [
@@ -83,7 +83,7 @@ fn all_within(node: &NodeSeen, bounds: &[(&str, usize, usize)]) -> Result<(), St
     match bounds.iter().find(|(_, size, most)| size > most) {
         None => Ok(()),
         Some((what, size, most)) => {
-            Err(format!("{size} {what} at {:?}, {most} at the most: {:?}", node.life, node.sizes))
+            Err(format!("{size} {what} at {:?}, {most} at most: {:?}", node.life, node.sizes))
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Convergence: some time after everything has healed and the last lesson, all nodes know the same, whatever was lost,
-//! repeated, overtaken, restarted or partitioned (DESIGN "Prefetch"). Counts are absolute and merge by maximum, so equal
-//! sums over all of them are equal predictions.
+//! Convergence: some time after a complete heal and the last lesson, all nodes have learned the same, even if messages
+//! were lost, repeated or overtaken, and nodes restarted or were partitioned (DESIGN "Prefetch"). Counts are absolute
+//! and merge by maximum, so equal sums over all counts mean equal predictions.
 //!
-//! No node ever knows more than what happened: the counts of patterns are at most the observations of all lives.
+//! No node ever counts more than happened: the counts of patterns are at most the observations of all lives.
 //!
-//! Convergence is not checked when patterns evict each other, because each node chooses its own patterns then.
+//! The checker skips convergence if patterns evict each other, because each node chooses its own patterns then.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,17 @@ use crate::record::{Life, What};
 #[derive(Default)]
 pub(super) struct Convergence {
     healed: Option<MonoTime>,
-    /// Observations that each life took: an act comes between two looks, so none is forgotten with its node.
+    /// Observations of each life. An action comes between two checks, so the observations of a killed node are not
+    /// lost.
     taken: BTreeMap<Life, u64>,
 }
 
-/// Rings agree so long after everything has healed.
+/// Rings agree this long after a complete heal.
 const AGREE: Millis = Millis(18_000);
 
-/// Each node pulls from a random one each second: that of six all have heard takes three or four rounds, and that nobody
-/// has asked the only one who knew for sixteen has a chance of 0.8^(5 × 16). A second more for what has to settle first.
+/// Nodes learn of lessons by pulls: each node pulls from a random one each second. Six nodes need three or four rounds.
+/// The chance that for 16 s no node pulls from the only one with the lesson is 0.8^(5 × 16). One more second covers
+/// work that has to settle first.
 const CONVERGE: Millis = Millis(17_000);
 
 impl Check for Convergence {

@@ -1,5 +1,5 @@
-//! F12: a draining node owns nothing, at once by its own ring and within the time of a probe by the rings of other nodes. It
-//! leads nothing after it has handed on its flights, and has given back its leases when it says goodbye.
+//! F12: a draining node owns nothing: at once in its own ring, and within the time of a probe in the rings of others.
+//! After handing on its flights it leads nothing. When it says goodbye it has given back its leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ pub(super) struct Leaving {
     book: Book,
     /// Since when a node drains.
     draining: BTreeMap<usize, MonoTime>,
-    /// They lead no more.
+    /// Nodes that lead no more.
     handed_on: BTreeSet<Life>,
-    /// Leases that they won afterwards. One whose question was on its way goes to nobody, and lapses; one that somebody
-    /// uses is a new lead.
+    /// Leases that such nodes won afterwards. A lease whose request was on its way belongs to nobody, and lapses. A
+    /// lease that a node uses is a new lead.
     won_late: BTreeMap<u128, Life>,
-    /// When a process last went on: what it sees of others is as old as its pause is long.
+    /// When a process last went on after a stop. Its view of other nodes is as old as its pause is long.
     resumed: BTreeMap<usize, MonoTime>,
 }
 
@@ -80,5 +80,5 @@ impl Check for Leaving {
     }
 }
 
-/// Its gossip task handles its command at once.
+/// The time in which the gossip task handles the command.
 const OWN: Millis = Millis(100);

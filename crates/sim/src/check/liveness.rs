@@ -1,5 +1,5 @@
-//! Every request ends by its deadline, whatever is broken. After everything has healed it ends with an answer, and no
-//! request is left waiting.
+//! Every request ends by its deadline under any fault. After a complete heal it ends with an answer, and no request is
+//! left waiting.
 
 use std::collections::BTreeMap;
 
@@ -24,9 +24,9 @@ const LATE_MS: u64 = 150;
 /// Leases of before, back-offs and probes are over by then: the longest lease, and a run.
 const SETTLED_MS: u64 = 16_000;
 
-/// Who joins a forward of before, whose message was lost, waits as long as its leader would: until the leader's deadline, and
-/// for half a second that the answer's way may take (`engine/src/route.rs`). Only who has as much time itself is
-/// answered for sure.
+/// A request may join a forward whose message was lost before the heal. It waits until the forward's leader gives up:
+/// at the leader's deadline, plus half a second for the answer's way (`FORWARD_MARGIN_MS` in
+/// `crates/engine/src/path/forward.rs`). Only a request with that much time has to be answered.
 const LOST_MS: u64 = WAIT_MS_MAX + 500;
 
 impl Check for Liveness {
@@ -67,7 +67,7 @@ impl Check for Liveness {
 
 impl Liveness {
     fn in_time(&self, now: MonoTime, ask: u32, asked: &AskSeen) -> Result<(), String> {
-        // A stopped process answers nobody; its clients' time goes on when it does.
+        // A stopped process answers nobody. Its clients' time continues when the process does.
         let (touched, runs) = self.touched.get(&asked.node).copied().unwrap_or((asked.at, true));
         if !runs || now.since(touched.max(asked.at)) <= Millis(asked.wait_max.0 + LATE_MS) {
             return Ok(());

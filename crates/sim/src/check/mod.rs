@@ -1,7 +1,7 @@
 //! The checkers: one file for each promise. All run after every simulated step.
 //!
-//! They judge by the record and never by the engine's own reports, except for sizes. Each exception of a checker has its
-//! reason beside it.
+//! They judge by the record and never by the engine's own reports, except for sizes. Each exception of a checker has
+//! its reason beside it.
 
 mod book;
 mod counters;
@@ -43,7 +43,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// What a checker may read.
+/// The input of a checker.
 pub struct Seen<'a> {
     /// Facts since its last look.
     pub facts: &'a [Fact],
@@ -51,7 +51,7 @@ pub struct Seen<'a> {
     pub nodes: &'a [NodeSeen],
     /// Now.
     pub now: MonoTime,
-    /// What is known of the world.
+    /// A node's state at a check.
     pub ground: &'a Ground,
     /// Whether everything has healed, ended, and been given the time that it needs.
     pub is_quiet: bool,
@@ -65,37 +65,37 @@ pub struct NodeSeen {
     pub life: Life,
     /// Its process.
     pub power: Power,
-    /// What its engine holds.
+    /// The contents of the node's engine.
     pub sizes: Sizes,
-    /// Who it routes to.
+    /// The nodes that the node routes to.
     pub ring: Vec<NodeName>,
     /// Members that it knows, dead ones included; empty where a test sets its ring.
     pub members: Vec<MemberInfo>,
     /// Refreshes that it noted as begun and as ended, and those that it says are under way.
     pub refreshes: (u64, u64, u64),
-    /// Sums of what it noted.
+    /// Sums of the node's events.
     pub noted: Noted,
-    /// Launches of which it says that nobody knows yet whether they are used.
+    /// Launches that the node counts as neither used nor unused yet.
     pub pending: u64,
-    /// What it has learned, summed up.
+    /// A summary of what the node has learned.
     pub learned: Sum,
-    /// Keys that have a flight there.
+    /// Keys with a flight at the node.
     pub flights: Vec<KeyId>,
 }
 
-/// What is known of a world, and what all checkers remember of it.
+/// Knowledge of a world that all checkers share.
 pub struct Ground {
-    /// What the operator decided.
+    /// The operator's settings.
     pub policy: Policy,
-    /// Whether there are no faults at all.
+    /// Whether the world has no faults at all.
     pub is_faultless: bool,
     /// Whether nothing is ever wrong with the store or the way to it.
     pub is_store_well: bool,
-    /// What was asked, by number.
+    /// The requests, by number.
     pub asks: BTreeMap<u32, AskSeen>,
     /// Runs, by number.
     pub runs: BTreeMap<u32, RunSeen>,
-    /// What a key stands for, by the first who asked.
+    /// The subject of each key, from the first request with the key.
     pub subjects: BTreeMap<KeyId, usize>,
     /// Purged databases, by their tag.
     pub databases: Vec<hopcache_core::key::DatabaseTag>,
@@ -112,7 +112,7 @@ pub struct AskSeen {
     pub at: MonoTime,
     /// Which.
     pub node: usize,
-    /// What it asked.
+    /// The subject that the client asked.
     pub subject: usize,
     /// How fresh.
     pub want: Want,
@@ -125,7 +125,7 @@ pub struct AskSeen {
 pub struct RunSeen {
     /// When it began.
     pub began: MonoTime,
-    /// What it was asked.
+    /// The request that the node got.
     pub subject: Option<usize>,
     /// How it ended, if it did.
     pub end: Option<crate::record::RunEnd>,
@@ -136,7 +136,7 @@ pub struct RunSeen {
 }
 
 impl Ground {
-    /// Learns what every checker needs from new facts, before they look.
+    /// Updates the shared knowledge from new facts, before the checkers run.
     pub fn learn(&mut self, facts: &[Fact]) {
         for fact in facts {
             match &fact.what {
@@ -178,14 +178,14 @@ impl Ground {
         }
     }
 
-    /// By how much the store's clock was set back since `from`: an entry that lay there then seems so
-    /// much younger (F24: staleness up to the jump).
+    /// By how much the store's clock was set back since `from`. An entry from before seems younger by this time (F24:
+    /// staleness up to the jump).
     #[must_use]
     pub fn set_back_since(&self, from: MonoTime) -> Millis {
         Millis(self.jumps.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())
     }
 
-    /// By how much the store's clock was set ahead since `from`: an entry that lay there then seems so much older.
+    /// By how much the store's clock was set ahead since `from`. An entry from before seems older by this time.
     #[must_use]
     pub fn set_ahead_since(&self, from: MonoTime) -> Millis {
         Millis(self.jumps_ahead.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())

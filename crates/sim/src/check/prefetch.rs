@@ -1,8 +1,8 @@
-//! Prefetch: never a write, never for a principal and database without an earlier answer to the same query, never more than
-//! the budget, and never caused by another prefetch. On each node launched = used + late + wasted + pending (issue 7).
+//! Prefetch: never a write, never for a principal and database without an earlier answer to the same query, never over
+//! the budget, and never caused by another prefetch. On each node, launched = used + late + wasted + pending (issue 7).
 //!
-//! The record of the origin shows what ran, and the record of the clients shows what was asked. A node's own counts are
-//! compared with them and with each other.
+//! The origin's record shows the runs, and the clients' record shows the requests. The checker compares a node's own
+//! counts with both and with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use crate::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Prefetches {
-    /// What clients were answered with a body, as whom and where, by any node: all that can be learned.
+    /// Answers with a body, by principal and database: all that nodes can learn from.
     taught: BTreeSet<usize>,
     /// Requests that the present life of each node has to observe.
     answered: BTreeMap<usize, u64>,
     /// Runs ahead of requests.
     runs: BTreeMap<Life, u64>,
-    /// Whose each run is.
+    /// The principal and database of each run.
     ran: BTreeMap<u32, Life>,
-    /// Which statements in which databases were seen to change data, by whom.
+    /// Statements that changed data, by database and principal.
     changed: BTreeSet<(Life, usize, usize)>,
 }
 
@@ -80,7 +80,7 @@ impl Prefetches {
             return Err(format!("I6: a prefetch of a write: {fact}"));
         }
         if self.changed.contains(&(by, subject.statement, subject.database)) {
-            return Err(format!("I6: a prefetch of what is known to change data: {fact}"));
+            return Err(format!("I6: a prefetch of a statement that is known to change data: {fact}"));
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Prefetches {
         if runs > noted.launched {
             return Err(format!("{life:?}: {runs} runs ahead of requests: {noted:?}"));
         }
-        // A used launch stands for the miss whose place it took (`learning/src/budget.rs`).
+        // A used launch replaces the miss whose run it saved (`learning/src/budget.rs`).
         let misses = noted.misses + noted.used + noted.late;
         if 4 * (noted.wasted + node.pending) > misses {
             return Err(format!(

@@ -1,8 +1,8 @@
-//! A purge that reports that it reached the store and every node: no later request gets a value that was read before. One
-//! that reached the store only: the same, once every node has read the store's log.
+//! A purge that reached the store and every node: no later request gets a value from before it. A purge that reached
+//! only the store: the same, after every node has read the store's log.
 //!
-//! Whatever becomes of the store: one that comes back from a snapshot, or as a replica that lagged, has not undone the purge
-//! (F43), and a log that lost it tells its readers that something is lost (F44).
+//! A store that comes back from a snapshot, or as a replica that lagged, does not undo the purge (F43). A log that lost
+//! the purge tells its readers of the loss (F44).
 
 use hopcache_core::limits::{INVALIDATION_POLL_MS, NEAR_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
@@ -21,14 +21,16 @@ pub(super) struct Purges {
 struct Done {
     scope: Covers,
     began: MonoTime,
-    /// From then on nobody may be given what was read before it.
+    /// From this time on, no request may get a value from before the purge.
     holds_from: MonoTime,
 }
 
-/// A forward that a node had begun before it was told may bring an old copy a moment after; the node reads the
-/// purge in the store's log as well and forgets again. One look, and one command and one message on the way.
+/// A node may begin a forward before the purge reaches it. The forward's answer may bring an old copy a moment later.
+/// Then the node reads the purge in the store's log and forgets the copy again. This takes one read of the log, one
+/// command and one message.
 const HEARD_MS: u64 = INVALIDATION_POLL_MS + 150 + NET_DELAY_MS_MAX;
-/// A node that has read the purge in the log may get an old copy from an owner that has not, and keep it as a near copy.
+/// A node that has read the purge in the log may get an old copy from an owner that has not, and keep it as a near
+/// copy.
 const READ_BY_ALL_MS: u64 = HEARD_MS + NEAR_MS_MAX;
 
 impl Check for Purges {
@@ -51,7 +53,7 @@ impl Check for Purges {
                         self.done.push(Done { scope, began, holds_from: fact.at + within });
                     }
                 }
-                // What a store that is away or a way that is cut keeps from a node, the purge cannot bring it.
+                // A purge cannot reach a node whose store is down or cut off.
                 What::StoreIs { .. }
                 | What::StoreLink { .. }
                 | What::StoreSaid { word: "since", .. }

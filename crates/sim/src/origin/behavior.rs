@@ -1,5 +1,5 @@
-//! How the simulated origin behaves: what a test can make of its runs and of its answers about degrees, and the plan of one
-//! run.
+//! The behavior of the simulated origin: the settings that a test has for runs and for answers about degrees, and the
+//! plan of one run.
 
 use hopcache_engine::ports::OriginFault;
 
@@ -10,18 +10,18 @@ pub enum OriginBehavior {
     Well,
     /// With this fault.
     Fault(OriginFault),
-    /// With a panic in the caller's task, so many times.
+    /// This many runs panic in the caller's task.
     Panic(u32),
     /// With a summary that shows an update.
     Update,
-    /// In their own time, whatever their deadline.
+    /// Runs take their own time and ignore their deadline.
     Deaf,
 }
 
 /// How the origin answers a question for a degree. Such a question does not count as a run of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DegreeBehavior {
-    /// So many relationships, after so many milliseconds.
+    /// This many relationships, after this many milliseconds.
     Says(i64, u64),
     /// The graph has no such node.
     NoNode,
@@ -29,7 +29,7 @@ pub enum DegreeBehavior {
     Panic,
 }
 
-/// What happens to single runs while the behavior is well, each in a thousand.
+/// The fates of single runs while the behavior is well, each in a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trouble {
     /// The connection breaks behind the first record.
@@ -46,7 +46,7 @@ pub struct Trouble {
     pub wordless: u64,
     /// A type error for a prefetch: a template was bound to a value of the wrong type.
     pub type_error: u64,
-    /// Runs take up to so much longer than the usual delay.
+    /// Runs take longer than the usual delay by up to this time.
     pub spread_ms: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Results of the simulated origin: records that name their run, their query and their version, and reading that out of an
-//! answer. This file does not decide how a run ends.
+//! Results of the simulated origin: writes records that name their run, query and version, and reads them from an
+//! answer. This module does not decide how a run ends.
 
 use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -13,10 +13,10 @@ use crate::subject::Subject;
 /// The extra size of a `BIG` result. The policy decides whether it is stored.
 pub const BIG_BYTES: usize = 8 << 10;
 
-const FIELDS: [&str; 3] = ["version", "principal", "told"];
+const FIELDS: [&str; 3] = ["version", "principal", "report"];
 
-/// Version, principal and what [`report_in`] reads, so that an answer shows whose it is and how old; then a
-/// last record, so that a part of a result can be told from all of it.
+/// The records: version, principal and the text that [`report_in`] reads, so that an answer shows its owner and its
+/// age. A last record follows, so that a checker can distinguish a part of a result from the whole.
 pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
     let summary =

@@ -13,27 +13,29 @@ const PIECE_HEAD_BYTES: u64 = 8 + 8 + 2;
 const SECOND_MS: u64 = 1_000;
 /// A ping and the answer to another one, in each period.
 const PROBES: u64 = 2;
-/// Where a ping was lost: requests, indirect pings, their answers and what is forwarded of them, by each of the targets.
+/// Datagrams for a lost ping: requests, indirect pings, their answers and what is forwarded of them, by each of the
+/// targets.
 const INDIRECT: u64 = 4 * GOSSIP_TARGETS as u64;
 /// An announcement and the answer to another one.
 const FEEDS: u64 = 2;
 
-/// Bytes of one node in a second, at the most; what depends on whom others choose is their mean over nodes.
+/// Largest number of bytes of one node in a second. Where the number depends on the choices of other nodes, it is their
+/// mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// New pieces, each once: pieces per round × longest piece.
     pub(crate) new_bytes: u64,
-    /// All nodes' new pieces, each passed on as often as foca passes on: what the budget of pieces asks for.
+    /// All nodes' new pieces, each passed on as often as foca passes on: the use of the budget of pieces.
     pub(crate) passed_on_bytes: u64,
-    /// As many datagrams as foca sends, each as long as may be: what there is room for, whatever is asked.
+    /// As many datagrams as foca sends, each of the largest size: the room that there is.
     pub(crate) datagram_bytes: u64,
-    /// Pulls: as many of the longest digests and pages as each round adds to what may be pulled. A node that has just come
-    /// has more, once.
+    /// Pulls: the longest digests and pages, as often as each round adds to the allowance of pulls. A node that has
+    /// just joined may pull more, once.
     pub(crate) pull_bytes: u64,
 }
 
 impl Allowed {
-    /// With so many nodes, and `lost_percent` of datagrams lost.
+    /// The allowance with this many nodes, when `lost_percent` of datagrams are lost.
     #[must_use]
     pub(crate) const fn with(nodes: usize, lost_percent: u64) -> Self {
         let pieces = DELTA_PIECES_PER_ROUND as u64 * SECOND_MS / DELTAS_EVERY_MS;
@@ -58,8 +60,8 @@ impl Allowed {
 mod tests {
     use super::*;
 
-    /// The limits as they are, worked out by hand: 2 × 512 in 200 ms; 10 pieces × 530 × 12 for each node; three (two)
-    /// targets every 100 ms, four probes and one feed in a second, each 1,232; 2 + 21,008 + 65,536.
+    /// The limits, calculated by hand: 2 × 512 in 200 ms; 10 pieces × 530 × 12 for each node; three (two) targets every
+    /// 100 ms, four probes and one feed in a second, each 1,232; 2 + 21,008 + 65,536.
     #[test]
     fn what_is_allowed_is_what_the_limits_say() {
         let ten = Allowed::with(10, 0);

@@ -1,8 +1,8 @@
-//! Sessions that walk round a ring of patterns, and what each click teaches:
-//! made with core's own normal form, tags, forms and templates. It decides who learns what when, never how it is kept.
+//! Sessions that walk round a ring of patterns, and the lessons of each click, made with core's own normal form, tags,
+//! forms and templates. Decides which node learns which lesson when. Does not decide how a node keeps it.
 //!
-//! A click is learned by its session's owner when it has settled. Results are not there: in that benchmark none has a value
-//! that is asked for next.
+//! A session's owner learns a click when the click has settled. There are no results: no result of that benchmark has a
+//! value that is asked for next.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ pub(super) struct Lesson {
     next: Rc<Asked>,
 }
 
-/// Lessons to come, and the cluster's secret.
+/// The coming lessons, and the cluster's secret.
 pub(super) struct Load {
     pub(super) hasher: KeyHasher,
     realm: RealmTag,
@@ -122,7 +122,7 @@ impl Load {
 
     /// Lessons in the order in which they are learned: `pop` gives the next one.
     pub(super) fn ready(&mut self) {
-        // Stable: of one moment the first that was planned comes first.
+        // A stable sort: lessons of the same moment stay in the order of the plan.
         self.waiting.sort_by_key(|lesson| std::cmp::Reverse(lesson.at));
     }
 
@@ -130,7 +130,7 @@ impl Load {
         self.waiting.pop_if(|lesson| lesson.at <= now)
     }
 
-    /// Writes down what a click teaches, as the session's owner does (`engine/src/prefetch/lessons.rs`).
+    /// Writes down a click's lessons, as the session's owner does (`engine/src/prefetch/lessons.rs`).
     pub(super) fn write_down(&self, lesson: &Lesson, model: &mut Successors, now: MonoTime) {
         let next = &*lesson.next;
         model.saw(SourceId::Pattern(next.pattern), now);

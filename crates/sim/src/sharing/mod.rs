@@ -1,17 +1,17 @@
-//! Tests of what it costs to share what was learned, and how soon all nodes know it, on simulated nodes in one thread.
+//! Tests of the cost of sharing lessons, and of how soon all nodes know them, on simulated nodes in one thread.
 //!
-//! Real: each node's gossip (`hopcache_gossip::Gossip`, foca in it) and its model (`Successors`: pieces, digests, pages),
-//! the forms and templates that clicks teach. Simulated: the clock, dice, datagrams in memory, and who tells and pulls
-//! when, which does as `engine/src/prefetch/share.rs` does. Not here: nodes, requests, results, launches and what they
-//! are counted for; HTTP and its heads; CPU. It decides nothing of what is told.
+//! Real: each node's gossip (`hopcache_gossip::Gossip` with foca), its model (`Successors`: pieces, digests, pages),
+//! and the forms and templates of clicks. Simulated: the clock, dice, datagrams in memory, and the times of sending and
+//! pulling, which follow `engine/src/prefetch/share.rs`. Left out: nodes, requests, results and launches; HTTP and its
+//! heads; CPU. This module does not decide what nodes send.
 //!
 //! | module | decides |
 //! |---|---|
-//! | `allowed` | what may be sent, from the limits |
-//! | `load` | who asks what, and what that teaches |
-//! | `peer` | one node: when it tells and pulls |
-//! | `net` | which datagram arrives when, and what was sent |
-//! | `trials` | how long something new takes until all nodes predict it |
+//! | `allowed` | how much nodes may send, from the limits |
+//! | `load` | which sessions ask which patterns, and their lessons |
+//! | `peer` | one node: when it sends and pulls |
+//! | `net` | which datagram arrives when, and the sent bytes |
+//! | `trials` | how long a new lesson takes until all nodes predict it |
 
 mod allowed;
 mod load;
@@ -39,7 +39,7 @@ pub(crate) struct EachNode {
     pub(crate) most: f64,
 }
 
-/// What came out.
+/// The result of a setting.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measured {
     /// Bytes of datagrams, sealed, whether they arrived or not.
@@ -50,7 +50,7 @@ pub(crate) struct Measured {
     pub(crate) pieces: EachNode,
     /// Bytes of new pieces, each once.
     pub(crate) piece_bytes: EachNode,
-    /// Of pieces and other nodes, the share that heard by gossip.
+    /// Of all pieces for all other nodes, the share that arrived by gossip.
     pub(crate) heard_share: f64,
     /// Digests sent and pages received: bodies of the peers' HTTP.
     pub(crate) pull_bytes: EachNode,
@@ -62,7 +62,7 @@ pub(crate) struct Measured {
     pub(crate) digest_bytes_most: usize,
     /// Largest page.
     pub(crate) page_bytes_most: usize,
-    /// Sources that a node had not told at the end of the measured time, at the most.
+    /// Most sources with untold lessons on a node at the end of the measured time.
     pub(crate) untold_most: usize,
     /// Milliseconds from a lesson until the last node predicts by it, of the trials that all nodes learned, sorted.
     pub(crate) predicted_ms: Vec<u64>,
@@ -74,12 +74,12 @@ pub(crate) struct Measured {
 
 /// Longest wait for all nodes to know each other.
 const JOIN_MS: u64 = 120_000;
-/// After that, and after the load's begin: nodes that have just met tell each other more.
+/// Begin of the measurement after the load's begin: nodes that have just met send each other more.
 const SETTLE_MS: u64 = 5_000;
 /// Longest wait for the last trials.
 const DRAIN_MS: u64 = 30_000;
 
-/// Runs a setting; nothing where the nodes never agreed on who they are.
+/// Runs a setting. Nothing if the nodes never agreed on the members.
 #[must_use]
 pub(crate) fn measure(setting: &Setting) -> Option<Measured> {
     let mut net = Net::new(setting);
@@ -100,7 +100,7 @@ pub(crate) fn measure(setting: &Setting) -> Option<Measured> {
     net.run_until(SETTLE_MS, |_| false);
     let before = net.traffic();
     net.run_until(setting.seconds * 1_000, |_| false);
-    let mut measured = told(&before, &net.traffic(), setting);
+    let mut measured = measured(&before, &net.traffic(), setting);
     measured.untold_most = net.untold_most();
     net.run_until(trials::span_ms(setting.trials) + DRAIN_MS, Net::are_trials_done);
     (measured.predicted_ms, measured.half_ms) = net.trials_ms();
@@ -108,7 +108,7 @@ pub(crate) fn measure(setting: &Setting) -> Option<Measured> {
     Some(measured)
 }
 
-fn told(before: &[Traffic], after: &[Traffic], setting: &Setting) -> Measured {
+fn measured(before: &[Traffic], after: &[Traffic], setting: &Setting) -> Measured {
     let spent: Vec<Traffic> = before.iter().zip(after).map(|(before, after)| after.since(before)).collect();
     let each = |of: fn(&Traffic) -> u64| each_node(spent.iter().map(of), setting.seconds);
     let sum = |of: fn(&Traffic) -> u64| spent.iter().map(of).sum::<u64>();

@@ -1,5 +1,5 @@
-//! The nodes together: a clock that goes on by milliseconds, datagrams that take some of them, or are lost. Pulls take no time.
-//! It decides what arrives when, and counts; what it means is the nodes'.
+//! The nodes together: a clock that advances by milliseconds, and datagrams that take some time or are lost. Pulls take
+//! no time. Decides what arrives when, and counts. The nodes decide what a datagram means.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::dice::SimDice;
 
 /// A datagram takes from 1 ms to this long.
 const DELAY_MS_MAX: u64 = 3;
-/// While it does not know all others a node asks the first one to be let in this often, as nodes ask their seeds.
+/// A node that does not know all others asks the first one this often to be admitted, as nodes ask their seeds.
 const ANNOUNCE_EVERY_MS: u64 = 5_000;
 const SEAL_BYTES: usize = GOSSIP_SEALED_BYTES_MAX - GOSSIP_DATAGRAM_BYTES_MAX;
 const PORT: u16 = 7_000;
@@ -34,7 +34,7 @@ pub(super) struct Net {
     flown: u64,
     lost_percent: u64,
     dice: SimDice,
-    /// What is learned; without it nothing is shared either.
+    /// The load. Without it no node learns or shares anything.
     load: Option<Load>,
     trials: Trials,
 }
@@ -67,7 +67,7 @@ impl Net {
         }
     }
 
-    /// From now on nodes learn, and share what they learn.
+    /// From now on nodes learn and share lessons.
     pub(super) fn teach(&mut self, mut load: Load, trials: Trials) {
         load.ready();
         (self.load, self.trials) = (Some(load), trials);
@@ -97,7 +97,7 @@ impl Net {
         self.peers.iter().map(|peer| peer.model.sizes().untold).max().unwrap_or(0)
     }
 
-    /// Goes on for so long, or until it holds.
+    /// Advances the clock for this time, or until the condition holds.
     pub(super) fn run_until(&mut self, ms: u64, holds: impl Fn(&Self) -> bool) {
         let end = Millis(self.now.0 + ms);
         while self.now < end && !holds(self) {
@@ -106,7 +106,7 @@ impl Net {
         }
     }
 
-    /// One millisecond: what arrives, what is learned, and then each node's own timers and rounds.
+    /// Advances by one millisecond: arrivals, then lessons, then each node's own timers and rounds.
     fn step(&mut self) {
         self.deliver();
         self.learn();

@@ -1,5 +1,5 @@
-//! One node: its gossip, its model, and when it tells and pulls, as `engine/src/prefetch/share.rs` does in a node. It decides
-//! neither what is told nor how datagrams travel.
+//! One node: its gossip, its model, and the times at which it sends and pulls, as `engine/src/prefetch/share.rs` does
+//! in a real node. Decides neither the content of messages nor how datagrams travel.
 
 use std::net::SocketAddr;
 
@@ -18,10 +18,10 @@ use hopcache_learning::{
 
 /// Version and kind of a peer's message, before the digest.
 pub(super) const PULL_HEAD_BYTES: usize = 2;
-/// Patterns of one trial: their places are added to the default's, so that a full table refuses none of them.
+/// Patterns of one trial. The table gets this much extra room, so that a full table refuses none of them.
 const PATTERNS_OF_TRIAL: usize = 2;
 
-/// What a node sent and heard so far.
+/// The node's traffic so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traffic {
     pub(super) datagrams: u64,
@@ -55,12 +55,12 @@ impl Traffic {
     }
 }
 
-/// What a node wants to pull now.
+/// The node's next pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pull {
-    /// From anybody.
+    /// A pull from any node.
     Random,
-    /// From whoever counted the form that is not defined here.
+    /// A pull from a node that counted a form which this node has no definition of.
     Lacking,
 }
 
@@ -112,7 +112,7 @@ impl Peer {
         self.pull_at = Millis(now.0 + phase_ms % PULL_EVERY_MS);
     }
 
-    /// Tells what is new, when a round is due.
+    /// Sends new lessons, if a round is due.
     pub(super) fn tell(&mut self, now: Millis, out: &mut Vec<Effect>) {
         if now < self.tell_at {
             return;
@@ -122,12 +122,12 @@ impl Peer {
         for piece in self.model.next_pieces(budget_bytes, MonoTime(now.0)) {
             self.traffic.pieces += 1;
             self.traffic.piece_bytes += piece.len() as u64;
-            // As a node does: what gossip does not take is lost, and pulled.
+            // As in a real node: gossip drops what it cannot take, and a pull brings it later.
             let _ = self.gossip.spread(&piece, out);
         }
     }
 
-    /// Takes in what another node spread.
+    /// Takes in a piece of another node.
     pub(super) fn hear(&mut self, piece: &Bytes, now: Millis) {
         self.traffic.heard += 1;
         if self.take_lesson(piece, now).lacks.is_some() {
@@ -157,13 +157,13 @@ impl Peer {
         }
     }
 
-    /// Who counted what lacks a definition here, if it still does.
+    /// A node that counted a form without a definition here, if there still is one.
     pub(super) fn lacking(&mut self) -> Option<OriginTag> {
         let (lacks, by) = (self.model.lacks_definitions(), self.model.take_lacking());
         by.filter(|_| lacks)
     }
 
-    /// What this node has, as it is sent with a pull.
+    /// The digest that the node sends with a pull.
     pub(super) fn digest(&mut self, now: Millis) -> Vec<u8> {
         let digest = self.model.digest(MonoTime(now.0)).encode();
         let bytes = PULL_HEAD_BYTES + digest.len();
@@ -188,7 +188,7 @@ impl Peer {
     fn take_lesson(&mut self, bytes: &[u8], now: Millis) -> Merged {
         let Ok(lesson) = Lesson::decode(bytes) else { return Merged::default() };
         let hasher = &self.hasher;
-        self.model.merge(&lesson, MonoTime(now.0), |said| match said {
+        self.model.merge(&lesson, MonoTime(now.0), |lesson_part| match lesson_part {
             Definition::Form { id, bytes } => *id == FormId::of(hasher, bytes),
             Definition::Pattern { text, .. } => !text.chars().any(char::is_control),
         })

@@ -1,12 +1,12 @@
-//! What one simulation of sharing is of.
+//! The settings of one simulation of sharing.
 
-/// What one simulation is of.
+/// The settings of one simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Nodes, all alive and known to each other.
     pub(crate) nodes: usize,
-    /// Sessions that begin each second, in the whole cluster; without any nothing is learned or shared, and membership is
-    /// all that is left.
+    /// Sessions that begin each second, in the whole cluster; without any nothing is learned or shared, and membership
+    /// is all that is left.
     pub(crate) sessions_per_s: u32,
     /// Patterns that sessions walk over.
     pub(crate) patterns: usize,

@@ -1,4 +1,4 @@
-//! Whether what is simulated shares, is bounded, and is decided by its seed (DESIGN "Prefetch", issue 7 must-show 1 and 6).
+//! The simulation shares lessons, is bounded, and repeats by its seed (DESIGN "Prefetch", issue 7 must-show 1 and 6).
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use super::{Allowed, Setting, each_node, measure, share};
@@ -6,7 +6,7 @@ use super::{Allowed, Setting, each_node, measure, share};
 const SMALL: Setting =
     Setting { nodes: 3, sessions_per_s: 5, patterns: 10, lost_percent: 0, seconds: 3, trials: 4, seed: 1 };
 
-/// Without pieces and pulls nobody but the teacher would ever predict.
+/// Negative control: without pieces and pulls only the teacher predicts.
 #[test]
 fn three_nodes_teach_each_other() {
     let measured = measure(&SMALL).unwrap();
@@ -19,7 +19,7 @@ fn three_nodes_teach_each_other() {
     assert!(measured.sent_bytes.mean > 2.0 * alone.sent_bytes.mean, "learning takes bytes");
 }
 
-/// Must-show 6: with far more to tell than there is room for, each figure stays within what the limits say.
+/// Must-show 6: with many more lessons than room, each figure stays within the limits.
 #[test]
 fn a_crowd_of_sessions_stays_within_what_is_allowed() {
     let crowd = Setting { nodes: 5, sessions_per_s: 200, patterns: 256, trials: 0, seconds: 2, ..SMALL };

@@ -1,5 +1,5 @@
-//! How long something new takes until every node predicts it: lessons of patterns that nobody has seen, one after the other,
-//! while the load goes on. It decides when, and looks; what a prediction is, is the model's.
+//! How long a new lesson takes until every node predicts it: lessons of unseen patterns, one after another, during the
+//! load. Decides the times, and looks. The model decides what a prediction is.
 
 use hopcache_core::limits::SESSION_SETTLE_MS;
 use hopcache_core::time::{Millis, MonoTime};
@@ -58,7 +58,7 @@ impl Trials {
         Self { all }
     }
 
-    /// Looks whether a node that has just learned something predicts what it did not.
+    /// Whether a node that has just learned a lesson predicts a pattern that it did not predict before.
     pub(super) fn look(&mut self, node: usize, model: &Successors, now: Millis) {
         for trial in self.all.iter_mut().filter(|trial| trial.taught_at <= now) {
             let Some(knows) = trial.knows.get_mut(node).filter(|knows| !**knows) else { continue };

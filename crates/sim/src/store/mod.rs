@@ -1,9 +1,9 @@
-//! A simulated store made of core's reference slots and log, on a clock of its own. It can be cut off, refuse, lose
-//! everything, fall back to an earlier state, and jump in time.
+//! A simulated store made of core's reference slots and log, with its own clock. A test can cut it off, make it refuse
+//! or lose everything, let it fall back to an earlier state, and let its clock jump.
 //!
-//! A store that falls back, by a snapshot or by a replica that lagged, has another life, as Redis has another replication
-//! id: its slots of before are there and count as empty (F43). The checkers know only that nothing of before may be served
-//! or stored; `State::slot` is what they judge.
+//! A store that falls back (to a snapshot, or to a replica that lagged) has another life, as Redis has another
+//! replication id. Its older slots are there and count as empty (F43). The checkers know only that nothing older may be
+//! served or stored; they judge `State::slot`.
 //!
 //! This file is the store itself. `port.rs` decides how commands reach it: late, without an answer, or not at all.
 
@@ -28,7 +28,7 @@ use crate::record::{Record, What};
 
 pub use port::StorePort;
 
-/// States of which the newest are kept, to fall back to.
+/// Number of states that are kept for falling back; the newest are kept.
 const HISTORY_LEN: usize = 48;
 
 /// Whether the store answers.
@@ -42,7 +42,7 @@ pub enum Mode {
     Refusing,
 }
 
-/// What happens to commands on their way.
+/// The weather of commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weather {
     /// Longest way there and longest way back.
@@ -51,11 +51,11 @@ pub struct Weather {
     pub lost_asks: u64,
     /// Commands in a thousand that are carried out and never answered (F21).
     pub lost_answers: u64,
-    /// Commands in a thousand that take longer than anybody waits, and are carried out then.
+    /// Commands in a thousand that take longer than any caller waits. The store carries them out later.
     pub late: u64,
 }
 
-/// What the nodes share.
+/// The parts that the nodes' ports share.
 pub struct SlotStore {
     state: Mutex<State>,
     record: Arc<Record>,
@@ -80,7 +80,7 @@ struct State {
     jumped_ms: i64,
 }
 
-/// What a fall-back brings back.
+/// The state that a fall-back restores.
 #[derive(Clone, Default)]
 struct Now {
     slots: BTreeMap<QueryKey, Slot>,
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// The store's own clock: an hour apart from the nodes', since nobody may depend on it (F23).
+    /// The store's own clock. It is an hour apart from the nodes' clocks, because no node may depend on it (F23).
     fn clock(&self) -> MonoTime {
         let apart_us = (HOUR_MS + self.jumped_ms).saturating_mul(1_000);
         MonoTime(sim_now().0.saturating_add_signed(apart_us))
@@ -120,7 +120,7 @@ impl State {
         slot
     }
 
-    /// The same of a slot that nobody changes.
+    /// The state of a slot, without a change.
     fn slot_seen(&self, key: &QueryKey) -> Slot {
         let mut slot = self.now_is.slots.get(key).cloned().unwrap_or_default();
         slot.enter(self.life);
@@ -154,7 +154,7 @@ fn flipped(mut stored: StoredEntry) -> StoredEntry {
 }
 
 impl SlotStore {
-    /// An empty store that notes what it does.
+    /// An empty store that records its commands.
     #[must_use]
     pub fn new(record: Arc<Record>, seed: u64) -> Self {
         let state = State {
@@ -175,7 +175,7 @@ impl SlotStore {
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
 
-    /// Refuses every command until told otherwise.
+    /// Makes the store refuse every command, until the test allows them again.
     pub fn set_down(&self, is_down: bool) {
         self.set_mode(if is_down { Mode::Down } else { Mode::Up });
     }
@@ -191,7 +191,7 @@ impl SlotStore {
         self.record.note(What::StoreIs { mode });
     }
 
-    /// What happens to commands from now on.
+    /// Sets the weather of commands.
     pub fn set_weather(&self, weather: Weather) {
         self.state.lock().weather = weather;
     }
@@ -238,13 +238,13 @@ impl SlotStore {
         self.record.note(What::StoreJumped { by_ms, store });
     }
 
-    /// Every commit that was tried, and what became of it.
+    /// Every tried commit, and its end.
     #[must_use]
     pub fn commits(&self) -> Vec<(QueryKey, Token, Commit)> {
         self.state.lock().commits.clone()
     }
 
-    /// Invalidations that its log tells of.
+    /// The invalidations in the log.
     #[must_use]
     pub fn logged(&self) -> usize {
         self.state.lock().now_is.log.len()
@@ -270,8 +270,8 @@ impl SlotStore {
         self.state.lock().corrupt = Some(*key);
     }
 
-    /// The same, and whoever removes it finds another such entry the next time, as where somebody without the
-    /// cluster's key writes to the store.
+    /// The same slot. If a node removes its entry, the next node finds such an entry again, as if a writer without the
+    /// cluster's key wrote to the store.
     pub fn corrupt_again_and_again(&self, key: &QueryKey) {
         let mut state = self.state.lock();
         state.corrupt = Some(*key);
@@ -279,7 +279,7 @@ impl SlotStore {
     }
 }
 
-/// What of an invalidation concerns a slot: `None` for nothing, else the tag that bounds it.
+/// How an invalidation concerns a slot: `None` if it does not, else the tag that bounds it.
 fn concerns(scope: &Scope, key: &QueryKey) -> Option<Option<Tag>> {
     match scope {
         Scope::Key(wanted) => (wanted == key).then_some(None),

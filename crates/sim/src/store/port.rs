@@ -1,5 +1,5 @@
-//! One node's way to the store. Commands can be late, or lost on either way. The store may carry out a command after its
-//! caller has given up.
+//! One node's way to the store. Commands can be late, or lost on either way. The store may carry out a command after
+//! its caller has given up.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ const INVALIDATE_MS: u64 = 1_000;
 pub struct StorePort {
     /// The store.
     pub shared: Arc<SlotStore>,
-    /// The node's process: a stopped one sends its command, and reads the answer, when it goes on.
+    /// The node's process. A stopped process sends its command, and reads the answer, when it goes on.
     pub process: Process,
-    /// Whose connection it is.
+    /// The life that the connection belongs to.
     pub by: Life,
-    /// To look into what is committed.
+    /// The key for reading committed entries.
     pub checksum_key: ChecksumKey,
 }
 
@@ -116,7 +116,7 @@ impl StorePort {
             (state.weather, state.cut_off.contains(&self.by.node))
         };
         if is_cut {
-            // Silence at first; a breaker that has opened says so at once.
+            // The first command meets silence. An open breaker fails at once.
             if self.shared.dice.chance(500) {
                 return Err(StoreError::Unreachable("the way is cut".to_owned()));
             }
@@ -135,9 +135,9 @@ impl StorePort {
         let there = Millis(late_ms + dice.below(weather.delay_ms_max + 1)).duration();
         let back = Millis(dice.below(weather.delay_ms_max + 1)).duration();
         let is_lost = dice.chance(weather.lost_answers);
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (shared, by) = (Arc::clone(&self.shared), self.by);
-        // The store's own work: it goes on when the caller has stopped waiting, or is killed.
+        // This is the store's work: it goes on if the caller stops waiting or is killed.
         tokio::spawn(async move {
             tokio::time::sleep(there).await;
             let reply = shared.carry_out(by, command);
@@ -146,11 +146,11 @@ impl StorePort {
                 return;
             }
             tokio::time::sleep(back).await;
-            let _ = tell.send(reply);
+            let _ = sender.send(reply);
         });
         tokio::select! {
             biased;
-            reply = told => reply.unwrap_or(Err(StoreError::TimedOut)),
+            reply = receiver => reply.unwrap_or(Err(StoreError::TimedOut)),
             () = tokio::time::sleep(limit) => Err(StoreError::TimedOut),
         }
     }
@@ -300,7 +300,7 @@ impl StorePort {
         }
     }
 
-    /// Looks into an entry as a reader of the store's traffic who has the cluster's key.
+    /// Reads an entry as a reader of the store's traffic would who has the cluster's key.
     fn brought(&self, key: &QueryKey, entry: &Bytes, left: Millis) -> Brought {
         let decoded = Entry::decode(entry, &self.checksum_key, key).ok();
         let head = Head::read(entry);
@@ -332,7 +332,7 @@ impl Store for StorePort {
         let brought = self.brought(key, &entry, life_ms);
         let answer = self.send(Command::Commit { key: *key, token, entry, life_ms, brought }).await;
         if life_ms == Millis::ZERO {
-            // What the origin refuses is withdrawn so, and the node forgets it too.
+            // A result that the origin refuses is withdrawn this way, and the node forgets it too.
             self.shared.record.note(What::Forgot { node: self.by.node });
         }
         match answer? {

@@ -1,9 +1,9 @@
-//! What a leaving node hands on: flights, refreshes, plans (F12).
+//! A leaving node hands on its flights, refreshes and plans (F12).
 
 use super::*;
 
-/// F12: a flight that will not end is dropped, its lease goes first, and everybody who followed it is answered by the new
-/// owner: this node's own client and another node's.
+/// F12: the leaving node drops a flight that does not end, after giving back its lease. The new owner answers every
+/// follower: this node's own client and another node's.
 #[tokio::test(start_paused = true)]
 async fn flights_are_handed_on_and_answered() {
     let scene = Scene::new(11).await;
@@ -25,14 +25,15 @@ async fn flights_are_handed_on_and_answered() {
     assert!(begun.elapsed() < Millis(5_500).duration(), "the new owner led at once: {:?}", begun.elapsed());
     assert_eq!(scene.world.origin.runs(), 3, "the first copy's, the dropped one and the new owner's");
     assert_eq!(scene.handed_over(leaving, HandoverWord::HandedOn), 3);
-    // Nothing leads there any more.
+    // No flight leads there any more.
     let late = scene.world.ask("MATCH (n) RETURN n.version AS late");
     assert!(matches!(scene.world.send(leaving, &late).await.unwrap().answer, Answer::Body(_)));
     assert_eq!(scene.node(leaving).engine.fetch().leases_held(), 0);
     scene.lease_is_gone().await;
 }
 
-/// F12, I2: a refresh that runs is dropped with the flights, its lease first; the next one is the new owner's, at once.
+/// F12, I2: the node drops a running refresh with the flights, after giving back its lease. The new owner refreshes at
+/// once.
 #[tokio::test(start_paused = true)]
 async fn refreshes_are_given_up_with_the_flights() {
     let mut scene = Scene::new(14).await;
@@ -46,7 +47,7 @@ async fn refreshes_are_given_up_with_the_flights() {
     assert_eq!((engine.refresh().under_way(), scene.world.origin.under_way()), (1, 1));
     assert_eq!(scene.world.store.leases(), 1);
     scene.ring_without(Some(leaving));
-    assert_eq!(engine.path().hand_on_flights(Millis(1_000)).await, 0, "nobody waits for it");
+    assert_eq!(engine.path().hand_on_flights(Millis(1_000)).await, 0, "no request waits for it");
     scene.lease_is_gone().await;
     assert_eq!((engine.refresh().begun(), scene.world.origin.under_way()), (0, 0));
     assert_eq!(scene.answered(scene.new).await.how.detail, Some(Detail::Stale));
@@ -55,7 +56,7 @@ async fn refreshes_are_given_up_with_the_flights() {
     assert_eq!(scene.answered(scene.new).await.how.class, Class::Hit);
 }
 
-/// F12: a refresh that waits for another node's lease gives up, and does not take it when it goes.
+/// F12: a refresh that waits for another node's lease gives up, and does not take the lease when it becomes free.
 #[tokio::test(start_paused = true)]
 async fn refreshes_that_wait_for_a_lease_do_not_take_it_later() {
     let mut scene = Scene::new(15).await;
@@ -85,7 +86,7 @@ async fn refreshes_that_wait_for_a_lease_do_not_take_it_later() {
     assert_eq!((scene.world.store.leases(), scene.world.origin.runs()), (0, 2), "nobody leads again");
 }
 
-/// The last node has nobody to send them to: its flights go on.
+/// The last node has no other node to send followers to, so its flights go on.
 #[tokio::test(start_paused = true)]
 async fn the_last_node_keeps_its_flights() {
     let world = World::new(1, 12);
@@ -100,7 +101,7 @@ async fn the_last_node_keeps_its_flights() {
     assert_eq!(world.origin.runs(), 1);
 }
 
-/// F12: the new owner knows what the leaving one knew of a hot key, from its first hit on.
+/// F12: from its first hit on, the new owner has the leaving node's plan of a hot key.
 #[tokio::test(start_paused = true)]
 async fn the_refresh_plan_of_a_hot_key_moves_with_it() {
     let scene = Scene::new(13).await;

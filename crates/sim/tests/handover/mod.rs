@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// The new node comes into everybody's ring.
+    /// The new node joins every node's ring.
     fn join(&self) {
         self.ring_without(None);
     }
@@ -94,14 +94,14 @@ impl Scene {
         assert!(self.node(node).engine.path().serve_peer(&message).await.is_ok());
     }
 
-    /// Everything in the store is gone; the lease that is given back goes soon after.
+    /// Empties the store. The returned lease ends soon after.
     async fn lease_is_gone(&self) {
         self.world.pass(50).await;
         assert_eq!(self.world.store.leases(), 0);
     }
 }
 
-/// The store lost its data: what moved comes from the former owner's memory, as old as it is there.
+/// The store lost its data, so the former owner's memory provides the moved value, with its age.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_moved_is_fetched_and_not_run_again() {
     let scene = Scene::new(1).await;
@@ -121,7 +121,7 @@ async fn a_key_that_moved_is_fetched_and_not_run_again() {
     assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (1, 1));
 }
 
-/// The same where the store cannot be reached, and behind a forward: one hop to the owner, and one from there.
+/// The same with an unreachable store, and after a forward: one hop to the owner, and one from there.
 #[tokio::test(start_paused = true)]
 async fn with_the_store_away_it_is_fetched_behind_a_forward_as_well() {
     let scene = Scene::new(2).await;
@@ -133,7 +133,7 @@ async fn with_the_store_away_it_is_fetched_behind_a_forward_as_well() {
     assert_eq!(scene.world.origin.runs(), 1);
 }
 
-/// The store has it: nobody asks the former owner.
+/// The store has the value, so no node asks the former owner.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_has_is_not_asked_for() {
     let scene = Scene::new(3).await;
@@ -142,7 +142,7 @@ async fn what_the_store_has_is_not_asked_for() {
     assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.former, HandoverWord::Given)), (1, 0));
 }
 
-/// What is left for the new owner is not served as an owner's copy, and not for ever.
+/// A copy that is kept for the new owner is not served as an owner's copy, and is not kept forever.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_is_left_is_nobodys_and_goes() {
     let scene = Scene::new(4).await;
@@ -150,7 +150,7 @@ async fn a_copy_that_is_left_is_nobodys_and_goes() {
     let former = scene.node(scene.former);
     assert!(former.engine.path().hit(&scene.ask).is_none());
     assert!(scene.has_copy(scene.former));
-    // Nor if the ring changes back: the other one may have stored a newer value.
+    // Nor if the ring changes back: the other node may have stored a newer value.
     scene.ring_without(Some(scene.new));
     assert!(former.engine.path().hit(&scene.ask).is_none());
     assert_eq!(former.engine.invalidate().forget_left(), 0);
@@ -159,7 +159,7 @@ async fn a_copy_that_is_left_is_nobodys_and_goes() {
     assert!(!scene.has_copy(scene.former));
 }
 
-/// After the time for it nobody is asked any more.
+/// After the time for hand-overs no node is asked any more.
 #[tokio::test(start_paused = true)]
 async fn a_former_owner_is_asked_for_a_while_only() {
     let scene = Scene::new(5).await;
@@ -171,7 +171,7 @@ async fn a_former_owner_is_asked_for_a_while_only() {
     assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 0);
 }
 
-/// The former owner is purged first: there is nothing to fetch.
+/// The purge reaches the former owner first, so it has no copy to give.
 #[tokio::test(start_paused = true)]
 async fn a_purge_before_the_question_leaves_nothing_to_fetch() {
     let scene = Scene::new(6).await;
@@ -184,8 +184,9 @@ async fn a_purge_before_the_question_leaves_nothing_to_fetch() {
     assert_eq!(scene.handed_over(scene.new, HandoverWord::Absent), 1);
 }
 
-/// the former owner drains · the purge tells the new owner · it asks the former owner, which is on no ring and has to have
-/// been told as well. (Found by chaos: `--seed 13`, a drain, the purged version for 0.4 s from its new owner.)
+/// the former owner drains · the purge reaches the new owner · the new owner asks the former owner, which is on no
+/// ring, so the purge must have reached it too. (Found by chaos: `--seed 13`, a drain, the purged version for 0.4 s
+/// from its new owner.)
 #[tokio::test(start_paused = true)]
 async fn a_purge_tells_the_one_that_drains() {
     let scene = Scene::new(7).await;
@@ -203,7 +204,7 @@ async fn a_purge_tells_the_one_that_drains() {
     assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (2, 0));
 }
 
-/// the former owner answers X · the new owner is told of the purge · X arrives: it is not kept.
+/// the former owner answers X · the purge reaches the new owner · X arrives: it is not kept.
 #[tokio::test(start_paused = true)]
 async fn a_purge_while_it_is_on_its_way_wins() {
     let mut raced = 0;
@@ -225,8 +226,8 @@ async fn a_purge_while_it_is_on_its_way_wins() {
     assert!(raced >= 10, "{raced} of 20 answers were on their way");
 }
 
-/// the new owner is told · it asks · the former owner, not told yet, answers X · the former owner is told. The purge tells
-/// the new owner once more.
+/// the purge reaches the new owner · the new owner asks · the former owner, which the purge has not reached, answers X
+/// · the purge reaches the former owner · the purge reaches the new owner once more.
 #[tokio::test(start_paused = true)]
 async fn the_owner_is_told_again_while_keys_move() {
     let scene = Scene::new(7).await;
@@ -247,8 +248,8 @@ async fn the_owner_is_told_again_while_keys_move() {
     assert_eq!(purge().await, 2, "nothing moves any more");
 }
 
-/// The former owner drains: it is on no ring any more, and is asked for what it left. A purge tells it, or says that it could
-/// not; where nobody lives any more there is nobody to tell (I3, F12).
+/// A draining former owner is on no ring, but other nodes ask it for its copies. A purge reaches it, or reports that it
+/// could not. A dead former owner needs no purge (I3, F12).
 #[tokio::test(start_paused = true)]
 async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
     let drains = |seed| async move {
@@ -284,7 +285,8 @@ async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
     assert_eq!((purged.nodes, purged.unreached), (2, 0), "it is gone");
 }
 
-/// I11: while keys move the log hears of a refusal, for nodes that this one does not know of; later only where a node could not be told.
+/// I11: while keys move, a refusal is written to the log, for nodes that this node does not know. Later it is written
+/// only if a node could not be reached.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_logged_while_keys_move() {
     let scene = Scene::new(24).await;
@@ -307,8 +309,8 @@ async fn a_refusal_is_logged_while_keys_move() {
     assert_eq!(refused().await, 0);
 }
 
-/// A key leaves and comes back while its copy is kept, and the store has lost it: the copy is the owner's again, and found
-/// with the next request.
+/// A key leaves and comes back while its copy is kept, and the store has lost the entry. The copy is the owner's again,
+/// and the next request finds it.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_back_has_its_copy_back() {
     let scene = Scene::new(25).await;
@@ -328,8 +330,9 @@ async fn a_key_that_comes_back_has_its_copy_back() {
     assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (1, 1));
 }
 
-/// I2: two nodes of one name. What an earlier life of a node held has lapsed when the node is as old as a lease can be: who
-/// holds one later lives, and its lease is not taken from it. A node that has just begun takes its own past's.
+/// I2: two nodes with one name. When a node is as old as the longest lease, leases of its earlier lives have lapsed. So
+/// a holder with its name lives later, and the node does not take that lease. A node that has just started takes its
+/// earlier life's lease.
 #[tokio::test(start_paused = true)]
 async fn a_namesake_is_not_ones_own_past_for_ever() {
     for (pause_ms, runs) in [(LEASE_MS_MAX, 1), (0, 2)] {
@@ -359,7 +362,7 @@ async fn a_namesake_is_not_ones_own_past_for_ever() {
     }
 }
 
-/// A purge cannot tell the former owner: it answers only who has read as much of the log as itself.
+/// A purge cannot reach the former owner. It answers only nodes that have read as little of the log as itself.
 #[tokio::test(start_paused = true)]
 async fn one_that_has_read_less_of_the_log_gives_nothing() {
     let scene = Scene::new(8).await;
@@ -401,14 +404,14 @@ async fn a_silent_former_owner_is_waited_for_once() {
     assert_eq!((scene.handed_over(scene.new, HandoverWord::Unreached), scene.world.origin.runs()), (1, 3));
 }
 
-/// Two nodes that take each other for the owner, each with a former ring: both ask, both answer from memory, nobody waits
-/// for the other (I8).
+/// Two nodes take each other for the owner, each with an older ring. Both ask, both answer from memory, and neither
+/// waits for the other (I8).
 #[tokio::test(start_paused = true)]
 async fn rings_that_disagree_neither_loop_nor_wait() {
     let scene = Scene::new(10).await;
     scene.join();
     scene.world.store.lose_everything();
-    // The former owner goes back to the old ring alone: it owns the key by its own view.
+    // Only the former owner goes back to the old ring: by its own view it owns the key.
     let old: Vec<NodeName> = [scene.former, scene.third].into_iter().filter_map(node_name).collect();
     let former = scene.node(scene.former);
     former.routing.set(&old);
@@ -419,5 +422,5 @@ async fn rings_that_disagree_neither_loop_nor_wait() {
         assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
     }
     assert!(begun.elapsed() < Millis(2 * HANDOVER_ASK_MS).duration());
-    assert_eq!(scene.world.origin.runs(), 1, "what is left serves its own former owner as well");
+    assert_eq!(scene.world.origin.runs(), 1, "a kept copy serves its own former owner as well");
 }

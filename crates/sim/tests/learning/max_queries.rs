@@ -2,10 +2,11 @@
 
 use super::*;
 
-/// Each follows the first query in every third session, so each is likelier than the threshold of an idle origin (0.25).
+/// Each follows the first query in every third session, so each is likelier than the threshold of an idle origin
+/// (0.25).
 const FOLLOWERS: [&str; 3] = ["MATCH (b) RETURN b", "MATCH (c) RETURN c", "MATCH (d) RETURN d"];
 
-/// What one request launches where three candidates pay, with this bound.
+/// The launches of one request with three worthwhile candidates, under this bound.
 async fn launched(max_queries: u32) -> usize {
     let mut policy = Policy { ttl_ms: Millis(3_600_000), ..policy() };
     policy.prefetch.queries_max = max_queries;

@@ -1,5 +1,5 @@
-//! Learning over simulated nodes (DESIGN "Prefetch"): what a session teaches through one node is predicted, and warmed,
-//! for a session at any other; nothing crosses principals or databases; what did not follow is not learned.
+//! Learning over simulated nodes (DESIGN "Prefetch"). A session at one node teaches a pattern; any other node predicts
+//! it and prefetches for another session. Nothing crosses principals or databases. Only following queries are learned.
 
 mod max_queries;
 
@@ -72,8 +72,8 @@ fn observed(world: &World, word: ObservationWord) -> u32 {
     let mut sum = 0;
     for node in &world.nodes {
         node.events.each(|event| {
-            if let Event::Observed(said, count) = event
-                && *said == word
+            if let Event::Observed(observed_word, count) = event
+                && *observed_word == word
             {
                 sum += count;
             }
@@ -112,7 +112,7 @@ fn is_hit(outcome: &Outcome) -> bool {
     outcome.how.class == Class::Hit
 }
 
-/// DESIGN "Prefetch": what one session teaches, its node warms for the next one.
+/// DESIGN "Prefetch": a node prefetches for the next session from the pattern of an earlier one.
 #[tokio::test(start_paused = true)]
 async fn one_node_learns_and_warms() {
     let world = learning_world(1, 71, &policy());
@@ -126,7 +126,8 @@ async fn one_node_learns_and_warms() {
     assert!(count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Used(_)))) >= 1);
 }
 
-/// DESIGN "Prefetch": what was taught through A is predicted by whoever owns another session, and warmed for C.
+/// DESIGN "Prefetch": a session teaches through A. The owner of another session predicts, and the prefetch serves a
+/// client of C.
 #[tokio::test(start_paused = true)]
 async fn what_is_taught_at_one_node_is_warmed_at_all() {
     let world = learning_world(3, 72, &policy());
@@ -145,7 +146,7 @@ async fn what_is_taught_at_one_node_is_warmed_at_all() {
     assert!(hits >= 8, "{hits} of 10 sessions of any owner met what others had taught");
 }
 
-/// Must show 1 of issue 7: with `prefetch.gossip` off nobody hears of what others were taught; with it nothing else differs.
+/// Must show 1 of issue 7: with `prefetch.gossip` off no node learns other nodes' patterns. Nothing else differs.
 #[tokio::test(start_paused = true)]
 async fn without_gossip_each_node_knows_what_it_was_taught_itself() {
     let mut silent = policy();
@@ -187,8 +188,8 @@ async fn lost_pieces_are_pulled() {
     }
 }
 
-/// Must show 1 of issue 7: a form that is too long for a piece of gossip can be run at every node within two seconds all the
-/// same, by a pull from whoever counted it; with a second's pulls from random nodes alone it takes up to several.
+/// Must show 1 of issue 7: a form that is too long for a piece of gossip can run at every node within two seconds,
+/// because nodes pull it from a node that counted it. One random pull a second would take several seconds.
 #[tokio::test(start_paused = true)]
 async fn what_is_too_long_for_gossip_is_pulled_at_once() {
     for seed in 80..90 {
@@ -233,8 +234,8 @@ async fn nothing_crosses_principals_or_databases() {
     }
 }
 
-/// Issue 7: a template that ends in an error of Neo4j's is dropped. Each owner of keys finds out by a run of its own; who
-/// orders it a second time of one of them is told, and orders it of nobody any more, until a schema may have changed.
+/// Issue 7: nodes drop a template that ends in an error of Neo4j. Each owner of keys finds this out by its own run. A
+/// node that orders the template again gets this answer, and stops ordering it until a schema may have changed.
 #[tokio::test(start_paused = true)]
 async fn a_refused_form_is_ordered_no_more_by_who_heard_of_it() {
     let world = learning_world(3, 83, &policy());
@@ -256,7 +257,7 @@ async fn a_refused_form_is_ordered_no_more_by_who_heard_of_it() {
             |event: &Event| matches!(event, Event::Prefetch(PrefetchWord::Skipped(why)) if *why == skip);
         count(&world, is_it)
     };
-    // Nobody has earned a launch yet.
+    // No node has earned a launch yet.
     for id in 0..4 {
         step(id).await;
     }
@@ -271,7 +272,7 @@ async fn a_refused_form_is_ordered_no_more_by_who_heard_of_it() {
     // At worst: one owner's run, another one's, and then the first one's word.
     let refused = skipped(Skip::Refused);
     assert!((1..=3).contains(&refused), "{refused} orders were refused");
-    // What was only heard is passed on to nobody: it ends.
+    // A node passes on only its own counts, so the lesson ends here.
     world.pass(REFUSED_FORMS_MS).await;
     for id in 30..40 {
         step(id).await;
@@ -297,8 +298,8 @@ async fn concurrent_requests_make_no_steps() {
     );
 }
 
-/// THEORY: a request is observed once, wherever its key and its session are owned; a prefetch is not observed, so none
-/// brings about another.
+/// THEORY: each request is observed once, wherever its key and its session are owned. A prefetch is not observed, so it
+/// causes no other prefetch.
 #[tokio::test(start_paused = true)]
 async fn a_request_is_observed_once_and_a_prefetch_never() {
     let world = learning_world(3, 77, &policy());
@@ -325,10 +326,10 @@ async fn a_request_is_observed_once_and_a_prefetch_never() {
     assert_eq!(observed(&world, ObservationWord::Taken), asked + 1);
 }
 
-/// F40: the queue is bounded; what finds it full is dropped and counted, and the client waits for nothing.
+/// F40: the queue is bounded. An observation for a full queue is dropped and counted, and the client does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_counts() {
-    // Nobody drains: the tasks are not started.
+    // Nothing drains the queue: the tasks are not started.
     let world = World::with_policy(1, 78, &policy());
     let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
     let outcome = ask(&world, 0, &asked).await;
@@ -339,17 +340,17 @@ async fn a_full_queue_drops_and_counts() {
     assert_eq!(world.nodes[0].engine.prefetch().learning_sizes().waiting, OBSERVATIONS_MAX);
 }
 
-/// F40: the queue at the owner of sessions is bounded too; what finds it full is refused and counted.
+/// F40: the queue at the owner of sessions is bounded too. An observation for a full queue is refused and counted.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
-    // Observations are told, and nobody learns.
+    // The node sends observations, and nothing learns from them.
     let world = World::with_policy(1, 81, &policy());
     let engine = Arc::clone(&world.nodes[0].engine);
     tokio::spawn(async move { engine.prefetch().tell_observations().await });
     let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
     let outcome = ask(&world, 0, &asked).await;
     world.pass(1_000).await;
-    // So few sessions in each round that none is left out by lot, and so many rounds that the queue is full.
+    // Few enough sessions in each round for all to be sent, and enough rounds to fill the queue.
     for session in 0..LESSONS_MAX + 10 {
         let mut asked = asked.clone();
         asked.session = Some(SessionTag(std::array::from_fn(|byte| session.to_le_bytes()[byte % 8])));
@@ -359,7 +360,7 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
         }
     }
     world.pass(1_000).await;
-    assert_eq!(observed(&world, ObservationWord::Crowded), 0, "all of them were told");
+    assert_eq!(observed(&world, ObservationWord::Crowded), 0, "all of them were sent");
     assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
     assert_eq!(observed(&world, ObservationWord::Refused), 11);
     assert_eq!(
@@ -369,7 +370,7 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     );
 }
 
-/// F40: while as many batches as there may be wait for another node's word, what comes is counted and not considered.
+/// F40: while the most batches wait for another node's answer, a new observation is counted and not considered.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_considered_is_counted() {
     let world = learning_world(2, 84, &policy());
@@ -393,7 +394,7 @@ async fn what_is_not_considered_is_counted() {
     let asked = of(own.expect("a session of the first node"));
     assert_eq!(observed(&world, ObservationWord::Unconsidered), 0);
     world.net.set_way_cut(0, 1, true);
-    // A new result each time, whose fields are asked for in vain: that takes longer than all these rounds.
+    // Each result is new, and none of its fields is asked for. Learning from it takes longer than all these rounds.
     for _ in 0..LESSONS_AT_A_TIME + 2 {
         world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
         world.pass(OBSERVATIONS_EVERY_MS + 2).await;
@@ -406,7 +407,7 @@ async fn what_is_not_considered_is_counted() {
     assert_eq!(observed(&world, ObservationWord::Unconsidered), 2, "and then there is room");
 }
 
-/// I9: what is too long to be learned is not observed, and counted.
+/// I9: a query that is too long to learn is not observed, and counted.
 #[tokio::test(start_paused = true)]
 async fn a_long_query_is_not_observed() {
     let world = learning_world(1, 82, &policy());
@@ -417,13 +418,13 @@ async fn a_long_query_is_not_observed() {
     assert_eq!((observed(&world, ObservationWord::TooLong), observed(&world, ObservationWord::Sent)), (1, 0));
 }
 
-/// Must show 9 of issue 7: what observing costs on the request's path, at most 1 µs in a release build. Printed; how
-/// quick a debug build on a busy machine is says nothing, so the bound here is generous.
+/// Must show 9 of issue 7: observing costs at most 1 µs on the request's path in a release build. The test prints the
+/// time. A debug build on a busy machine proves nothing about speed, so the bound here is generous.
 #[tokio::test(start_paused = true)]
 async fn observing_costs_little() {
     let mut cheapest_ns = u128::MAX;
     for seed in 90..96 {
-        // Nobody drains: each observation but the last ones finds room.
+        // Nothing drains the queue: every observation except the last ones has room.
         let world = World::with_policy(1, seed, &policy());
         let engine = &world.nodes[0].engine;
         let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
@@ -440,7 +441,7 @@ async fn observing_costs_little() {
     assert!(cheapest_ns < 100_000, "{cheapest_ns} ns");
 }
 
-/// Who asks more often than anybody who waits for answers teaches nothing by it, and costs no more than a few observations.
+/// A client that asks faster than it can read answers teaches nothing, and costs only a few observations.
 #[tokio::test(start_paused = true)]
 async fn a_crowded_session_is_thinned_out() {
     let world = learning_world(1, 79, &policy());
@@ -464,7 +465,8 @@ async fn a_crowded_session_is_thinned_out() {
     assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 149 - OBSERVED_OF_SESSION_MAX);
 }
 
-/// Must show 9 of issue 7: of more sessions than a node can learn from beside its hits some are, the same ones each time.
+/// Must show 9 of issue 7: of more sessions than a node can learn from beside its hits some are, the same ones each
+/// time.
 #[tokio::test(start_paused = true)]
 async fn of_many_sessions_some_are_learned_from_wholly() {
     let world = learning_world(1, 81, &policy());
@@ -474,7 +476,7 @@ async fn of_many_sessions_some_are_learned_from_wholly() {
     for text in [FIRST, SECOND] {
         for session in 0..=u8::MAX {
             let mut asked = of_session(&world, 0, "alice", ("neo4j", text));
-            // Tags are digests: spread over all there are.
+            // Tags are digests, spread over all values.
             asked.session = Some(SessionTag([session; 16]));
             world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
         }

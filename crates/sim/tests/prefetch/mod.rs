@@ -1,6 +1,6 @@
-//! Prefetches at the owner of their key, on a simulated cluster (DESIGN "Prefetch"; F40; I1, I3, I5, I6, I9): why an order is
-//! not carried out, what becomes of a launch, each race of `prefetch/tickets.rs` and `prefetch/launch.rs` as a schedule, and the
-//! identity of launches in random ones. Time is virtual, so moments are exact.
+//! Prefetches at the owner of their key, on a simulated cluster (DESIGN "Prefetch"; F40; I1, I3, I5, I6, I9): why an
+//! order is skipped, and how a launch ends. Each race of `prefetch/tickets.rs` and `prefetch/launch.rs` has a schedule,
+//! and random schedules check the identity of launches. Time is virtual, so moments are exact.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod races;
@@ -30,10 +30,10 @@ use crate::outcome::version;
 use parking_lot::Mutex;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
-/// How long a run takes in a world nobody has changed.
+/// The time of a run in a world without changes.
 const RUN_MS: u64 = 100;
 const TTL_MS: u64 = 60_000;
-/// What the tests' successors are known by.
+/// The mark of the tests' successors.
 const SOURCE: SourceId = SourceId::Pattern(PatternTag(0xabc));
 const FORM: FormId = FormId(7);
 
@@ -41,7 +41,7 @@ fn policy() -> Policy {
     Policy { prefetch: PrefetchPolicy::DEFAULT, ..default_policy() }
 }
 
-/// What a learner is told.
+/// The events that a learner gets.
 #[derive(Default)]
 struct Notes {
     launched: Mutex<Vec<(SourceId, FormId)>>,
@@ -87,7 +87,7 @@ impl Scene {
         Self { world, notes }
     }
 
-    /// One node that has earned so many launches.
+    /// One node that has earned this many launches.
     async fn alone(seed: u64, tokens: u64) -> Self {
         let scene = Self::new(1, seed);
         scene.earn(0, tokens).await;
@@ -180,16 +180,16 @@ impl Scene {
         self.node(node).events.count(is_one)
     }
 
-    /// launched = used + late + wasted + pending, and the learner heard the same.
+    /// launched = used + late + wasted + pending, and the learner got the same events.
     fn balance(&self, node: usize) {
         let [launched, used, late, wasted] = self.words(node);
         let pending = self.node(node).engine.prefetch().pending();
         assert_eq!(launched, used + late + wasted + pending, "{:?}, {pending} pending", self.words(node));
         let notes = &self.notes[node];
         assert_eq!(notes.launched.lock().len(), launched);
-        let told =
+        let count =
             |resolution| notes.resolved.lock().iter().filter(|each| each.resolution == resolution).count();
-        let resolved = [Resolution::Used, Resolution::Late, Resolution::Wasted].map(told);
+        let resolved = [Resolution::Used, Resolution::Late, Resolution::Wasted].map(count);
         assert_eq!(resolved, [used, late, wasted]);
     }
 

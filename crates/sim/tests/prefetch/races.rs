@@ -7,8 +7,8 @@ use hopcache_sim::process::Power;
 
 use super::*;
 
-/// I3: we read X · the purge takes the lease, detaches the flight and empties memory · we are refused the commit. Nobody was
-/// there for it, so it is wasted; who asks now runs for itself.
+/// I3: the prefetch reads X · the purge takes the lease, detaches the flight and empties memory · the store refuses the
+/// commit. No request waited, so the prefetch is wasted. A request that comes now runs for itself.
 #[tokio::test(start_paused = true)]
 async fn a_purge_during_the_run_wastes_it() {
     let scene = Scene::alone(61, 1).await;
@@ -19,8 +19,8 @@ async fn a_purge_during_the_run_wastes_it() {
     scene.world.origin.set_version(2);
     let after = scene.world.send(0, &ask);
     scene.world.pass(1).await;
-    assert_eq!(scene.balanced(0), [1, 0, 0, 0], "it runs on, for nobody");
-    assert_eq!(version(&after.await.unwrap()), 2, "who asks after the purge does not join it");
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0], "it runs on without waiters");
+    assert_eq!(version(&after.await.unwrap()), 2, "a request after the purge does not join it");
     scene.world.pass(2 * RUN_MS).await;
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
     assert_eq!(version(&scene.ask(0, &ask).await), 2);
@@ -28,7 +28,7 @@ async fn a_purge_during_the_run_wastes_it() {
     assert_eq!(scene.world.store.commits().iter().filter(|each| stored(each)).count(), 1);
 }
 
-/// The same with a follower: it asked before the purge and gets what was read before it; late, once.
+/// The same with a follower: it asked before the purge and gets the value from before it. The prefetch is late, once.
 #[tokio::test(start_paused = true)]
 async fn a_purge_after_somebody_joined_leaves_it_late() {
     let scene = Scene::alone(62, 1).await;
@@ -44,7 +44,7 @@ async fn a_purge_after_somebody_joined_leaves_it_late() {
     assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 1, 0], false));
 }
 
-/// A purge between the order and the lease: what is read after the purge is as good as any.
+/// A purge between the order and the lease: a value read after the purge is valid.
 #[tokio::test(start_paused = true)]
 async fn a_purge_before_the_lease_detaches_the_flight_and_keeps_nothing() {
     let scene = Scene::alone(63, 1).await;
@@ -58,7 +58,8 @@ async fn a_purge_before_the_lease_detaches_the_flight_and_keeps_nothing() {
     assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit, "the store has it");
 }
 
-/// F12: flights of a leaving node are dropped, its leases first; who joined a prefetch's is answered by the new owner.
+/// F12: a leaving node drops its flights, after giving back their leases. The new owner answers the followers of a
+/// prefetch.
 #[tokio::test(start_paused = true)]
 async fn a_leaving_node_drops_its_prefetches() {
     let scene = Scene::new(2, 64);
@@ -83,7 +84,7 @@ async fn a_leaving_node_drops_its_prefetches() {
     assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
 }
 
-/// F2: a node that is stopped past its lease goes on: its result is refused, and its ticket wasted.
+/// F2: a node is stopped past its lease and goes on: its result is refused, and its ticket wasted.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_stopped_past_its_lease_wastes_it() {
     let scene = Scene::new(2, 65);
@@ -113,7 +114,7 @@ async fn one_flight_for_any_number_of_orders() {
     assert_eq!((scene.balanced(0), scene.node(0).engine.prefetch().tokens()), ([1, 0, 0, 0], 7));
 }
 
-/// A hundred clients come while it runs: one run, one late launch.
+/// A hundred clients come while the prefetch runs: one run, one late launch.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_joins_is_one_late_launch() {
     let scene = Scene::alone(67, 1).await;
@@ -127,8 +128,9 @@ async fn a_crowd_that_joins_is_one_late_launch() {
     assert_eq!((scene.balanced(0), scene.world.origin.runs()), ([1, 0, 1, 0], runs + 1));
 }
 
-/// I5, "no client ever sees an error caused by prefetch": the server gives a prefetch no word on its statement, or none for
-/// long. Who waits for the same word, for that key or another one of the text, asks for itself, and hears nothing of it.
+/// I5, "no client ever sees an error caused by prefetch": the server does not classify a prefetch's statement, or takes
+/// long for it. A client that waits for the same classification, for that key or for another key of the text, asks for
+/// itself and sees nothing of it.
 #[tokio::test(start_paused = true)]
 async fn a_word_that_a_prefetch_did_not_get_is_shown_to_nobody() {
     let unreachable = OriginFault::Unreachable("reset".to_owned());
@@ -148,7 +150,7 @@ async fn a_word_that_a_prefetch_did_not_get_is_shown_to_nobody() {
         for sent in sent {
             assert_eq!(version(&sent.await.unwrap()), 1);
         }
-        // Of a pattern that never ran, what its runs never take is a guess.
+        // For a pattern that never ran, the longest usual time is a guess.
         let waited = sim_now().since(began);
         assert!(waited <= Millis(delay_ms.min(LEASE_MS_DEFAULT) + 3 * RUN_MS), "{waited:?}");
         assert_eq!(scene.world.origin.kinds(), kinds + 1, "one of them asked for all");

@@ -1,5 +1,5 @@
-//! Random schedules: orders, requests, purges, evictions, flushes, faults, changes of the ring, time. After each step, on each
-//! node, the identity of launches (issue 7) and the budget hold; at the end nothing is left under way.
+//! Random schedules: orders, requests, purges, evictions, flushes, faults, changes of the ring, time. After each step,
+//! the identity of launches (issue 7) and the budget hold on each node. At the end no work is left under way.
 
 use hopcache_core::limits::PREFETCH_TOKENS_MAX;
 use hopcache_engine::memory::Memory as _;
@@ -71,9 +71,9 @@ impl Schedule {
 
     fn a_behavior(&self) -> OriginBehavior {
         let code = "Neo.ClientError.Statement.TypeError".to_owned();
-        let said = Neo4jFailure { code, message: "seeded".to_owned() };
+        let failure = Neo4jFailure { code, message: "seeded".to_owned() };
         match self.dice.below(8) {
-            0 => OriginBehavior::Fault(OriginFault::Failed(said)),
+            0 => OriginBehavior::Fault(OriginFault::Failed(failure)),
             1 => OriginBehavior::Fault(OriginFault::Overloaded),
             2 => OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())),
             3 => OriginBehavior::Panic(1),
@@ -81,7 +81,7 @@ impl Schedule {
         }
     }
 
-    /// Each node that is told sees some ring with itself in it: they may disagree.
+    /// Each node that gets a ring gets one with itself in it; the rings may disagree.
     fn change_ring(&self) {
         let out = self.a_node();
         for (place, node) in self.scene.world.nodes.iter().enumerate() {

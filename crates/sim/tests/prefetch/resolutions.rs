@@ -1,4 +1,4 @@
-//! What becomes of a launch: used, late or wasted, once.
+//! How a launch ends: used, late or wasted, once.
 
 use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS, LEASE_MS_MIN};
 use hopcache_engine::ask::{Freshness, Hints};
@@ -8,7 +8,7 @@ use hopcache_sim::origin::OriginBehavior;
 
 use super::*;
 
-/// The first demand hit, whoever it is answered for, and no second one.
+/// The first demand hit counts, for any client, and no later one.
 #[tokio::test(start_paused = true)]
 async fn the_first_hit_uses_it() {
     let scene = Scene::alone(31, 1).await;
@@ -22,10 +22,10 @@ async fn the_first_hit_uses_it() {
     }
     assert_eq!((scene.world.origin.runs(), scene.runs_for(0, Cause::Prefetch)), (runs + 1, 1));
     scene.node(0).memory.forget_all();
-    assert_eq!(scene.balanced(0), [1, 1, 0, 0], "what was used is not wasted as well");
+    assert_eq!(scene.balanced(0), [1, 1, 0, 0], "a used launch is not wasted as well");
 }
 
-/// A near copy is given out with a forwarded hit, so what it answers later is the same use.
+/// A near copy is given out with a forwarded hit, so its later answers are the same use.
 #[tokio::test(start_paused = true)]
 async fn a_forwarded_hit_and_the_near_copy_that_it_brings_are_one_use() {
     let scene = Scene::with(2, 32, &Policy { near_rate_per_s_min: 0.1, ..policy() });
@@ -40,8 +40,8 @@ async fn a_forwarded_hit_and_the_near_copy_that_it_brings_are_one_use() {
     assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
 }
 
-/// A demand request that joins the flight waits for it, and runs nothing itself. Who leaves before it has landed joined it
-/// all the same.
+/// A demand request that joins the flight waits for it, and runs nothing itself. A client that leaves before the end
+/// has joined it too.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_joins_the_flight_is_late() {
     for leaves in [false, true] {
@@ -78,13 +78,13 @@ async fn who_joins_before_the_run_makes_it_late_when_it_begins() {
     assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
 }
 
-/// A copy that nobody wanted while it lasted, also where the memory keeps it on: within one look at the log.
+/// A copy that no request used in its life is wasted within one read of the log, even if memory keeps it longer.
 #[tokio::test(start_paused = true)]
 async fn what_expires_unused_is_wasted() {
     let scene = Scene::alone(35, 1).await;
     let engine = Arc::clone(&scene.node(0).engine);
     tokio::spawn(async move { engine.path().follow_invalidations().await });
-    // Its first look knows no place in the log, and forgets what is there already.
+    // The first read has no position in the log, so the node forgets everything.
     scene.world.pass(1).await;
     let ask = scene.read(1);
     scene.prefetched(0, &ask).await;
@@ -106,7 +106,7 @@ async fn a_stale_hit_uses_it() {
     assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
 }
 
-/// Evicted, purged by any scope, or replaced by what a `no-cache` request read: its last holder lets it go.
+/// A copy is evicted, purged by any scope, or replaced by the result of a `no-cache` request: its last holder drops it.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
     for way in 0..5 {
@@ -149,8 +149,8 @@ async fn what_a_newer_prefetch_replaces_is_wasted() {
     assert_eq!(scene.balanced(0), [2, 1, 0, 1]);
 }
 
-/// Whatever a run ends in but a value. Who joined it gets an answer of its own, and no word of the prefetch; a template that
-/// the server refuses is reported, a run that had bad luck is not.
+/// The run ends without a value, in any way. A joined request gets its own answer, and nothing of the prefetch. A
+/// template that the server refuses is reported; a run with bad luck is not.
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_is_shown_to_nobody() {
     let code = "Neo.ClientError.Statement.TypeError".to_owned();
@@ -170,7 +170,7 @@ async fn a_failed_run_is_shown_to_nobody() {
         let joined = scene.world.send(0, &ask);
         scene.world.pass(1).await;
         assert_eq!(version(&joined.await.unwrap()), 1, "{behavior:?}");
-        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "{behavior:?}: somebody asked for it");
+        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "{behavior:?}: a client asked for it");
         assert_eq!(scene.notes[0].refused.lock().len(), refused, "{behavior:?}");
 
         let alone = scene.read(2);
@@ -184,8 +184,8 @@ async fn a_failed_run_is_shown_to_nobody() {
     }
 }
 
-/// Issue 7, FAULTS F25: whatever a prefetch came to, the next client's answer is as if it had not been. Only prefetches of
-/// the key wait.
+/// Issue 7, FAULTS F25: after any end of a prefetch, the next client's answer is as without the prefetch. Only
+/// prefetches of the key are held back.
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_is_never_felt() {
     let cut = OriginFault::Cut("the server closed the connection".into());
@@ -214,7 +214,7 @@ async fn a_failed_run_is_never_felt() {
     }
 }
 
-/// The same where there is a stale copy: it is served as stale, not as what an outage has left.
+/// The same with a stale copy: it is served as stale, not as stale-if-error.
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_marks_no_stale_copy() {
     let scene = Scene::alone(74, 4).await;
@@ -230,7 +230,7 @@ async fn a_failed_run_marks_no_stale_copy() {
     assert_eq!(outcome.how.detail, Some(Detail::Stale), "{:?}", outcome.how);
 }
 
-/// Who joined a prefetch that hangs waits no longer for it than runs of its pattern ever take.
+/// A request that joins a hanging prefetch waits no longer for it than the longest usual run of its pattern.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_run_is_given_up_for_those_who_joined() {
     let scene = Scene::alone(75, 4).await;
@@ -249,7 +249,7 @@ async fn a_hanging_run_is_given_up_for_those_who_joined() {
     assert_eq!(scene.balanced(0)[2], 1);
 }
 
-/// I6, I11: a run that changed data after all is kept by nobody, and never done again by a prediction.
+/// I6, I11: a run that turns out to change data is kept by no node, and no prediction runs it again.
 #[tokio::test(start_paused = true)]
 async fn what_turns_out_to_write_is_wasted_and_never_run_again() {
     let scene = Scene::alone(40, 2).await;
@@ -260,7 +260,7 @@ async fn what_turns_out_to_write_is_wasted_and_never_run_again() {
     assert_eq!(scene.launch(0, order(&ask)), Launch::Skipped(Skip::Write));
 }
 
-/// I11: what Neo4j would not give any more is forgotten, whoever found out.
+/// I11: a value that Neo4j refuses now is forgotten, whichever run found it out.
 #[tokio::test(start_paused = true)]
 async fn a_refused_prefetch_takes_the_old_value_away() {
     let scene = Scene::alone(41, 1).await;
@@ -277,7 +277,7 @@ async fn a_refused_prefetch_takes_the_old_value_away() {
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
 }
 
-/// Issue 7: owner changes. A former owner's copy that the new one asks for is used; one that nobody asks for is wasted.
+/// Issue 7: the owner changes. A former owner's copy is used if the new owner asks for it, and wasted if not.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_is_handed_over_is_used() {
     for is_asked in [true, false] {
@@ -306,7 +306,7 @@ async fn a_copy_that_is_handed_over_is_used() {
     }
 }
 
-/// What nobody has used when the node ends stays pending.
+/// Copies that are unused when the node ends stay pending.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_ends_leaves_its_tickets_pending() {
     let scene = Scene::alone(43, 1).await;
@@ -346,7 +346,7 @@ async fn waste_is_flushed_everywhere() {
     assert_eq!((flushed.copies, flushed.nodes, flushed.unreached), (0, 2, 1));
 }
 
-/// Issue 7, "See it": why an entry is there, said at any node; nothing of an entry that was asked for first.
+/// Issue 7, "See it": any node shows why an entry exists. It shows nothing of an entry that a client asked for first.
 #[tokio::test(start_paused = true)]
 async fn explain_says_why_an_entry_was_prefetched() {
     let scene = Scene::new(2, 45);
@@ -378,7 +378,7 @@ async fn explain_says_why_an_entry_was_prefetched() {
     assert_eq!(explained.owner.unwrap().prefetched.unwrap().because, "query 000000000000001f");
 }
 
-/// A prefetch is no request: it is not counted as one that asked, and what it brings begins without hits.
+/// A prefetch is no request: it is not counted as one, and its copy begins without hits.
 #[tokio::test(start_paused = true)]
 async fn a_prefetch_is_no_request() {
     use hopcache_engine::memory::Memory as _;

@@ -11,7 +11,7 @@ fn skipped(skip: Skip) -> Launch {
 }
 
 impl Scene {
-    /// What is not launched is counted once and runs nothing.
+    /// A skipped order is counted once and runs nothing.
     fn refuses(&self, node: usize, order: Order, skip: Skip) {
         let (runs, counted) = (self.world.origin.runs(), self.skips(node, skip));
         assert_eq!(self.launch(node, order), skipped(skip));
@@ -20,7 +20,7 @@ impl Scene {
     }
 }
 
-/// A fresh copy is enough. One that is about to expire is not, for who knows that it is: with a tenth of its TTL left.
+/// A fresh copy is enough. A copy that is known to expire soon is not: one with a tenth of its TTL left.
 #[tokio::test(start_paused = true)]
 async fn what_is_fresh_is_left_alone_until_a_tenth_of_it_is_left() {
     let scene = Scene::alone(1, 2).await;
@@ -41,7 +41,8 @@ async fn what_is_fresh_is_left_alone_until_a_tenth_of_it_is_left() {
     assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
 }
 
-/// A stale copy is an answer still, which the next to ask has refreshed: it is run ahead only where that is likelier than not.
+/// A stale copy is an answer still, which the next to ask has refreshed: it is run ahead only where that is likelier
+/// than not.
 #[tokio::test(start_paused = true)]
 async fn what_is_stale_is_run_ahead_only_where_it_is_likelier_asked_for_than_not() {
     let scene = Scene::alone(1, 2).await;
@@ -52,12 +53,12 @@ async fn what_is_stale_is_run_ahead_only_where_it_is_likelier_asked_for_than_not
     scene.refuses(0, likely(0.49), Skip::Fresh);
     assert_eq!(scene.launch(0, likely(0.5)), Launch::Launched);
     scene.world.pass(2 * RUN_MS).await;
-    // What is dead is no answer.
+    // A dead copy is no answer.
     scene.world.pass(10 * TTL_MS).await;
     assert_eq!(scene.launch(0, likely(0.3)), Launch::Launched);
 }
 
-/// What the store has fresh is brought into memory without a run, and is no launch.
+/// A fresh entry of the store comes into memory without a run, and is no launch.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_has_is_not_run() {
     let scene = Scene::alone(2, 1).await;
@@ -93,7 +94,7 @@ async fn what_is_under_way_is_not_begun_again() {
     assert_eq!(scene.balanced(0), [1, 0, 0, 0]);
 }
 
-/// I1: another node holds the lease. It is not waited for, and who joined meanwhile waits for it like any other.
+/// I1: another node holds the lease. The prefetch does not wait for it. A client that joined waits for it as usual.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_another_node_holds_is_not_waited_for() {
     let scene = Scene::new(2, 4);
@@ -113,7 +114,7 @@ async fn a_lease_that_another_node_holds_is_not_waited_for() {
     assert_eq!(scene.node(0).engine.prefetch().tokens(), 1, "what came to nothing cost nothing");
 }
 
-/// DESIGN "Prefetch": a quarter of the demand misses, and what is used gives its token back.
+/// DESIGN "Prefetch": launches are at most a quarter of the demand misses, and a used one gives its token back.
 #[tokio::test(start_paused = true)]
 async fn launches_are_a_quarter_of_the_demand_misses() {
     let scene = Scene::new(1, 5);
@@ -127,7 +128,8 @@ async fn launches_are_a_quarter_of_the_demand_misses() {
     assert_eq!(scene.balanced(0), [2, 1, 0, 0]);
 }
 
-/// None while fewer than half of the origin's slots are free; F40: a tenth of them, one at the least, have prefetches.
+/// No launch while fewer than half of the origin's slots are free. F40: prefetches have at most a tenth of the slots,
+/// at least one.
 #[tokio::test(start_paused = true)]
 async fn a_busy_origin_is_left_alone() {
     let scene = Scene::alone(6, 8).await;
@@ -149,7 +151,7 @@ async fn a_busy_origin_is_left_alone() {
     assert_eq!(scene.balanced(0), [5, 0, 0, 0]);
 }
 
-/// No slot is free when its run would begin: it is shed, and nobody's answer is the worse for it.
+/// No slot is free when the prefetch would begin: it is shed, and no client's answer suffers.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_finds_no_slot_is_wasted_and_shown_to_nobody() {
     let scene = Scene::alone(7, 2).await;
@@ -191,8 +193,8 @@ async fn nothing_runs_without_a_lease() {
     assert_eq!(scene.balanced(0), [0; 4]);
 }
 
-/// I6: what writes by the lexer's word, what the server calls a write, what it cannot plan, and what it has no word for are
-/// never run for a prediction, though it runs them for a client. Nor is what is volatile.
+/// I6: no prediction runs a write by the lexer, a write by the server, a statement that the server cannot plan, or one
+/// that it does not classify, although a client may run them. The same holds for volatile statements.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_read_is_never_prefetched() {
     let scene = Scene::alone(10, 4).await;
@@ -214,7 +216,8 @@ async fn what_is_no_read_is_never_prefetched() {
     assert_eq!(scene.node(0).engine.prefetch().tokens(), 4);
 }
 
-/// I6: nobody has said that it reads, and the word would not be remembered: it would be asked for each time.
+/// I6: no one has classified the statement as a read, and the classification would not be remembered: each time would
+/// need a new question.
 #[tokio::test(start_paused = true)]
 async fn a_text_too_long_to_remember_is_not_prefetched() {
     let scene = Scene::alone(11, 1).await;
@@ -222,7 +225,7 @@ async fn a_text_too_long_to_remember_is_not_prefetched() {
     scene.refuses(0, order(&scene.world.ask(&text)), Skip::Unclassified);
 }
 
-/// What brought no answer to a client is not tried for a prediction; nor what is too large to store.
+/// A query that brought no answer to a client is not prefetched; nor is one whose result is too large to store.
 #[tokio::test(start_paused = true)]
 async fn what_failed_or_cannot_be_kept_is_not_prefetched() {
     let small = Policy { entry_bytes_max: 4 << 10, ..policy() };
@@ -259,7 +262,8 @@ async fn only_the_owner_launches_and_not_while_it_leaves() {
     scene.refuses(0, order(&scene.read_of(0)), Skip::Elsewhere);
 }
 
-/// An order goes to the owner of its key, as who asked; the owner's word comes back, or that it could not be asked.
+/// An order goes to the key's owner with the principal of the client. The owner's answer comes back, or the error that
+/// it was unreachable.
 #[tokio::test(start_paused = true)]
 async fn an_order_goes_to_the_owner_of_its_key() {
     let scene = Scene::new(2, 17);

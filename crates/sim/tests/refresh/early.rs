@@ -1,4 +1,4 @@
-//! Before the soft TTL is over: when, how often, and by whom.
+//! Refreshes before the end of the soft TTL: when, how often, and by which node.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
@@ -12,8 +12,9 @@ use hopcache_sim::store::Weather;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, version, words};
 
-/// A hot key, asked for on each node in turn, 50 times a second: it is refreshed before it expires, by one run in a
-/// window, and nobody meets it stale (I1; THEORY: P(late) = exp(−nβ·e^(−k/β)), n = 5, β = 2, k = 1: 0.002 a window).
+/// Requests for a hot key go to each node in turn, 50 times a second. One run in a window refreshes the key before it
+/// expires, and no request gets it stale (I1; THEORY: P(late) = exp(−nβ·e^(−k/β)), n = 5, β = 2, k = 1: 0.002 a
+/// window).
 #[tokio::test(start_paused = true)]
 async fn a_hot_key_is_refreshed_once_and_early() {
     let world = World::with_policy(3, 1, &early());
@@ -36,8 +37,8 @@ async fn a_hot_key_is_refreshed_once_and_early() {
     at_rest(&world);
 }
 
-/// The rings disagree (F9), so that three nodes have copies of one run and each draws for its own: who comes second
-/// finds the first one's value (I1).
+/// The rings disagree (F9), so three nodes have copies of one run and each draws for its own. The second node to
+/// refresh finds the first one's value (I1).
 #[tokio::test(start_paused = true)]
 async fn nodes_that_refresh_one_after_the_other_run_once() {
     let world = World::with_policy(3, 2, &early());
@@ -64,8 +65,8 @@ async fn nodes_that_refresh_one_after_the_other_run_once() {
     at_rest(&world);
 }
 
-/// A commit that was longer on its way than its run took: the store takes the entry for younger than its copy is,
-/// and gives it for an answer. It is known by its token, and asked for again by the store's own word on its age.
+/// A commit takes longer than its run, so the store takes the entry for younger than its copy and offers it as a newer
+/// value. The node recognises the entry by its token, and asks again with the store's own age.
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_no_newer_than_its_own_copy() {
     let mut late = 0;
@@ -90,7 +91,7 @@ async fn an_entry_is_no_newer_than_its_own_copy() {
     assert!(late < 4, "{late} of 16 were late");
 }
 
-/// A TTL below the least is refreshed when it is stale, and only then; so is an entry made brief by a hint.
+/// A TTL below the least is refreshed only when it is stale. The same holds for an entry that a hint made brief.
 #[tokio::test(start_paused = true)]
 async fn below_the_least_ttl_nothing_is_refreshed_early() {
     for (policy_ttl, hint) in [(59_999, None), (60_000, Some(Millis(50_000)))] {

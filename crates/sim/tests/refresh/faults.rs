@@ -1,4 +1,4 @@
-//! What becomes of a refresh when a lease, a node, the store, the statement or the entry is lost meanwhile.
+//! How a refresh ends when a lease, a node, the store, the statement or the entry is lost meanwhile.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use hopcache_sim::process::Power;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, other, stale_world, version, with, words};
 
-/// F2, I3: the lease is lost in mid-refresh. What comes is fenced and not kept; another node's value stays.
+/// F2, I3: the lease is lost in mid-refresh. The result is fenced and not kept; another node's value stays.
 #[tokio::test(start_paused = true)]
 async fn a_refresh_that_lost_its_lease_keeps_nothing() {
     let world = stale_world(9, &default_policy(), &[READ.to_owned()]).await;
@@ -73,7 +73,7 @@ async fn a_node_killed_in_a_refresh_is_followed_by_another() {
     assert_eq!(world.origin.runs(), 3);
 }
 
-/// F7: without the store nobody has a lease, so nobody refreshes; the stale copy is served.
+/// F7: without the store no node has a lease, so none refreshes. The stale copy is served.
 #[tokio::test(start_paused = true)]
 async fn without_the_store_nothing_is_refreshed() {
     let world = stale_world(11, &default_policy(), &[READ.to_owned()]).await;
@@ -94,7 +94,7 @@ async fn without_the_store_nothing_is_refreshed() {
     at_rest(&world);
 }
 
-/// I3: what was purged while it waited in the queue, or slept before its next try, is not run at all.
+/// I3: a key that is purged while its refresh waits in the queue, or sleeps before its next try, is not run at all.
 #[tokio::test(start_paused = true)]
 async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     let policy = with(|refresh| refresh.workers = 1);
@@ -121,12 +121,12 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     at_rest(&world);
 }
 
-/// F27: the server says that the statement fails now, or is not for this principal any more: nobody is served the
-/// old value. A no to the credentials says nothing of the value.
+/// F27: the server refuses the statement now, for all or for this principal: no client gets the old value. A refusal of
+/// credentials says nothing about the value.
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_ends_the_old_value_everywhere() {
-    let said = |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned() };
-    let forbidden = said("Neo.ClientError.Security.Forbidden");
+    let failure = |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned() };
+    let forbidden = failure("Neo.ClientError.Security.Forbidden");
     let world = stale_world(13, &default_policy(), &[READ.to_owned()]).await;
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden.clone())));
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
@@ -142,13 +142,13 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
     at_rest(&world);
 
     for fault in [
-        OriginFault::Unauthorized(said("Neo.ClientError.Security.Unauthorized")),
-        OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
-        // No word on the statement: the database is made anew, or cannot begin a transaction.
-        OriginFault::Failed(said("Neo.ClientError.Database.DatabaseNotFound")),
-        OriginFault::Failed(said("Neo.ClientError.Transaction.TransactionStartFailed")),
-        OriginFault::Failed(said("Neo.ClientError.Cluster.NotALeader")),
-        OriginFault::Failed(said("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase")),
+        OriginFault::Unauthorized(failure("Neo.ClientError.Security.Unauthorized")),
+        OriginFault::Failed(failure("Neo.DatabaseError.General.UnknownError")),
+        // The statement cannot be classified: the database is being made anew, or cannot begin a transaction.
+        OriginFault::Failed(failure("Neo.ClientError.Database.DatabaseNotFound")),
+        OriginFault::Failed(failure("Neo.ClientError.Transaction.TransactionStartFailed")),
+        OriginFault::Failed(failure("Neo.ClientError.Cluster.NotALeader")),
+        OriginFault::Failed(failure("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase")),
     ] {
         let world = stale_world(14, &default_policy(), &[READ.to_owned()]).await;
         world.origin.set_behavior(OriginBehavior::Fault(fault));
@@ -159,8 +159,8 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
     }
 }
 
-/// I9: a role is revoked, and more of its stale keys are refused between two looks at the invalidation log than the
-/// log holds ([`INVALIDATION_LOG_LEN_MAX`]). They are gone everywhere, and the log hears of none.
+/// I9: a role is revoked, and between two reads of the invalidation log more of its stale keys are refused than the log
+/// holds ([`INVALIDATION_LOG_LEN_MAX`]). All nodes forget them, and the log gets none of them.
 #[tokio::test(start_paused = true)]
 async fn a_revoked_role_does_not_overflow_the_log() {
     let policy = with(|refresh| refresh.queue_max = 2_000);
@@ -179,8 +179,8 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     for each in &others {
         ask(&world, world.owner_of(each), each).await;
     }
-    let said = "Neo.ClientError.Security.Forbidden".to_owned();
-    let forbidden = Neo4jFailure { code: said, message: "no".to_owned() };
+    let failure = "Neo.ClientError.Security.Forbidden".to_owned();
+    let forbidden = Neo4jFailure { code: failure, message: "no".to_owned() };
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden)));
     for each in &asks {
         assert!(matches!(
@@ -208,7 +208,7 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     at_rest(&world);
 }
 
-/// F2: whoever cannot be told reads of a refusal in the log.
+/// F2: a node that no message reaches reads of a refusal in the log.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_reaches_a_node_that_was_not_told() {
     let world = World::with_policy(2, 34, &default_policy());
@@ -223,15 +223,15 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     world.nodes[other].memory.put(stale.query.key, Arc::clone(&copy), Millis(90_000));
     world.nodes[other].memory.put(world.ask("RETURN 1").query.key, copy, Millis(90_000));
     world.pass(TTL_MS + 1_000).await;
-    let said = "Neo.ClientError.Schema.IndexNotFound".to_owned();
-    let refused = Neo4jFailure { code: said, message: "no".to_owned() };
+    let failure = "Neo.ClientError.Schema.IndexNotFound".to_owned();
+    let refused = Neo4jFailure { code: failure, message: "no".to_owned() };
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(refused)));
     world.nodes[other].process.set(Power::Paused);
     ask(&world, owner, &stale).await;
     world.pass(5_000).await;
     assert_eq!(world.nodes[owner].engine.path().sizes().copies, 0);
     assert_eq!(world.store.logged(), 1);
-    assert_eq!(world.nodes[other].engine.path().sizes().copies, 2, "it was not told");
+    assert_eq!(world.nodes[other].engine.path().sizes().copies, 2, "the refusal did not reach it");
     world.nodes[other].process.set(Power::On);
     world.pass(1_000).await;
     assert!(world.nodes[other].memory.get(&stale.query.key).is_none());

@@ -1,5 +1,5 @@
-//! Refreshes that come too late, and whom that is told: copies that expire unserved, values that are none, tries
-//! that are none, and runs that outlast everybody's wait_max.
+//! Refreshes that come too late, and where this is reported: copies that expire unserved, results that are no values,
+//! tries that do not count, and runs that outlast every request's longest wait.
 
 use hopcache_core::limits::{LATE_MISS_MS_MAX, REFRESH_CUT_MS};
 use hopcache_core::time::Millis;
@@ -21,8 +21,8 @@ fn lates(node: &NodeHandle) -> (usize, usize) {
     (count(Event::Late), count(Event::StaleServed))
 }
 
-/// The alert HopcacheNoStaleServed: with grace 0, by mistake, entries pass expiry while hits flow, and nobody is
-/// served a stale one. Each such copy is late once; a key that is seldom asked for is not.
+/// The alert HopcacheNoStaleServed: with grace 0 by mistake, entries expire while hits flow, and no request gets a
+/// stale one. Each such copy is late once. A seldom requested key is not.
 #[tokio::test(start_paused = true)]
 async fn without_grace_copies_are_late_and_none_is_served_stale() {
     let world = World::with_policy(1, 30, &Policy { grace: 0.0, ..default_policy() });
@@ -45,11 +45,11 @@ async fn without_grace_copies_are_late_and_none_is_served_stale() {
     }
     world.pass(TTL_MS + LATE_MISS_MS_MAX).await;
     ask(&world, 0, &read).await;
-    assert_eq!(lates(node), (10, 0), "who asks so seldom misses nothing");
+    assert_eq!(lates(node), (10, 0), "a seldom requested key is not late");
 }
 
-/// A client that takes nothing stale has the copy replaced by a run: late once, whoever meets it. A value that
-/// another node has stored in time is none of this node's lateness.
+/// A client that accepts nothing stale causes a run that replaces the copy: late once, for any client. If another node
+/// has stored a value in time, this node is not late.
 #[tokio::test(start_paused = true)]
 async fn a_copy_refused_by_max_stale_is_late_once() {
     let world = stale_world(31, &default_policy(), &[READ.to_owned()]).await;
@@ -73,8 +73,8 @@ async fn a_copy_refused_by_max_stale_is_late_once() {
     assert_eq!((lates(&world.nodes[0]), lates(&world.nodes[1])), ((1, 0), (0, 0)));
 }
 
-/// F24: the store's clock is set back, so that it takes the old entry for young. It is no refresh: not kept, not
-/// completed; the copy keeps its age and its end (I4).
+/// F24: the store's clock is set back, so the store takes the old entry for young. This is no refresh: it is not kept
+/// and not completed. The copy keeps its age and its end (I4).
 #[tokio::test(start_paused = true)]
 async fn the_value_that_is_to_be_replaced_completes_nothing() {
     let world = stale_world(33, &default_policy(), &[READ.to_owned()]).await;
@@ -135,8 +135,8 @@ async fn a_run_that_is_cut_is_counted() {
     at_rest(&world);
 }
 
-/// The server's word on a text that this node has not seen uses up a refresh's time: the run has what is left, and
-/// there is none where nothing is.
+/// The server's classification of an unknown text uses a part of the refresh's time. The run gets the rest; if nothing
+/// is left, no run begins.
 #[tokio::test(start_paused = true)]
 async fn a_slow_word_leaves_a_run_less_time() {
     for (word_ms, run_ms) in [(1_500, Some(500)), (2_100, None)] {
@@ -165,7 +165,7 @@ async fn a_slow_word_leaves_a_run_less_time() {
     }
 }
 
-/// A try that finds its key held back runs nothing: it counts as no retry, and costs none.
+/// A try that finds its key held back runs nothing: it does not count as a retry, and costs none.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
     let policy = with(|refresh| (refresh.workers, refresh.retries_max) = (1, 1));
@@ -198,14 +198,14 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
         world.pass(10).await;
     }
     world.pass(50).await;
-    assert_eq!(count(&world.nodes[0], RefreshWord::Retried), 0, "a first try is none");
+    assert_eq!(count(&world.nodes[0], RefreshWord::Retried), 0, "a first try is no retry");
     world.origin.set_behavior(OriginBehavior::Well);
     world.pass(60_000).await;
     assert_eq!(words(&world.nodes[0]), [2, 2, 0, 1, 0]);
     at_rest(&world);
 }
 
-/// `explain` says what the engine does: no plan and no chance for what is not refreshed early.
+/// `explain` shows the engine's decision: no plan and no probability for a key that is not refreshed early.
 #[tokio::test(start_paused = true)]
 async fn explain_shows_no_plan_where_there_is_none() {
     let short = Some(Millis(50_000));

@@ -1,4 +1,4 @@
-//! Refreshes on a simulated cluster: early and stale ones, workers and queue, retries, and what faults make of them
+//! Refreshes on a simulated cluster: early and stale ones, workers and queue, retries, and their ends under faults
 //! (DESIGN "Early refresh"; I1, I3, I9; F1, F2, F7, F25, F27). Time is virtual, so moments are exact.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
@@ -21,7 +21,7 @@ use hopcache_sim::policy::default_policy;
 use crate::outcome::version;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
-/// How long a run takes in a world nobody has changed.
+/// The time of a run in a world without changes.
 const RUN_MS: u64 = 100;
 const TTL_MS: u64 = 60_000;
 
@@ -61,7 +61,7 @@ fn balance(node: &NodeHandle) {
     assert_eq!(engine.refresh().begun(), places);
 }
 
-/// Nothing is under way, and what was triggered has ended as one or the other, once each.
+/// Nothing is under way, and each triggered refresh has ended once, completed or failed.
 fn at_rest(world: &World) {
     for node in &world.nodes {
         let [triggered, completed, failed, ..] = words(node);

@@ -60,8 +60,8 @@ async fn a_hundred_stale_hits_bring_about_one_run() {
     at_rest(&world);
 }
 
-/// F25: an origin that is away: tries at 0, then after 1, 2 and 4 s ± half, without any hit; the stale copy stays.
-/// In between neither a worker nor a place in the queue is taken.
+/// F25: the origin is unreachable. Tries come at 0, then after 1, 2 and 4 s ± half, without any hit. The stale copy
+/// stays. Between tries the key takes neither a worker nor a place in the queue.
 #[tokio::test(start_paused = true)]
 async fn a_failed_refresh_is_tried_again_with_back_off() {
     let policy = with(|refresh| (refresh.workers, refresh.queue_max) = (1, 0));
@@ -119,15 +119,15 @@ async fn a_hanging_origin_frees_the_worker_at_the_deadline() {
     world.pass(REFRESH_CUT_MS + RUN_MS + 200).await;
     assert_eq!(words(&world.nodes[0]), [2, 1, 1, 0, 0], "the first was given up, the second ran");
     assert_eq!(version(&ask(&world, 0, &world.ask(&other(1))).await), 2);
-    // A request's run has more time than that: what was too long for a refresh holds no key back.
+    // A request's run has more time than a refresh. So a refresh that timed out does not hold the key back.
     engine.invalidate().purge(&Scope::All).await;
     world.origin.set_delay_ms(5_000);
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
     at_rest(&world);
 }
 
-/// A flight that finds a stale value while all workers are busy gives its lease back and waits in line: no more runs
-/// than workers, however many keys are met stale in the store.
+/// A flight finds a stale value while all workers are busy. It gives its lease back and waits in line: no more runs
+/// than workers, for any number of stale keys in the store.
 #[tokio::test(start_paused = true)]
 async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
     let policy = with(|refresh| (refresh.workers, refresh.queue_max) = (2, 100));
@@ -141,7 +141,7 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
     }
     let engine = &world.nodes[0].engine;
     assert_eq!((engine.refresh().under_way(), engine.refresh().waiting()), (2, 18));
-    assert!(world.store.leases() <= 2, "those who wait hold no lease");
+    assert!(world.store.leases() <= 2, "waiting refreshes hold no lease");
     for _ in 0..12 {
         world.pass(RUN_MS).await;
         assert!(world.origin.under_way() <= 2);
@@ -150,7 +150,7 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
     at_rest(&world);
 }
 
-/// At the end no refresh begins; those that wait or sleep are over at once, and their leases are back.
+/// At the end no refresh begins. Waiting and sleeping refreshes end at once, and give back their leases.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     let policy = with(|refresh| (refresh.workers, refresh.retry_factor) = (1, 50.0));
@@ -176,8 +176,8 @@ async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     at_rest(&world);
 }
 
-/// F37: Eve has more stale keys than there are workers and places, and each run takes as long as a try may. Ann's few
-/// quick ones are refreshed beside them at once; and nobody has less than Eve where Ann is not.
+/// F37: Eve has more stale keys than there are workers and places, and each run takes the longest time of a try. Ann's
+/// few quick keys are refreshed beside them at once. Without Ann, no other principal has less than Eve.
 #[tokio::test(start_paused = true)]
 async fn one_principal_leaves_workers_and_places_to_others() {
     let policy =
@@ -202,7 +202,7 @@ async fn one_principal_leaves_workers_and_places_to_others() {
         assert_eq!(
             (engine.refresh().under_way(), engine.refresh().waiting()),
             (of_eve, 100),
-            "the flood is there"
+            "the flood is queued"
         );
         for _ in 0..24 {
             for each in &anns {
@@ -219,7 +219,7 @@ async fn one_principal_leaves_workers_and_places_to_others() {
     }
 }
 
-/// I9: a request whose body holds room that others need does not wait in line with it.
+/// I9: a request whose body takes room that others need does not wait in line with it.
 #[tokio::test(start_paused = true)]
 async fn a_heavy_request_has_no_place_in_line() {
     let policy = with(|refresh| refresh.workers = 1);

@@ -1,8 +1,8 @@
-//! The faults that there are, and what each may cost by promise. It makes none happen.
+//! The kinds of fault, and what each may cost by promise. This module causes none.
 
 use serde::{Deserialize, Serialize};
 
-/// What is broken for a while.
+/// A fault that lasts for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Fault {
     /// SIGKILL, and a new start.
@@ -13,7 +13,7 @@ pub enum Fault {
     PauseLong,
     /// Two nodes, both directions.
     CutPeers,
-    /// What one node sends to another.
+    /// The messages from one node to another.
     CutOneWay,
     /// One node and the store.
     CutStore,
@@ -35,7 +35,7 @@ pub enum Fault {
     Drain,
 }
 
-/// What a fault breaks: two that happen at once break different things.
+/// The part that a fault breaks. Two faults at the same time break different parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A node, or its way to others.
@@ -65,7 +65,7 @@ impl Fault {
         Self::Drain,
     ];
 
-    /// What it breaks.
+    /// The part that this fault breaks.
     pub const fn part(self) -> Part {
         match self {
             Self::StoreKill | Self::StoreStall | Self::FailOver => Part::Store,
@@ -84,7 +84,8 @@ impl Fault {
         matches!(self, Self::StoreKill | Self::FailOver)
     }
 
-    /// Nodes that cannot reach the store run the origin each for itself, of so many in the cluster.
+    /// The number of nodes that cannot reach the store, of this many in the cluster. Each of these nodes runs queries
+    /// for itself.
     pub const fn without_store(self, nodes: u64) -> u64 {
         match self {
             Self::CutStore => 1,
@@ -93,7 +94,7 @@ impl Fault {
         }
     }
 
-    /// A purge may not reach all: somebody does not hear of it, or the store forgets it.
+    /// Whether a purge may miss a node: a node does not get the purge, or the store forgets it.
     pub const fn hides_purges(self) -> bool {
         !matches!(
             self,

@@ -1,4 +1,4 @@
-//! What happened, to be judged afterwards: every request, every origin run, every purge, every fault. It
+//! The history of a run, for a later judgement: every request, every origin run, every purge, every fault. This module
 //! records and decides nothing. Times are microseconds from the history's beginning.
 
 use std::io::{BufRead as _, Write as _};
@@ -15,7 +15,7 @@ use super::fault::Fault;
 pub struct RequestRecord {
     /// Place of the node that was asked.
     pub node: usize,
-    /// Who asked.
+    /// The principal of the request.
     pub user: String,
     /// Of the register, or the id of a write.
     pub key: i64,
@@ -34,7 +34,7 @@ pub struct RequestRecord {
     pub age_s: Option<u64>,
     /// Of an answer with a row.
     pub row: Option<Row>,
-    /// The body of one that is no 202, or why there is none.
+    /// The body of an answer other than 202, or the reason why there is no answer.
     pub error: String,
     /// The connection had been kept and was closed before a byte of the answer: a read was asked again on a new
     /// one, a write was not.
@@ -42,14 +42,14 @@ pub struct RequestRecord {
     pub was_closed_idle: bool,
 }
 
-/// What a row says of the run that it came from.
+/// The report of an answer's row about the run that it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Whose run it was.
+    /// The principal of the run.
     pub who: String,
     /// Which register.
     pub key: i64,
-    /// What the register had when the run began.
+    /// The register's version when the run began.
     pub version: u64,
     /// Number of the run.
     pub run: u64,
@@ -60,7 +60,7 @@ pub struct Row {
 pub enum Ending {
     /// All of its answer was written.
     Answered,
-    /// With an error that the server said.
+    /// The run ended with an error of the server.
     Failed,
     /// Its connection ended first.
     Broken,
@@ -73,21 +73,21 @@ pub struct RunRecord {
     pub number: u64,
     /// Which register, or the id of a write.
     pub key: i64,
-    /// Who is logged on.
+    /// The principal of the connection.
     pub user: String,
-    /// What the register had when it began.
+    /// The register's version when the run began.
     pub version: u64,
     /// Whether it writes.
     pub is_write: bool,
-    /// A client's request caused it; else a node ran it of its own accord, such as a prefetch. Histories of before this was
-    /// recorded have demanded runs only.
+    /// Whether a client's request caused the run. Otherwise a node ran it of its own accord, for example as a prefetch.
+    /// Histories from before this field have only runs of requests.
     #[serde(default = "demanded")]
     pub is_demand: bool,
     /// When the origin took it.
     pub began_us: u64,
-    /// None: it has not ended.
+    /// `None`: the run has not ended.
     pub ended_us: Option<u64>,
-    /// None: it has not ended.
+    /// `None`: the purge has not ended.
     pub ending: Option<Ending>,
 }
 
@@ -117,9 +117,9 @@ impl RunRecord {
 pub struct PurgeRecord {
     /// Which register.
     pub key: i64,
-    /// Whose entry.
+    /// The entry's principal and key.
     pub user: String,
-    /// What the register holds since.
+    /// The register's version after the purge.
     pub version: u64,
     /// Before the first of it was asked for.
     pub asked_us: u64,
@@ -132,7 +132,7 @@ pub struct PurgeRecord {
 /// One fault, from the moment before it to the moment after its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FaultRecord {
-    /// What it was.
+    /// The kind of the fault.
     pub fault: Fault,
     /// Nodes that it is about.
     pub nodes: Vec<usize>,
@@ -142,7 +142,7 @@ pub struct FaultRecord {
     pub struck_us: u64,
     /// After its end.
     pub ended_us: u64,
-    /// What shows that it happened.
+    /// The evidence that the fault happened.
     pub evidence: String,
 }
 
@@ -176,7 +176,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty one, whose time begins now.
+    /// An empty history. Its time begins now.
     #[must_use]
     pub fn start() -> Self {
         Self { start: Instant::now(), history: Mutex::default() }
@@ -206,7 +206,7 @@ impl Recorder {
         self.history().faults.push(fault);
     }
 
-    /// Runs are numbered as they come, so a number is nearly a place.
+    /// Runs have numbers in the order in which they come, so a number is nearly an index.
     pub(super) fn run_began(&self, run: RunRecord) {
         let began_us = self.now_us();
         self.history().runs.push(RunRecord { began_us, ..run });
@@ -220,7 +220,7 @@ impl Recorder {
         }
     }
 
-    /// A copy of what there is, each list in the order of its beginnings.
+    /// A copy of the history so far. Each list is sorted by beginnings.
     pub fn so_far(&self) -> History {
         let mut history = self.history().clone();
         history.requests.sort_by_key(|request| request.sent_us);
@@ -232,7 +232,7 @@ impl Recorder {
 }
 
 impl History {
-    /// What [`History::write`] wrote.
+    /// Reads a file of [`History::write`].
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let mut history = Self::default();
         for line in std::io::BufReader::new(std::fs::File::open(path)?).lines() {

@@ -1,6 +1,6 @@
-//! Open-loop load: requests at drawn times, whatever becomes of those before them, each into the history. Sessions ask for
-//! keys that follow each other, so that nodes learn and prefetch. Beside it one task moves registers on and purges their
-//! keys.
+//! Open-loop load: sends requests at drawn times, whether or not earlier ones were answered, and records each in the
+//! history. Sessions ask for keys in an order, so that nodes learn and prefetch. Beside the load, one task changes
+//! registers and purges their keys.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,23 +21,23 @@ use crate::neo4j::basic;
 
 /// A read of a register.
 pub const READ: &str = "MATCH (r:Register {k: $k}) RETURN r.who AS who, r.k AS k, r.version AS version, r.run AS run, r.next AS next";
-/// A write that says which it is.
+/// A write with its own id.
 const WRITE: &str = "CREATE (w:Written {k: $k}) RETURN w.who AS who, w.k AS k, w.version AS version, w.run AS run, w.next AS next";
-/// Every request has it. A node puts it into the metadata of the run that the request causes, and into no other: so the
-/// origin knows which runs were demanded (`RunRecord::is_demand`).
+/// Every request has this header. A node puts it into the metadata of the run that the request causes, and into no
+/// other run. So the origin knows which runs clients demanded (`RunRecord::is_demand`).
 const TRACE: &str = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01\r\n";
 /// Reads of one session.
 const SESSION_READS: usize = 8;
-/// Of ten reads of a session, so many are of the key behind the last one.
+/// Of ten reads of a session, this many ask for the key after the last one.
 const FOLLOWS_OF_TEN: usize = 7;
 /// Ids of writes begin here; keys of registers lie below.
 pub const WRITES_FROM: i64 = 1_000_000;
 /// Requests under way at a time; a client that is kept back is late, and its wait counts.
 const UNDER_WAY_MAX: usize = 4_096;
-/// A client waits for so long: longer than any node.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait of a client. Every node's own limit is shorter.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Debug, Clone)]
 pub struct Mix {
     /// Requests per second.
@@ -58,7 +58,7 @@ pub struct Mix {
     pub headers: &'static str,
 }
 
-/// Connections that nobody uses now, by target.
+/// Idle connections, by target.
 struct Idle(Vec<Mutex<Vec<Connection>>>);
 
 impl Idle {
@@ -122,8 +122,8 @@ impl Question {
     }
 }
 
-/// Clients that browse. Each session is of one user, and most of its reads are of the key that the answer before names as
-/// the next one.
+/// Clients that browse. Each session is of one user, and most of its reads are of the key that the answer before names
+/// as the next one.
 struct Sessions {
     open: Vec<Session>,
     begun: u64,
@@ -151,7 +151,7 @@ impl Sessions {
         Session { number: self.begun, user: USERS[dice.below(USERS.len())], reads: 0, last: None }
     }
 
-    /// The next read: its session, if there are any, its user and its key.
+    /// The next read: its session (if there are sessions), its user and its key.
     fn read(&mut self, keys: &Zipf, dice: &mut Dice) -> (Option<u64>, &'static str, i64) {
         let drawn = i64::try_from(keys.draw(dice)).unwrap_or(0);
         if self.open.is_empty() {
@@ -182,9 +182,9 @@ async fn ask(cluster: &TestCluster, idle: &Idle, addr: SocketAddr, question: Que
         }
         anyhow::Ok(answer)
     };
-    let answered = match tokio::time::timeout(PATIENCE, asking).await {
+    let answered = match tokio::time::timeout(WAIT_MAX, asking).await {
         Ok(answered) => answered.map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Err(format!("no answer within {WAIT_MAX:?}")),
     };
     let mut asked = record_of(answered);
     asked.sent_us = sent_us;
@@ -192,9 +192,9 @@ async fn ask(cluster: &TestCluster, idle: &Idle, addr: SocketAddr, question: Que
     RequestRecord { node: target, user: user.to_owned(), key, is_write, was_closed_idle, ..asked }
 }
 
-/// On the kept connection or a new one. One that was closed while it stood idle is not asked, as HTTP libraries do; one
-/// that is closed at the same moment may be: where no byte of an answer came, a read is asked again and a write never.
-/// An answer that broke off is an error.
+/// Sends on the kept connection or a new one. As HTTP libraries do, it does not use a connection that was closed while
+/// idle. A connection may also close at the moment of sending: without any byte of an answer, a read is sent again and
+/// a write never. An incomplete answer is an error.
 async fn exchange(
     kept: Option<Connection>,
     addr: SocketAddr,
@@ -218,7 +218,7 @@ async fn fresh(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(Connection, 
     Ok((connection, answer))
 }
 
-/// One read on a connection of its own, into the history.
+/// Sends one read on its own connection and records it.
 pub async fn read_once(cluster: &TestCluster, node: usize, user: &'static str, key: i64) -> RequestRecord {
     let idle = Idle((0..=node).map(|_| Mutex::default()).collect());
     let question = Question { target: node, user, key, is_write: false, session: None, headers: "" };
@@ -295,7 +295,8 @@ pub async fn purge_on(
     }
 }
 
-/// The register's next version, and its key purged for both users through one node; whether all heard of it.
+/// Writes the register's next version, and purges its key for both users through one node. Returns whether all nodes
+/// got the purge.
 pub async fn move_on(cluster: &TestCluster, node: usize, key: i64) -> bool {
     let asked_us = cluster.recorder.now_us();
     let version = cluster.origin.advance(key);

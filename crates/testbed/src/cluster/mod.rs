@@ -1,12 +1,12 @@
-//! Processes for runs with faults: nodes that each have an address and a user id of their own, a store with a
-//! replica, an origin whose values say where they come from. Shared by `chaos` and the benchmarks of a living
-//! cluster; decides what runs, not what happens to it.
+//! Processes for runs with faults: nodes with their own address and user id, a store with a replica, and an origin
+//! whose values name their run. `chaos` and the benchmarks of a living cluster share it. This module decides which
+//! processes run. It does not decide which faults happen.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`fault`] | the faults that there are |
-//! | [`history`] | what is remembered |
-//! | [`load`] | open-loop requests, and purges that move versions |
+//! | [`fault`] | the kinds of fault |
+//! | [`history`] | the record of a run |
+//! | [`load`] | open-loop requests, and purges that change versions |
 //! | [`origin`], [`store`], [`packet_filter`] | the origin, the store, and cuts |
 
 pub mod fault;
@@ -36,12 +36,12 @@ use origin::{Origin, RunTime};
 use packet_filter::{PacketFilter, Party};
 use store::Store;
 
-/// Patience with a node that is to become ready, or to see others.
+/// Longest wait until a node is ready, or sees the others.
 const SOON: Duration = Duration::from_secs(30);
 /// Pause between two looks.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a cluster is to be. What is not named here is configured as shipped: prefetch is on.
+/// The plan of a cluster. Everything else has the shipped defaults: prefetch is on.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Nodes that have an address.
@@ -81,22 +81,22 @@ impl Default for Plan {
 pub struct TestCluster {
     /// All that have an address, running or not.
     pub nodes: Vec<Node>,
-    /// What the nodes cache.
+    /// The origin of the nodes.
     pub origin: Origin,
     /// See [`TestCluster::store`].
     pub store: Mutex<Store>,
-    /// What happened so far.
+    /// The record so far.
     pub recorder: Arc<Recorder>,
-    /// None where the packet filter cannot be had.
+    /// `None` if this machine has no packet filter.
     pub rules: Option<PacketFilter>,
     /// Where nodes reach the store.
     pub store_addr: SocketAddr,
-    /// What it was made from.
+    /// The plan that it was made from.
     pub plan: Plan,
     _dir: Dir,
 }
 
-/// A directory that goes with the cluster.
+/// A directory that is removed with the cluster.
 struct Dir(PathBuf);
 
 impl Drop for Dir {
@@ -116,12 +116,12 @@ pub struct Node {
     pub client: SocketAddr,
     /// Where operators ask.
     pub admin: SocketAddr,
-    /// Who it is for the packet filter.
+    /// The node's identity for the packet filter.
     pub party: Party,
     life: Mutex<(u32, Option<Process>)>,
     config: PathBuf,
     binary: PathBuf,
-    /// Whether it runs under its own user id.
+    /// Whether the node runs under its own user id.
     is_apart: bool,
 }
 
@@ -165,7 +165,7 @@ impl TestCluster {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error where a process has ended that nobody ended, or has panicked.
+    /// Fails if a process ended by itself, or has panicked.
     pub fn check_runs(&self) -> anyhow::Result<()> {
         self.nodes.iter().try_for_each(Node::check_runs)?;
         self.store().check_runs()
@@ -187,18 +187,18 @@ impl TestCluster {
                 return Ok(start.elapsed());
             }
             if start.elapsed() >= within {
-                let mut said = String::new();
+                let mut states = String::new();
                 for node in nodes {
-                    said.push_str(&self.nodes[*node].standing().await);
+                    states.push_str(&self.nodes[*node].standing().await);
                 }
-                bail!("no common ring of {nodes:?} within {within:?}:{said}");
+                bail!("no common ring of {nodes:?} within {within:?}:{states}");
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }
 
-/// What a ready node shows of its ring.
+/// The ring of a ready node, as the node shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// `epoch` of the ring.
@@ -232,7 +232,7 @@ impl Node {
         self.life().1.as_ref().map(Process::id).with_context(|| format!("{} does not run", self.name))
     }
 
-    /// I13: an error where it was started and has ended by itself, or has panicked in any of its lives.
+    /// I13: fails if the node was started and ended by itself, or panicked in any of its lives.
     pub fn check_runs(&self) -> anyhow::Result<()> {
         let mut life = self.life();
         life.1.as_mut().map_or(Ok(()), |process| process.check_runs(&self.name))?;
@@ -302,7 +302,7 @@ impl Node {
         Some(View { epoch: ring["epoch"].to_string(), up: members.iter().filter(owns).count() })
     }
 
-    /// What it says of itself, for a run that failed by it.
+    /// The node's own report, for the message of a failed run.
     async fn standing(&self) -> String {
         let mut text = format!("\n{}:", self.name);
         for path in ["/readyz", "/admin/v1/ring"] {
@@ -321,21 +321,21 @@ impl Node {
         lines.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 
-    /// Whether its ring sends keys to a member; none where it does not answer.
+    /// Whether the node's ring sends keys to a member; `None` if the node does not answer.
     pub async fn routes_to(&self, name: &str) -> Option<bool> {
         let ring = self.ring().await.ok()?;
         let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name);
         Some(found.is_some_and(|member| member["share"].as_f64().is_some_and(|share| share > 0.0)))
     }
 
-    /// Sum of a metric's series whose labels hold `label`.
+    /// Sum of a metric's series whose labels contain `label`.
     pub async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let text = get(self.admin, "/metrics").await?;
         Ok(metrics::sum(&text, name, label).unwrap_or(0))
     }
 }
 
-/// Addresses and user ids; every run has its own part of 127.0.0.0/8, so that several can be at once.
+/// Addresses and user ids. Every run has its own part of 127.0.0.0/8, so several runs can be active at once.
 fn parties(nodes: usize) -> anyhow::Result<Vec<Party>> {
     let run = std::process::id();
     let octet = |value: u32| u8::try_from(value % 200 + 20).unwrap_or(20);
@@ -392,8 +392,8 @@ fn directory() -> anyhow::Result<Dir> {
     Ok(dir)
 }
 
-/// A copy of the binary where every user can reach it: nodes run under user ids that may not look into the home of
-/// who built it (`/root` is 0700), and a umask of 077 keeps them from a file anywhere.
+/// Copies the binary to a path that every user can read. Nodes run under user ids that may not read the home of the
+/// user who built it (`/root` is 0700), and a umask of 077 hides every file from them.
 fn open_copy(binary: &std::path::Path, dir: &std::path::Path) -> anyhow::Result<PathBuf> {
     let copy = dir.join("hopcache");
     std::fs::copy(binary, &copy)
@@ -402,7 +402,7 @@ fn open_copy(binary: &std::path::Path, dir: &std::path::Path) -> anyhow::Result<
     Ok(copy)
 }
 
-/// Says outright what the umask may have taken.
+/// Sets the permissions explicitly, because of the umask.
 fn all_may(path: &std::path::Path, mode: u32) -> anyhow::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
         .with_context(|| format!("make {} readable", path.display()))

@@ -1,9 +1,9 @@
 //! The origin of a chaos run: a scripted Bolt server whose values are version registers.
 //!
-//! A read of key `k` answers who asked, `k`, the version that the register had when the run began, the
-//! run's number, and the next key, so that every answer can be traced to its run: Neo4j's Community edition cannot show one
-//! principal another value than the next. A write is counted by its id. It can stall, fail, cut, and hold the
-//! runs of one key. Every run goes into the history.
+//! A read of key `k` answers the principal, `k`, the register's version when the run began, the run's number, and the
+//! next key. So every answer can be traced to its run. (Neo4j's Community edition cannot show different values to
+//! different principals.) The origin counts a write by its id. It can stall, fail, cut connections, and hold the runs
+//! of one key. Every run is recorded in the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::history::{Ending, Recorder, RunRecord};
-use crate::bolt_bytes::{chunked, read_message, structure, told};
+use crate::bolt_bytes::{chunked, read_message, single_field, structure};
 use crate::dice::Dice;
 
 const SUCCESS: u8 = 0x70;
@@ -34,8 +34,8 @@ pub fn password_of(user: &str) -> String {
     format!("{user}-of-the-cluster")
 }
 
-/// The key that an answer about `key` names as the next one, in its column `next`: clients follow it, and nodes can learn
-/// that they do.
+/// The key that an answer about `key` names as the next one, in its column `next`: clients follow it, and nodes can
+/// learn that they do.
 #[must_use]
 pub const fn next_key(key: i64) -> i64 {
     key + 1
@@ -50,7 +50,7 @@ pub struct RunTime {
     pub most: Duration,
 }
 
-/// What runs meet.
+/// The fault that runs meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginMode {
     /// Nothing.
@@ -72,7 +72,7 @@ struct Shared {
     recorder: Arc<Recorder>,
     took: RunTime,
     registers: Mutex<BTreeMap<i64, u64>>,
-    /// Keys of which the next run is held.
+    /// Keys whose next run is held.
     to_hold: Mutex<BTreeSet<i64>>,
     /// Numbers of held runs that go on.
     released: watch::Sender<BTreeSet<u64>>,
@@ -119,7 +119,7 @@ impl Origin {
         self.shared.troubled.load(Ordering::Relaxed)
     }
 
-    /// A register's next version, which is returned: what a run reads from now on.
+    /// Sets a register to its next version, which later runs read, and returns it.
     pub fn advance(&self, key: i64) -> u64 {
         let mut registers = locked(&self.shared.registers);
         let version = registers.entry(key).or_insert(1);
@@ -142,7 +142,7 @@ impl Origin {
         locked(&self.shared.to_hold).insert(key);
     }
 
-    /// This run, which is held, is answered with what it read.
+    /// Answers this held run with the value that it read.
     pub fn release(&self, run: u64) {
         self.shared.released.send_modify(|released| _ = released.insert(run));
     }
@@ -178,13 +178,13 @@ struct Session<'a> {
     shared: &'a Shared,
     user: Option<String>,
     has_failed: bool,
-    /// What PULL is answered with.
+    /// The answer to PULL.
     pull: Vec<Vec<u8>>,
     /// The run whose answer has not been sent.
     under_way: Option<UnderWay<'a>>,
 }
 
-/// A run, in the history as broken until it is said to have ended otherwise.
+/// A run. The history counts it as broken until the run records another end.
 struct UnderWay<'a> {
     shared: &'a Shared,
     number: u64,
@@ -286,13 +286,13 @@ impl Session<'_> {
         self.shared.recorder.run_began(run);
         self.under_way = Some(UnderWay { shared: self.shared, number, is_held, ending: Ending::Broken });
         let row = json!([user, key.to_string(), version.to_string(), number.to_string(), next_key(key)]);
-        self.pull = vec![told(RECORD, &row), end];
+        self.pull = vec![single_field(RECORD, &row), end];
         Some(success(&json!({"fields": ["who", "k", "version", "run", "next"]})))
     }
 }
 
 impl UnderWay<'_> {
-    /// The run's time and what it meets; whether it failed.
+    /// Waits for the run's time and applies the fault. Returns whether the run failed.
     async fn wait(&self) -> bool {
         let RunTime { least, most } = self.shared.took;
         let share = locked(&self.shared.dice).unit();
@@ -311,9 +311,9 @@ impl UnderWay<'_> {
 }
 
 fn success(metadata: &Value) -> Vec<u8> {
-    told(SUCCESS, metadata)
+    single_field(SUCCESS, metadata)
 }
 
 fn failure(code: &str) -> Vec<u8> {
-    told(FAILURE, &json!({"code": code, "message": "ordered by the cluster"}))
+    single_field(FAILURE, &json!({"code": code, "message": "ordered by the cluster"}))
 }

@@ -1,10 +1,12 @@
-//! Cuts between processes, as packet filter rules on loopback. Decides nothing about who is cut when.
+//! Cuts between processes, as packet filter rules on loopback. This module does not decide which cuts happen.
 //!
-//! All nodes live on one machine, and every connection has the source address 127.0.0.1. So a
-//! node is known by its user id: what it sends is matched by `owner`, and what it answers on a connection
-//! that another one opened by the mark which that connection got with its SYN. A cut from a to b is then
-//! every packet that a sends to b, on connections of either; the other direction passes. PacketFilter lie in chains
-//! of this process' own and match user ids that nobody else has, so that one left behind does no harm.
+//! All nodes run on one machine, and every connection has the source address 127.0.0.1. So the filter knows a node by
+//! its user id. The match `owner` finds packets that the node sends. Its answers on a connection that another node
+//! opened are found by the mark that the connection got with its SYN. A cut from a to b drops every packet that a sends
+//! to b, on connections of either; the other direction passes.
+//!
+//! The rules are in this process's own chains and match user ids that no other process has. So a rule that is left
+//! behind does no harm.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
@@ -13,19 +15,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, bail};
 
-/// First of the user ids; nobody has them.
+/// First of the user ids. No user has them.
 const UIDS_FROM: u32 = 210_000;
 /// Nodes of one run.
 pub const NODES_MAX: usize = 8;
 
 /// The filter of one run.
 pub struct PacketFilter {
-    /// Marks connections for as long as the filter is there.
+    /// Marks connections while the filter exists.
     _marks: Chain,
     cuts: AtomicU32,
 }
 
-/// Who a node is for the filter.
+/// A node's identity for the filter.
 #[derive(Debug, Clone, Copy)]
 pub struct Party {
     /// User id of its process.
@@ -51,7 +53,7 @@ pub struct Cut {
     chain: Chain,
 }
 
-/// What met a cut.
+/// The packets that met a cut.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dropped {
     /// All of it.
@@ -61,7 +63,7 @@ pub struct Dropped {
 }
 
 impl PacketFilter {
-    /// The filter, or why there can be none here.
+    /// The filter, or the reason why this machine has none.
     pub fn open(parties: &[Party]) -> anyhow::Result<Self> {
         for party in parties {
             // A container without privileges may be root and still have few ids.
@@ -117,7 +119,7 @@ impl PacketFilter {
         Ok(Cut { chain })
     }
 
-    /// Everything that a node sends to a server is dropped, and so is what that answers.
+    /// Drops all packets from a node to a server, and so the server's answers too.
     pub fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
         let chain = self.chain()?;
         let (own, target, port) = (from.uid.to_string(), server.ip().to_string(), server.port().to_string());
@@ -141,8 +143,8 @@ impl PacketFilter {
         Ok(Cut { chain })
     }
 
-    /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: the sender
-    /// sees nothing, as with a lossy cable.
+    /// Drops this share of the datagrams that arrive at a peer listener, each independently. The sender sees nothing,
+    /// as with a lossy cable.
     pub fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
         let chain = Chain::open(&self.number(), "INPUT")?;
         let share = format!("{share:.3}");
@@ -178,7 +180,7 @@ impl PacketFilter {
 }
 
 impl Cut {
-    /// Ends the cut; what it dropped.
+    /// Ends the cut and returns what it dropped.
     pub fn heal(self) -> anyhow::Result<Dropped> {
         let listed = iptables(&["-nvxL", &self.chain.name])?;
         let mut dropped = Dropped::default();

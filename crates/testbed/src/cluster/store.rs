@@ -1,5 +1,5 @@
-//! The store of a cluster: a Redis and a replica of it that can be made to lag. Nodes reach the leader through
-//! a proxy, which a fail-over points at the replica.
+//! The store of a cluster: a Redis and a replica that can be made to lag. Nodes reach the leader through a proxy; a
+//! fail-over points the proxy at the replica.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -70,7 +70,7 @@ impl Store {
         Ok(format!("{loaded} keys loaded by the new one"))
     }
 
-    /// An error where one of them ended by itself.
+    /// Fails if a server ended by itself.
     pub fn check_runs(&mut self) -> anyhow::Result<()> {
         for (name, server) in [("the leader", &mut self.leader), ("the replica", &mut self.replica)] {
             server.process.as_mut().map_or(Ok(()), |process| process.check_runs(name))?;
@@ -88,12 +88,12 @@ impl Store {
         signal(self.leader.pid()?, "CONT").map(drop)
     }
 
-    /// From now on the replica hears nothing of the leader.
+    /// Cuts the replica off from the leader.
     pub fn lag(&self) {
         self.lag.set(Mode::Silent);
     }
 
-    /// The leader is killed, and the replica leads; what it had not heard is lost. How much that was.
+    /// Kills the leader and makes the replica lead. Data that the replica had not received is lost. Returns how much.
     pub fn fail_over(&mut self) -> anyhow::Result<String> {
         let led: u64 = self.leader.info("master_repl_offset")?.parse()?;
         let heard: u64 = self.replica.info("slave_repl_offset")?.parse()?;
@@ -124,8 +124,8 @@ impl Server {
         command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
         // Without a delay a replica is in step within milliseconds.
         command.args(["--appendonly", "no", "--repl-diskless-sync-delay", "0"]);
-        // A replica keeps what it was sent in a file, and a server that starts beside one loads it: a new name
-        // for each start, or "empty" would not be.
+        // A replica keeps the received data in a file, and a server loads a file of its name at the start. So each
+        // start has a new name, because an "empty" server would not be empty otherwise.
         command.arg("--dir").arg(dir).args(["--dbfilename", &format!("redis-{number}.rdb")]);
         let process = Process::start(&mut command, &dir.join(format!("redis-{number}.log")))
             .context("redis-server is needed: apt-get install redis-server")?;

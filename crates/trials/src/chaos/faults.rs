@@ -1,5 +1,5 @@
-//! Makes faults happen, each with the evidence that it did. The schedule is the seed's: all faults in a drawn
-//! order, again and again; one in four comes together with one of another part of the system.
+//! Causes faults and records evidence of each. The seed decides the schedule: all faults in a drawn order, again and
+//! again. One in four comes together with a fault of another part of the system.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use hopcache_testbed::report::progress;
 
 /// How long a node may take to leave or to be ready again.
 const SOON: Duration = Duration::from_secs(30);
-/// A cut of the origin goes on for so much longer at most, where it has met no run yet.
+/// Longest extension of a cut of the origin, if the cut has met no run yet.
 const MET_WITHIN: Duration = Duration::from_secs(5);
-/// Longer than a lease of runs as short as the cluster's, which is the shortest there is (`LEASE_MS_MIN`).
+/// Longer than the lease of the cluster's short runs, which is the shortest lease (`LEASE_MS_MIN`).
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2_500);
 
 /// How long things last.
@@ -30,7 +30,7 @@ pub(super) struct Pace {
     pub(super) most: Duration,
     /// From the end of one to the next.
     pub(super) pause: Duration,
-    /// None: faults end with the time. Else they go on until each has happened, and for so long at most.
+    /// `None`: faults end with the time. Otherwise they go on until each has happened, up to this bound.
     pub(super) at_most: Option<Duration>,
 }
 
@@ -43,7 +43,7 @@ struct Due {
     length: Duration,
 }
 
-/// Breaks things until history to stop; what is under way is healed first.
+/// Causes faults until the history time `stop`. Then heals the faults under way.
 pub(super) async fn run(
     cluster: Arc<TestCluster>,
     pace: Pace,
@@ -219,7 +219,7 @@ async fn of_origin(cluster: &TestCluster, fault: Fault, length: Duration) -> any
     let before = cluster.origin.troubled();
     match fault {
         Fault::OriginCut => {
-            // Several times, so that runs are met in the middle; longer where none was under way.
+            // Cuts several times, so that a cut meets a run. Goes on longer if no run was under way.
             let until = Instant::now() + length;
             let is_met = || cluster.origin.troubled() > before;
             while Instant::now() < until || (!is_met() && Instant::now() < until + MET_WITHIN) {

@@ -1,10 +1,10 @@
-//! Chaos: a seeded schedule of faults on real processes under open-loop load; then every request and every
-//! origin run is judged by the promises. Exits 1 when one is broken.
+//! Chaos: a seeded schedule of faults on real processes under open-loop load. Then the checks judge every request and every
+//! origin run by the promises. Exits with 1 if a promise is broken.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`faults`] | which fault happens when, and how it is shown to have happened |
-//! | [`mod@report`] | what the report says |
+//! | [`faults`] | which fault happens when, and the evidence for it |
+//! | [`mod@report`] | the content of the report |
 
 mod faults;
 mod report;
@@ -46,7 +46,8 @@ pub(crate) struct Options {
     /// Judge a history that another run left instead, by the present checks.
     #[arg(long)]
     judge: Option<PathBuf>,
-    /// Negative control: every read has `Cache-Control: no-store`, so nodes share no runs. Fails unless I1 is found broken.
+    /// Negative control: every read has `Cache-Control: no-store`, so nodes share no runs. Fails unless I1 is found
+    /// broken.
     #[arg(long)]
     control: bool,
     /// Fails unless every fault happened and every promise was judged where nothing excused it: always so from
@@ -74,7 +75,7 @@ const KEYS: usize = 400;
 const SESSIONS: usize = 40;
 /// Short, so that a key has many windows within a run.
 const TTL: Duration = Duration::from_secs(10);
-/// A node's patience with a run; what it may add until its client has the answer.
+/// A node's longest wait for a run, plus the time until its client has the answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const RUN_MOST: Duration = Duration::from_millis(40);
 /// Scheduling beside other work; in the short form, of debug builds on the two slow cores of a gate.
@@ -85,7 +86,7 @@ const WARM_UP: Duration = Duration::from_secs(4);
 const CALM: Duration = Duration::from_secs(2);
 /// Of a run that is to be thorough: the last fault excuses the first 5 s.
 const CALM_THOROUGH: Duration = Duration::from_secs(9);
-/// A short run goes on until each fault has happened, for so many times its span at most.
+/// A short run goes on until each fault has happened, for at most this many times its span.
 const LONGER_AT_MOST: u32 = 2;
 
 /// Runs it.
@@ -170,7 +171,7 @@ async fn chaos(options: &Options, cluster: &Arc<TestCluster>) -> anyhow::Result<
     report(options, &history, cluster.rules.is_some(), Some(AtEnd { agreed, prefetch_runs }))
 }
 
-/// What is known of the cluster at the end of a run, beside its history.
+/// The state of the cluster at the end of a run, beside its history.
 struct AtEnd {
     /// How long the rings took to agree after the last fault, or why they did not.
     agreed: anyhow::Result<Duration>,
@@ -178,7 +179,7 @@ struct AtEnd {
     prefetch_runs: u64,
 }
 
-/// Judges, and says what came of it. `end` is none where the history is another run's.
+/// Judges the history and prints the result. `end` is `None` for the history of an earlier run.
 fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEnd>) -> anyhow::Result<()> {
     let judgement = checks::judge(history, bounds(options));
     let mut report = Report::open("Chaos");
@@ -216,14 +217,14 @@ fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEn
     Ok(())
 }
 
-/// What keeps a run without violations from showing that all is well. Without a packet filter there are no cuts; where
-/// `CI` is set that is a lack too.
+/// Reasons why a run without violations does not prove the promises. Without a packet filter there are no cuts; where
+/// `CI` is set, that counts as a reason too.
 fn lacking(history: &History, judgement: &Judgement, has_cuts: bool) -> Vec<String> {
     let must_cut = has_cuts || std::env::var_os("CI").is_some();
     let faults = faults::missing(history, must_cut).into_iter();
     let faults = faults.map(|fault| format!("{fault:?} did not happen"));
     let promises = judgement.unjudged().into_iter();
-    let promises = promises.map(|promise| format!("{promise} was judged nowhere without an excuse"));
+    let promises = promises.map(|promise| format!("every case of {promise} had an excuse"));
     let is_undemanded =
         |run: &RunRecord| !run.is_demand && !run.is_write && run.ending == Some(Ending::Answered);
     let no_prefetch = (!history.runs.iter().any(is_undemanded)).then(|| "no node prefetched".to_owned());
@@ -290,7 +291,7 @@ mod tests {
         assert_eq!(faults::missing(&history, true).len(), 5);
         let lacking = lacking(&history, &Judgement::default(), false);
         assert!(lacking.contains(&"Drain did not happen".to_owned()), "{lacking:?}");
-        assert!(lacking.contains(&"I3 was judged nowhere without an excuse".to_owned()), "{lacking:?}");
+        assert!(lacking.contains(&"every case of I3 had an excuse".to_owned()), "{lacking:?}");
         assert!(lacking.contains(&"no node prefetched".to_owned()), "{lacking:?}");
     }
 

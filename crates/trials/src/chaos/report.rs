@@ -1,5 +1,4 @@
-//! What a report of chaos says: which faults happened, what each cost, and which promises were broken. It
-//! judges nothing.
+//! The report of chaos: which faults happened, their cost, and which promises were broken. This module judges nothing.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use hopcache_testbed::cluster::fault::Fault;
 use hopcache_testbed::cluster::history::{FaultRecord, History, RequestRecord};
 use hopcache_testbed::report::{Report, Spread};
 
-/// So long about a violation the history is shown.
+/// The report shows this much of the history around a violation.
 const AROUND_US: u64 = 300_000;
 /// Violations that are shown whole.
 const SHOWN_MAX: usize = 10;
@@ -93,7 +92,7 @@ fn faults(history: &History, judgement: &Judgement, has_filter: bool, report: &m
     }
 }
 
-/// Overlaps the fault, or what follows at once, such as back-off.
+/// Whether the time overlaps the fault, or its direct consequences such as back-off.
 fn is_in(request: &RequestRecord, fault: &FaultRecord) -> bool {
     request.sent_us <= fault.ended_us + 2_000_000 && request.ended_us >= fault.began_us
 }

@@ -1,5 +1,5 @@
-//! What a judgement is made of: bounds, violations, counts, and the questions about faults that all checks ask. It judges
-//! nothing by itself.
+//! The parts of a judgement: bounds, violations, counts, and the questions about faults that all checks ask. This
+//! module judges nothing by itself.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub(crate) struct Bounds {
     /// Longest run of the origin where nothing is wrong with it.
     pub(crate) run_us: u64,
     pub(crate) nodes: u64,
-    /// What scheduling on a busy machine may add to anything.
+    /// Delay that scheduling on a busy machine may add to any step.
     pub(crate) slack_us: u64,
 }
 
-/// For so long after its end a fault is still felt: breakers, `DEGRADED_TTL_MS`, a reconnect, a poll of the
-/// invalidation log, and a pause under 2 s that nobody noticed (ARCHITECTURE, known limits).
+/// A fault has effects for this time after its end: breakers, `DEGRADED_TTL_MS`, a reconnect, a poll of the
+/// invalidation log, and an unnoticed pause under 2 s (ARCHITECTURE, known limits).
 pub(super) const AFTER_US: u64 = 5_000_000;
-/// `entry.ttl_jitter` shortens or lengthens a life by so much.
+/// `entry.ttl_jitter` shortens or lengthens a life by this share.
 pub(super) const JITTER: f64 = 0.1;
 
 /// One broken promise.
@@ -33,7 +33,7 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-/// All that is wrong, and what was counted on the way.
+/// All violations, and all counts.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) violations: Vec<Violation>,
@@ -45,7 +45,7 @@ pub(crate) struct Judgement {
     pub(crate) next_values_us: Vec<u64>,
     /// How many things each promise was judged by, that could have broken it.
     pub(crate) judged: BTreeMap<&'static str, u64>,
-    /// When the first fault began: what is counted came later.
+    /// When the first fault began. Counts start then.
     pub(super) from_us: u64,
 }
 

@@ -1,21 +1,20 @@
-//! Judges a history by the promises I1 to I8. It only reads; what a fault excuses, and for how long, is said
-//! here in one place.
+//! Judges a history by the promises I1 to I8. It only reads. This text says which faults excuse a violation, and for
+//! how long.
 //!
 //! | promise | a violation is |
 //! |---|---|
-//! | I1 | two answered runs of a key within one TTL (less jitter and slack), prefetches too; no purge between, no fault near |
-//! | I2 | more extra runs of a key about its faults than their lapses, losses, cut-off nodes and fenced flights allow |
+//! | I1 | two answered runs of a key within one TTL (less jitter and slack), prefetches too, without a purge between or a fault near |
+//! | I2 | more extra runs of a key near its faults than their lapses, losses, cut-off nodes and fenced flights allow |
 //! | I3 | a request sent after a whole purge is answered with an older version, and no fault hid the purge |
-//! | I4 | an answer without a mark that was read longer ago than TTL and grace, or whose `Age` is below its age |
-//! | I5 | an answer for another principal, another key, or that its run did not read |
+//! | I4 | an answer without a mark whose value was read longer ago than TTL and grace, or whose `Age` is below its age |
+//! | I5 | an answer for another principal or another key, or with a value that its run did not read |
 //! | I6 | a write that ran twice, or that was answered and did not run once |
-//! | I7 | behind a kill that no other fault is near, a living node that answers later than 0.5 s and a run, or not 202 |
+//! | I7 | after a kill without other faults near, a living node answers later than 0.5 s and a run, or not 202 |
 //! | I8 | more than two nodes, or one node twice, in `Cache-Status` |
-//! | deadline | a request that ended later than its node's patience, pauses apart |
-//! | answered | a request without its rows that no fault explains: no answer but by a node that ends, no 202 but about an origin in trouble |
+//! | deadline | a request that ended later than its node's longest wait, not counting pauses |
+//! | answered | a request without its rows that no fault explains: no answer except by a node that ends, no 202 except near origin trouble |
 //!
-//! What a fault excuses was not judged, and is not counted as that; nor is what came before the first fault, where
-//! there is one.
+//! The counts leave out requests and runs that a fault excuses, and all from before the first fault.
 
 mod judgement;
 mod requests;

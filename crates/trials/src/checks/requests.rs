@@ -1,4 +1,5 @@
-//! I3, I4, I5, I7, I8, the deadline and whether a request was answered: what clients saw, request by request.
+//! I3, I4, I5, I7, I8, the deadline, and whether a request was answered: the answers that clients got, request by
+//! request.
 
 use hopcache_testbed::cluster::fault::Fault;
 use hopcache_testbed::cluster::history::{FaultRecord, History, RequestRecord, RunRecord};
@@ -25,7 +26,7 @@ pub(super) fn purged_before(
             && purge.ended_us < request.sent_us
     });
     let Some(purge) = heard else { return };
-    // What is hidden ends with the entry's life at the latest, which is I4's.
+    // A fault hides the purge until the entry's life ends at the latest; I4 checks the life.
     let life_us = life(bounds);
     let hides = |fault: &FaultRecord| {
         fault.fault.hides_purges()
@@ -85,17 +86,17 @@ pub(super) fn age(
     }
     // A commit that was on its way while its node stood still makes its entry seem younger (known limits).
     let stood = near(history, run.began_us, request.ended_us).any(|(_, fault)| fault.fault.stops_node());
-    let said_us = request.age_s.unwrap_or(0) * 1_000_000;
-    if said_us + 1_000_000 + bounds.slack_us + bounds.run_us < age_us && !stood && request.age_s.is_some() {
+    let shown_us = request.age_s.unwrap_or(0) * 1_000_000;
+    if shown_us + 1_000_000 + bounds.slack_us + bounds.run_us < age_us && !stood && request.age_s.is_some() {
         judgement.broken(
             "I4",
             request.sent_us,
-            format!("run {} was {age_us} µs old and Age said {said_us}", run.number),
+            format!("run {} was {age_us} µs old and its Age header was {shown_us}", run.number),
         );
     }
 }
 
-/// I5: who, which key, and what that run read.
+/// I5: the principal, the key, and the value that the run read.
 pub(super) fn own_bytes(request: &RequestRecord, run: Option<&RunRecord>, judgement: &mut Judgement) {
     judgement.counts("I5", request.sent_us);
     let Some(row) = &request.row else { return };
@@ -111,7 +112,7 @@ pub(super) fn own_bytes(request: &RequestRecord, run: Option<&RunRecord>, judgem
     }
 }
 
-/// I7: what living nodes answer about a kill.
+/// I7: the answers of living nodes after a kill.
 pub(super) fn kills(history: &History, bounds: Bounds, judgement: &mut Judgement) {
     for (place, kill) in history.faults.iter().enumerate().filter(|(_, fault)| fault.fault == Fault::Kill) {
         let within_us = 2 * NEXT_VALUE_US + bounds.run_us;
@@ -151,10 +152,11 @@ pub(super) fn kills(history: &History, bounds: Bounds, judgement: &mut Judgement
     }
 }
 
-/// A request that did not get what it asked for, and whether a fault explains that:
-/// - no answer: its own node was killed or has left, or is not back yet; or it is a write on a connection that had been
-///   kept and was closed meanwhile, which its client may not repeat;
-/// - an error: the origin did not answer or said one, to whichever node runs for this key. No other fault shows.
+/// A request without the wanted answer, and whether a fault explains that:
+/// - no answer: its own node was killed, has left, or is not back yet; or the request is a write on a kept connection
+///   that was closed meanwhile, which its client may not repeat;
+/// - an error: the origin did not answer, or answered an error, to the node that runs for this key. No other fault
+///   causes one.
 pub(super) fn answered(request: &RequestRecord, history: &History, judgement: &mut Judgement) {
     judgement.counts("answered", request.sent_us);
     if request.status == 202 && (request.row.is_some() || request.is_write) {

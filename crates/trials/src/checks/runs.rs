@@ -6,15 +6,15 @@ use hopcache_testbed::cluster::history::{Ending, FaultRecord, History, PurgeReco
 
 use super::judgement::{AFTER_US, Bounds, JITTER, Judgement, chain, name_of, near, scaled};
 
-/// `DEGRADED_TTL_MS`: how long a node without the store keeps what it ran for itself.
+/// `DEGRADED_TTL_MS`: how long a node without the store keeps the result of its own run.
 const DEGRADED_US: u64 = 2_000_000;
 /// The last part of a life in which a prefetch may renew an entry (`PREFETCH_OVERLAP_LEFT_PERCENT`).
 const RENEWED_AHEAD: f64 = 0.1;
-/// A run counts as judged by I1 where another of its key within so long would have had no excuse.
+/// I1 counts a run as judged if another run of its key within this time would have no excuse.
 const SOON_US: u64 = 1_000_000;
 
-/// I1 and I2. Demanded runs are judged by themselves: a prefetch whose answer nobody saw excuses nothing between two of them.
-/// Then all runs are judged together: a run that a node makes of its own accord needs the lease and counts like any other.
+/// I1 and I2. First the demanded runs alone: a prefetch without a seen answer excuses nothing between two of them. Then
+/// all runs together: a run that a node starts of its own accord needs the lease and counts like any other.
 pub(super) fn windows(history: &History, bounds: Bounds, judgement: &mut Judgement) {
     let demanded = windows_of(history, bounds, judgement.from_us, |run| run.is_demand);
     let all = windows_of(history, bounds, judgement.from_us, |_| true);
@@ -77,7 +77,7 @@ fn windows_of(
     for ((user, key, place), count) in extra {
         let fault = &history.faults[place];
         judgement.counts("I2", fault.began_us);
-        // Faults that lie close together share what follows from both.
+        // Faults that are close together share their consequences.
         let allowed: u64 = near(history, fault.began_us, fault.ended_us)
             .map(|(_, each)| allowance(each, bounds.nodes))
             .sum();
@@ -97,14 +97,15 @@ fn windows_of(
     judgement
 }
 
-/// How long after the run before it a run breaks I1. A life counts from when its node begins to read (I4); the origin sees
-/// the run only once a connection is there. A node renews an entry of its own accord in the last tenth of its life.
+/// The earliest second run that keeps I1, counted from the run before. A life counts from the time when its node begins
+/// to read (I4); the origin sees the run only after a connection is there. A node refreshes an entry of its own accord
+/// in the last tenth of its life.
 fn window_us(run: &RunRecord, bounds: Bounds) -> u64 {
     let life = if run.is_demand { 1.0 - JITTER } else { (1.0 - JITTER) * (1.0 - RENEWED_AHEAD) };
     scaled(bounds.ttl_us, life).saturating_sub(bounds.slack_us)
 }
 
-/// Who gave or passed on what each run brought, by the answers that clients saw.
+/// The nodes that gave or passed on each run's result, by the answers that clients saw.
 fn parts(history: &History) -> BTreeMap<u64, BTreeSet<String>> {
     let mut parts: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
     for request in &history.requests {
@@ -117,8 +118,8 @@ fn parts(history: &History) -> BTreeMap<u64, BTreeSet<String>> {
     parts
 }
 
-/// A fault of nodes explains a second run where one of them had a part in either, or where nobody saw what one of the
-/// two brought: its node may be the one that was killed. A fault of the store or the origin is everybody's.
+/// A fault of a node explains a second run if the node had a part in either run, or if nobody saw the result of one of
+/// them: its node may be the one that was killed. A fault of the store or the origin affects every node.
 fn has_part(fault: &FaultRecord, parts: &BTreeMap<u64, BTreeSet<String>>, runs: [u64; 2]) -> bool {
     fault.nodes.is_empty()
         || runs.iter().any(|run| {
@@ -126,18 +127,19 @@ fn has_part(fault: &FaultRecord, parts: &BTreeMap<u64, BTreeSet<String>>, runs: 
         })
 }
 
-/// Runs beyond the one of a window: one lapse, one for the lost data, one for each `DEGRADED_TTL` of a node
-/// that reaches no store. Its owner still collapses for all; a cut peer leases through the store.
+/// Runs beyond the one of a window: one lapse, one for the lost data, and one per `DEGRADED_TTL` for each node without
+/// the store. A node without peers uses leases in the store. The owner of a node without the store still collapses for
+/// all.
 fn allowance(fault: &FaultRecord, nodes: u64) -> u64 {
     let lasted_us = fault.ended_us - fault.began_us + AFTER_US;
     1 + u64::from(fault.fault.loses_store())
         + fault.fault.without_store(nodes) * (lasted_us / DEGRADED_US + 1)
 }
 
-/// Flights that a purge fenced while they waited for the origin, which holds runs: nobody who asks after the purge may
-/// join them (I3), so there is one more for each purge, and once the origin answers each of them reads:
-///   flight 1 has a lease and waits · purge · flight 2 has a lease and waits · the origin answers both.
-/// `behind` are runs that the purges explain already, one purge each.
+/// Flights that a purge fenced while they waited for an origin that holds runs. Requests after the purge may not join
+/// such a flight (I3), so each purge adds one flight. Once the origin answers, each flight reads: flight 1 has a lease
+/// and waits · purge · flight 2 has a lease and waits · the origin answers both. `behind` are runs that the purges
+/// explain already, one purge each.
 fn fenced(history: &History, (user, key): (&str, i64), about: &FaultRecord, behind: &[u64]) -> u64 {
     let is_held = |at_us: u64| {
         near(history, about.began_us, about.ended_us).any(|(_, fault)| {
@@ -152,7 +154,7 @@ fn fenced(history: &History, (user, key): (&str, i64), about: &FaultRecord, behi
 
 fn purged_between(history: &History, before: &RunRecord, run: &RunRecord) -> bool {
     let same = |purge: &&PurgeRecord| purge.key == run.key && purge.user == run.user;
-    // A purge that was under way when the run before began may have come behind that one's commit.
+    // A purge may have been under way when the earlier run began, and may have come after that run's commit.
     history
         .purges
         .iter()

@@ -1,4 +1,4 @@
-//! Each check on a history that is sound, and on the same one doctored: what it is there for, it catches.
+//! Each check on a sound history, where it finds nothing, and on the same history with one violation, which it finds.
 
 use hopcache_testbed::cluster::fault::Fault;
 use hopcache_testbed::cluster::history::{Ending, FaultRecord, PurgeRecord, RequestRecord};
@@ -101,7 +101,7 @@ fn i1_a_run_for_another_principal_or_one_that_failed_is_no_second_run() {
     assert_eq!(broken(&history), [""; 0]);
 }
 
-/// Prefetch is on: a run that nobody demanded needs the lease too.
+/// With prefetch on, a run that nobody demanded needs the lease too.
 #[test]
 fn i1_a_prefetch_within_a_window_is_caught_and_so_is_a_demanded_run_behind_one() {
     for place in [0, 1] {
@@ -131,7 +131,7 @@ fn i1_a_prefetch_that_nobody_saw_excuses_no_demanded_run() {
     history.runs.insert(1, run(9, 3_000));
     history.requests.insert(1, request(3_000, 9, 1));
     history.runs.insert(1, RunRecord { is_demand: false, ..run(8, 2_000) });
-    // Node 2 had no part in the demanded runs; the prefetch may have been its own.
+    // Node 2 had no part in the demanded runs, so the prefetch may have been its own.
     history.faults.push(FaultRecord { nodes: vec![2], ..fault(Fault::CutStore, 2_000, 2_500) });
     assert_eq!(broken(&history), ["I1"]);
     history.runs.remove(2);
@@ -162,7 +162,8 @@ fn i2_more_runs_about_a_kill_than_it_explains_are_caught() {
     assert_eq!(broken(&history), [""; 0]);
 }
 
-/// Three flights wait for an origin that stands still, since two purges fenced the first two; all read when it goes on.
+/// Three flights wait for an origin that stalls, because two purges fenced the first two. All read when the origin goes
+/// on.
 #[test]
 fn i2_purges_explain_flights_that_an_origin_held_and_no_more() {
     let stall = fault(Fault::OriginStall, 2_000, 8_000);
@@ -177,7 +178,7 @@ fn i2_purges_explain_flights_that_an_origin_held_and_no_more() {
     assert_eq!(broken(&history), [""; 0]);
     history.runs.push(run(4, 8_004));
     assert_eq!(broken(&history), ["I2"]);
-    // A fault that holds no run fences none that way.
+    // A fault that holds no run fences no flight in this way.
     history.runs.pop();
     history.faults[0].fault = Fault::CutPeers;
     assert_eq!(broken(&history), ["I2"]);
@@ -254,7 +255,7 @@ fn i7_a_late_answer_behind_a_lone_kill_is_caught() {
     assert_eq!(broken(&history), [""; 0]);
     history.requests[0].ended_us = 1_400_000;
     assert_eq!(broken(&history), ["I7"]);
-    // Of the killed node nothing is promised, and beside another fault neither.
+    // Nothing is promised about the killed node, or near another fault.
     history.faults[0].nodes = vec![0];
     assert_eq!(broken(&history), [""; 0]);
     history.faults[0].nodes = vec![1];
@@ -280,7 +281,7 @@ fn a_request_over_its_deadline_is_caught_and_a_pause_is_not_its_fault() {
     assert_eq!(broken(&history), [""; 0]);
 }
 
-/// A cluster that answers nobody, or without rows, is as broken as one that answers wrongly.
+/// A cluster that answers nobody, or answers without rows, is as broken as one with wrong answers.
 #[test]
 fn an_error_that_no_fault_explains_is_caught() {
     for (status, explained_by) in [(503, Fault::OriginStall), (0, Fault::Kill)] {
@@ -307,7 +308,7 @@ fn no_answer_of_another_node_than_the_killed_one_is_caught() {
     // Long enough before that I7 does not ask.
     history.faults.push(fault(Fault::Kill, 10_000, 12_000));
     assert_eq!(broken(&history), ["answered"]);
-    // What its client may not repeat proves nothing.
+    // A request that its client may not repeat proves nothing.
     (history.requests[1].is_write, history.requests[1].was_closed_idle) = (true, true);
     assert_eq!(broken(&history), [""; 0]);
 }
@@ -328,8 +329,8 @@ fn i3_a_fault_of_nodes_excuses_their_own_answers_only() {
     assert_eq!(broken(&history), ["I3"], "node 2 has no part in these answers");
     history.faults[0].nodes = vec![0, 2];
     assert_eq!(broken(&history), [""; 0]);
-    assert_eq!(judge(&history, BOUNDS).judged.get("I3"), None, "what is excused is not judged");
-    // A purge that came once the fault was over is heard by all.
+    assert_eq!(judge(&history, BOUNDS).judged.get("I3"), None, "an excused request is not judged");
+    // A purge after the fault reaches all nodes.
     history.faults[0].ended_us = 50_000;
     history.purges[0] = PurgeRecord { version: 2, ..purge(6_000, 2) };
     assert_eq!(broken(&history), ["I3"]);
@@ -358,7 +359,7 @@ fn i1_a_fault_of_nodes_excuses_runs_that_they_had_a_part_in() {
     assert_eq!(broken(&history), ["I1"], "nodes 0 and 1 ran and answered");
     history.faults[0].nodes = vec![1];
     assert_eq!(broken(&history), [""; 0]);
-    // What nobody saw may have been the dead one's.
+    // A run without a seen answer may have been the dead node's.
     history.faults[0].nodes = vec![2];
     history.requests.remove(0);
     assert_eq!(broken(&history), [""; 0]);

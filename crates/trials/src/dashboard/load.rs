@@ -1,6 +1,7 @@
-//! Clients of a cluster, so that each panel has something to show: keys of different popularity, new keys, writes,
-//! wrong texts, `no-cache`, and crowds on one cold key. Each client is a session, whose keys follow each other as in each run before. A node that does not answer is counted and asked again; whether an answer is
-//! right is the tests' matter.
+//! Clients of a cluster, so that each panel has data: keys of different popularity, new keys, writes, wrong texts,
+//! `no-cache`, and crowds on one cold key. Each client is a session, whose keys come in the order of all earlier runs.
+//! A request that its node does not answer is counted and sent again. The tests check whether answers are right; this
+//! module does not.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,12 +17,12 @@ use hopcache_testbed::report::say;
 const KEYS: usize = 400;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Longer than a node takes to go on to another owner.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 const READ: &str = "UNWIND range(1, 2000) AS x RETURN sum(x) + $n AS n";
 /// Long enough that a crowd meets in one flight.
 const SLOW: &str = "UNWIND range(1, 200000) AS x RETURN sum(x) + $n AS n";
 
-/// What clients do.
+/// The options of the load.
 #[derive(clap::Args)]
 pub(super) struct Options {
     /// Addresses of clients' listeners, of nodes or of a balancer.
@@ -80,7 +81,7 @@ async fn client(number: usize, addr: SocketAddr, login: String, until: Instant) 
             connection = Connection::open(addr).await.ok();
         }
         let asked = match connection.as_mut() {
-            Some(open) => tokio::time::timeout(PATIENCE, open.ask(&request)).await.ok().and_then(Result::ok),
+            Some(open) => tokio::time::timeout(WAIT_MAX, open.ask(&request)).await.ok().and_then(Result::ok),
             None => None,
         };
         if let Some(answer) = asked {
@@ -101,7 +102,7 @@ async fn client(number: usize, addr: SocketAddr, login: String, until: Instant) 
 fn request(number: usize, turn: usize, login: &str) -> Vec<u8> {
     let scramble = (number * 7_919 + turn * 104_729) % 1_000;
     match turn % 50 {
-        // All clients come to it at about the same turn: a crowd on a cold key.
+        // All clients reach this key at about the same turn, so it gets a crowd while it is cold.
         0 => query_request(SLOW, 1_000_000 + turn, login),
         1 => query_request(READ, KEYS + number * 1_000_000 + turn, login),
         2 => query_request("RETURN rand() + $n AS n", 0, login),

@@ -1,12 +1,12 @@
-//! The Grafana dashboard without a Grafana: `check` runs every panel's queries at a real Prometheus and fails where one has
-//! no data. `load` makes a cluster do what the panels show.
+//! Checks the Grafana dashboard without Grafana. `check` runs every panel's queries at a real Prometheus and fails if
+//! one has no data. `load` makes a cluster produce data for all panels.
 //!
-//! It reads the dashboard that is provisioned, so a panel cannot be checked here and be missing there. It does not judge
-//! what a query means.
+//! It reads the dashboard file that Grafana gets, so no panel can be missing here. It does not judge the meaning of a
+//! query.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`panels`] | what of the dashboard's JSON is a panel with queries |
+//! | [`panels`] | which parts of the dashboard's JSON are panels with queries |
 //! | [`prometheus`] | how a query is run |
 //! | [`load`] | what clients ask while Prometheus scrapes |
 
@@ -51,10 +51,10 @@ struct CheckOptions {
     /// How much of the past is asked for, in seconds.
     #[arg(long, default_value_t = 1_800)]
     seconds: u32,
-    /// What stands for Grafana's `$__rate_interval`: four scrapes or more.
+    /// Replaces Grafana's `$__rate_interval`: at least four scrapes.
     #[arg(long, default_value = "1m")]
     rate_interval: String,
-    /// A panel, by its title, whose metric the scraped nodes do not have. The report says that it is left out.
+    /// Title of a panel whose metric the scraped nodes do not have. The report lists the panel as left out.
     #[arg(long)]
     without: Vec<String>,
     /// Folder for queries.txt.
@@ -99,7 +99,7 @@ async fn check(options: &CheckOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a panel's queries, reports what they brought, and names those that brought nothing.
+/// Runs a panel's queries, reports their results, and names the queries without data.
 async fn ask(
     panel: &Panel,
     prometheus: &Prometheus,

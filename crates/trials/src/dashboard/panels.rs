@@ -10,7 +10,7 @@ pub(super) struct Panel {
     pub(super) queries: Vec<String>,
 }
 
-/// All panels, in order. A panel that is neither a row nor has a query is an error: it would show nothing.
+/// All panels, in order. A panel that is no row and has no query is an error: it would show nothing.
 pub(super) fn read(text: &str) -> anyhow::Result<Vec<Panel>> {
     let dashboard: Value = serde_json::from_str(text).context("the dashboard is no JSON")?;
     let panels = dashboard["panels"].as_array().context("the dashboard has no panels")?;

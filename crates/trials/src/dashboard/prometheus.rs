@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer is given up after so long; Prometheus' own limit for a query is two minutes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for an answer. Prometheus' own limit for a query is two minutes.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Largest answer that is read: a panel has some dozens of series of some hundred samples.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Samples for each series: about as many as a panel has pixels.
@@ -47,13 +47,13 @@ impl Prometheus {
         Ok(Self { authority })
     }
 
-    /// The series that have a sample in the window; what is not finite (0/0) is no sample.
+    /// The series with a sample in the window. A value that is not finite (0/0) is no sample.
     pub(super) async fn range(&self, query: &str, window: &Window) -> anyhow::Result<Vec<Series>> {
         let Window { start, end, step } = window;
         let form = format!("query={}&start={start}&end={end}&step={step}", form_encoded(query));
-        let answer = tokio::time::timeout(PATIENCE, self.post("/api/v1/query_range", &form))
+        let answer = tokio::time::timeout(WAIT_MAX, self.post("/api/v1/query_range", &form))
             .await
-            .with_context(|| format!("no answer of Prometheus within {} s", PATIENCE.as_secs()))??;
+            .with_context(|| format!("no answer of Prometheus within {} s", WAIT_MAX.as_secs()))??;
         let answer: Value = serde_json::from_slice(&answer).context("Prometheus sent no JSON")?;
         if answer["status"] != "success" {
             bail!("Prometheus: {}", answer["error"]);

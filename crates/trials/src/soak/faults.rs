@@ -1,4 +1,4 @@
-//! Which fault comes when: the same round again and again, each fault over before the next.
+//! The order of the faults: the same round again and again. Each fault ends before the next begins.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the clients of a soak ask, and what they count of the answers.
+//! The clients of a soak: their requests, and their counts of the answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,13 +19,12 @@ use super::scene::{NODES, Scene};
 
 /// Keys that are asked again and again, the n-th with a frequency of about 1/n.
 const HOT_KEYS: u64 = 2_000;
-/// A client waits for so long: longer than the node's own patience, so that it is always the node that
-/// ends a request.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait of a client. It is longer than the node's own longest wait, so that the node ends every request.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Clients that send half a head and then nothing, at a time, for each node.
 const SLOW_CLIENTS: usize = 4;
 
-/// What the clients counted.
+/// The counts of the clients.
 #[derive(Default)]
 pub(super) struct Ledger {
     /// By node.
@@ -76,7 +75,7 @@ impl Ledger {
 struct Request {
     kind: &'static str,
     bytes: Vec<u8>,
-    /// What the answer's body has to contain where it is 202.
+    /// Text that the body of a 202 has to contain.
     contains: String,
 }
 
@@ -139,7 +138,7 @@ impl Client {
         }
         let Some(mut connection) = self.connection.take() else { return };
         ledger.sent[self.node].fetch_add(1, Ordering::Relaxed);
-        let asked = tokio::time::timeout(PATIENCE, connection.ask(&request.bytes)).await;
+        let asked = tokio::time::timeout(WAIT_MAX, connection.ask(&request.bytes)).await;
         let Ok(Ok(answer)) = asked else {
             ledger.note(request.kind, 0);
             return;
@@ -160,7 +159,7 @@ impl Client {
     }
 
     fn draw(&mut self, login: &str, wrong_login: &str, label: &str) -> Request {
-        // Another text for each principal: what one reads then differs from what the other reads.
+        // Each principal has its own text, so that its result differs from another's.
         let mine = format!("soak of principal {}", self.principal);
         let read = format!("RETURN $n AS n, '{mine}' AS whose");
         let hot = self.dice.zipf(HOT_KEYS);
@@ -237,7 +236,7 @@ async fn purge(scene: &Scene) {
     for node in (0..NODES).cycle() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         if let Ok(mut connection) = Connection::open(scene.addrs[node].admin).await {
-            let _ = tokio::time::timeout(PATIENCE, connection.ask(request.as_bytes())).await;
+            let _ = tokio::time::timeout(WAIT_MAX, connection.ask(request.as_bytes())).await;
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Soak: mixed load with faults on a timer, for as long as asked. Judges whether memory, descriptors and tasks stay flat, and
-//! whether the counters' identities hold at the end; exits 1 when one does not. Nodes have the shipped defaults, prefetch
-//! included, and their prefetch runs are counted on both sides.
+//! Soak: mixed load with faults on a timer, for a chosen time. Judges whether memory, descriptors and tasks stay flat,
+//! and whether the counters' identities hold at the end. Exits with 1 if one does not. Nodes have the shipped defaults,
+//! prefetch included, and both sides count prefetch runs.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`options`] | its options |
+//! | [`options`] | the options |
 //! | [`scene`] | processes, and how they are stopped, killed and started again |
-//! | [`load`] | what clients ask, and what they count |
+//! | [`load`] | the clients' requests and counts |
 //! | [`faults`] | which fault comes when |
 //! | [`watch`] | samples, and the slope of a line through them |
-//! | [`verdict`] | what has to hold at the end |
+//! | [`verdict`] | the conditions at the end |
 
 mod faults;
 mod load;
@@ -30,7 +30,7 @@ use options::SAMPLE_EVERY;
 use scene::Scene;
 use watch::Samples;
 
-/// Time at the end of the load in which nothing is broken any more.
+/// The last part of the load, without faults.
 const CALM: Duration = Duration::from_secs(30);
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {

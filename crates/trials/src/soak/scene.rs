@@ -1,5 +1,5 @@
-//! The processes of a soak: three nodes, a Redis of their own, the real Neo4j behind a proxy, and a second
-//! user there. What is killed is started again on the same ports.
+//! The processes of a soak: three nodes, their own Redis, the real Neo4j behind a proxy, and a second user of Neo4j. A
+//! killed process starts again on the same ports.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const SECOND_PASSWORD: &str = "soak-second-user";
 pub(super) struct Scene {
     pub(super) proxy: BoltProxy,
     pub(super) addrs: Vec<NodeAddrs>,
-    /// Label of what the load writes, and name of the second user.
+    /// Label of the nodes that the load writes, and name of the second user.
     pub(super) label: String,
     nodes: Vec<Mutex<Life>>,
     redis: Mutex<Option<Process>>,
@@ -94,7 +94,7 @@ impl Scene {
         })
     }
 
-    /// One of nobody: a user that Neo4j does not have, so that nobody is locked out.
+    /// Credentials of a user that Neo4j does not have, so that no user is locked out.
     pub(super) fn wrong_login(&self) -> String {
         neo4j::basic(&format!("{}Nobody", self.label), "wrong-password")
     }
@@ -172,7 +172,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Takes out of Neo4j what the soak put there.
+    /// Removes the soak's data from Neo4j.
     pub(super) async fn clean_up(&self) {
         let label = &self.label;
         for (database, statement) in [

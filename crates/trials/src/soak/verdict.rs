@@ -1,4 +1,4 @@
-//! What has to hold when a soak is over.
+//! The conditions at the end of a soak.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::watch::{Sample, Samples};
 use hopcache_testbed::metrics;
 use hopcache_testbed::report::Report;
 
-/// How long nodes may take to come to rest: a run's deadline, and a lease.
+/// Longest time until nodes are at rest: a run's deadline, and a lease.
 const REST: Duration = Duration::from_secs(40);
 /// Longer than a request takes to be observed, learned from and followed by a prefetch.
 const QUIET: Duration = Duration::from_secs(2);
@@ -82,8 +82,8 @@ impl Verdict {
         Ok(())
     }
 
-    /// Some seconds of the same load without faults: runs counted by the nodes and by the proxy before
-    /// Neo4j agree, and so do the clients' requests and the nodes', to the last one.
+    /// Some seconds of the same load without faults. The runs that nodes count equal the runs that the proxy before
+    /// Neo4j counts, and the clients' requests equal the nodes'.
     pub(super) async fn of_calm(
         &mut self,
         options: &Options,
@@ -145,7 +145,7 @@ impl Verdict {
                     line.per_s * 60.0,
                     line.rise() * 100.0
                 ));
-                // A short life of few samples says nothing; entries come and go with purges.
+                // A short life with few samples proves nothing, because purges change the number of entries.
                 if name != "entries" && line.points >= 12 {
                     let rise = line.rise();
                     self.point(
@@ -206,8 +206,8 @@ async fn at_rest(scene: &Scene, node: usize, descriptors_max: usize) -> anyhow::
     }
 }
 
-/// The nodes' counters and the runs that the proxy has seen, once neither changes for [`QUIET`]: what clients asked last may
-/// still cause prefetches. After [`REST`] the last ones, which then have to agree nevertheless.
+/// The nodes' counters and the proxy's runs, once neither changes for [`QUIET`]: the clients' last requests may still
+/// cause prefetches. After [`REST`] the last values, which have to be equal then.
 async fn settled(scene: &Scene) -> anyhow::Result<(Totals, usize)> {
     let deadline = Instant::now() + REST;
     let mut before = (totals(scene).await?, scene.proxy.runs(""));

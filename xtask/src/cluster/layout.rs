@@ -1,8 +1,9 @@
-//! Names, addresses and files of a cluster of plain processes. It starts nothing.
+//! Names, addresses and files of a cluster of plain processes. This module starts nothing.
 //!
-//! Each node has an address of its own in 127.0.0.0/8, taken from the repository's path, so that clusters of two work trees
-//! do not meet, and ports are the documented ones. Each has a group id of its own as well: packets of one loopback
-//! address to another leave with 127.0.0.1 as their source, and only their sender's group tells whose they are.
+//! Each node has its own address in 127.0.0.0/8 and the documented ports. The address is derived from the repository's
+//! path, so the clusters of two work trees do not meet. Each node also has its own group id: Linux sends packets
+//! between loopback addresses with the source 127.0.0.1, so a packet rule can tell nodes apart only by the sender's
+//! group.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,27 +14,27 @@ pub(crate) const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
 pub(crate) const BALANCER: &str = "balancer";
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const NEO4J: &str = "neo4j";
-/// Only where the dashboard is drawn.
+/// Runs only for the dashboard.
 pub(crate) const PROMETHEUS: &str = "prometheus";
-/// The cluster that one starts by hand.
+/// The cluster of `cargo xtask cluster`.
 pub(crate) const CLUSTER: &str = "cluster";
-/// The one of `cargo xtask dashboard --live`.
+/// The cluster of `cargo xtask dashboard --live`.
 pub(crate) const LIVE: &str = "dashboard-live";
-/// Group of the first node. No group of a distribution is so high, and none needs to exist.
+/// Group id of the first node. Distributions use lower ids. The group does not need to exist.
 const GROUP: u32 = 77_001;
 
-/// Where a cluster is.
+/// The folder and addresses of one cluster.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
     network: [u8; 2],
 }
 
-impl Place {
+impl Layout {
     /// The cluster called `name` of this work tree.
     pub(crate) fn of(root: &Path, name: &str) -> Self {
         let folder = root.join("target").join(name);
-        // FNV-1a: the same for the same path, in any version.
+        // FNV-1a gives the same digest for the same path in every version of Rust.
         let digest = folder
             .to_string_lossy()
             .bytes()
@@ -42,7 +43,7 @@ impl Place {
         Self { folder, network: [64 | (high & 63), low] }
     }
 
-    /// The full name of a member: `a` is `node-a`.
+    /// The full name of a member: `a` and `node-a` are both `node-a`.
     pub(crate) fn member(name: &str) -> Result<&'static str> {
         let all = NODES.into_iter().chain([BALANCER, REDIS, NEO4J]);
         let found = all.into_iter().find(|each| *each == name || each.strip_prefix("node-") == Some(name));
@@ -51,11 +52,11 @@ impl Place {
         })
     }
 
-    /// The place of a node among [`NODES`].
+    /// The index of a node in [`NODES`].
     pub(crate) fn node(name: &str) -> Result<usize> {
         let member = Self::member(name)?;
         match NODES.iter().position(|node| *node == member) {
-            Some(place) => Ok(place),
+            Some(index) => Ok(index),
             None => bail!("{member} is no node"),
         }
     }
@@ -106,7 +107,7 @@ impl Place {
         self.folder.join(format!("{member}.log"))
     }
 
-    /// Name of this cluster's chains of packet rules; at most 28 characters.
+    /// Name of this cluster's chains of packet rules. iptables allows 28 characters.
     pub(crate) fn chain(&self) -> String {
         format!("HOPCACHE-{}-{}", self.network[0], self.network[1])
     }
@@ -116,13 +117,14 @@ impl Place {
         self.folder.join("compose").exists()
     }
 
+    /// Writes `text` to the file `what` of the cluster's folder.
     pub(crate) fn note(&self, what: &str, text: &str) -> Result<()> {
         std::fs::create_dir_all(&self.folder)
             .and_then(|()| std::fs::write(self.folder.join(what), text))
             .with_context(|| format!("cannot write to {}", self.folder.display()))
     }
 
-    /// What was noted.
+    /// The text that [`Self::note`] wrote, if any.
     pub(crate) fn noted(&self, what: &str) -> Option<String> {
         std::fs::read_to_string(self.folder.join(what)).ok()
     }
@@ -143,8 +145,8 @@ mod tests {
 
     #[test]
     fn each_member_has_an_address_and_work_trees_do_not_meet() {
-        let one = Place::of(Path::new("/work/one"), "cluster");
-        let other = Place::of(Path::new("/work/other"), "cluster");
+        let one = Layout::of(Path::new("/work/one"), "cluster");
+        let other = Layout::of(Path::new("/work/other"), "cluster");
         assert!((0..3).all(|node| one.host(node).is_loopback() && one.host(node) != other.host(node)));
         assert_ne!(one.host(0), one.host(1));
         assert_ne!(one.chain(), other.chain());
@@ -152,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_enough_for_a_node_and_a_wrong_name_is_told_the_right_ones() {
-        assert_eq!(Place::member("b").unwrap(), "node-b");
-        assert_eq!(Place::node("node-c").unwrap(), 2);
-        assert!(Place::member("d").unwrap_err().to_string().contains("node-a, node-b, node-c"));
-        assert!(Place::node("redis").is_err());
+    fn a_letter_names_a_node_and_an_error_lists_the_right_names() {
+        assert_eq!(Layout::member("b").unwrap(), "node-b");
+        assert_eq!(Layout::node("node-c").unwrap(), 2);
+        assert!(Layout::member("d").unwrap_err().to_string().contains("node-a, node-b, node-c"));
+        assert!(Layout::node("redis").is_err());
     }
 }

@@ -1,0 +1,59 @@
+//! Cargo subcommands that xtask needs (cargo-deny, cargo-cyclonedx): finds the program, or builds it.
+//!
+//! Decides which program runs: the one on the path, else the one in `target/tools`. Never installs anything outside
+//! `target/tools`, and never runs the tool's own checks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::answers;
+
+/// A program of the registry, pinned to one version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CargoTool {
+    /// The name of both the package and its program.
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+}
+
+impl CargoTool {
+    /// The program's path. Builds the program into `target/tools` if it is neither there nor on the path.
+    ///
+    /// # Errors
+    /// The build failed. The error says how to install the tool by hand.
+    pub(crate) fn program(self, root: &Path) -> Result<PathBuf> {
+        if answers(Path::new(self.name)) {
+            return Ok(PathBuf::from(self.name));
+        }
+        let tools = root.join("target/tools");
+        let program = tools.join("bin").join(self.name);
+        if !answers(&program) {
+            self.build(&tools)?;
+        }
+        Ok(program)
+    }
+
+    /// A debug build without debug information: the tool runs for a second, and each machine builds it once.
+    fn build(self, tools: &Path) -> Result<()> {
+        let Self { name, version } = self;
+        println!("{name} {version} is not installed: building it into target/tools (once)");
+        let status = Command::new("cargo")
+            .args(["install", name, "--version", version, "--locked", "--debug", "--root"])
+            .arg(tools)
+            .arg("--target-dir")
+            .arg(tools.join("build"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .stdin(Stdio::null())
+            .status()
+            .context("cannot start cargo")?;
+        if !status.success() {
+            bail!(
+                "cannot build {name}: see cargo's output above, or install it by hand \
+                 (`cargo install {name} --version {version} --locked`)"
+            );
+        }
+        Ok(())
+    }
+}
