@@ -1,4 +1,4 @@
-//! Accepts Bolt connections, as many as there may be, until the node stops. The connection decides everything else.
+//! Accepts Bolt connections up to their bound, until the node stops. The connection decides everything else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::{BoltFront, connection};
 use crate::client_addr::ClientAddr;
 use crate::connection_slots::ConnectionSlots;
 
-/// Pause after a failed accept: without it a want of descriptors would use a whole core.
+/// Pause after a failed accept: without it a lack of descriptors would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Serves until `stop`. Connections on which something is open go on until it has ended.
+/// Serves until `stop`. Connections with an open result or transaction go on until it has ended.
 ///
 /// The caller owns the listener, the tracker and the token.
 pub(crate) async fn serve(
@@ -39,7 +39,7 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        // A driver that is cut off at once takes another node, or tries again later.
+        // A driver whose connection is closed at once takes another node, or tries again later.
         let Some(place) = slots.enter() else { continue };
         let client = says_addresses.then(|| address(&stream)).flatten();
         let (front, stop) = (Arc::clone(&front), stop.clone());
