@@ -13,7 +13,7 @@ pub enum Security {
     Plain,
     /// `bolt+s://`: TLS, the certificate checked against [`Roots`](crate::Roots).
     Tls,
-    /// `bolt+ssc://`: TLS, any certificate accepted. It protects against listeners, not against impostors.
+    /// `bolt+ssc://`: TLS, any certificate accepted. It protects against eavesdroppers, not against impostors.
     TlsAnyCertificate,
 }
 
@@ -43,9 +43,9 @@ pub enum AddressError {
     #[error("the address names no host")]
     Host,
     /// The port is not a number from 1 to 65535.
-    #[error("the port {0:?} is no number from 1 to 65535")]
+    #[error("the port {0:?} is not a number from 1 to 65535")]
     Port(String),
-    /// User, path, query or fragment, none of which a Bolt address has.
+    /// User, path, query or fragment: a Bolt address has none of them.
     #[error("only host and port may follow the scheme; credentials, database and options are set elsewhere")]
     Extra,
 }

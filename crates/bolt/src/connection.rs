@@ -22,7 +22,7 @@ const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
 const OFFERS: [u8; 16] = [0, 2, 8, 5, 0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Newest minor version offered.
 const MINOR_MAX: u8 = 8;
-/// What "HTTP/1.1 400 …" starts with.
+/// The start of "HTTP/1.1 400 …".
 const HTTP: [u8; 4] = *b"HTTP";
 /// Bytes read from the socket at a time.
 const READ_BUFFER_BYTES: usize = 32 << 10;
@@ -40,7 +40,7 @@ pub struct Options {
     pub exchange_timeout: Duration,
     /// Records asked for by one PULL, at least 1.
     pub pull_rows: u32,
-    /// Who may sign the certificate of a `bolt+s://` server.
+    /// The authorities that may sign the certificate of a `bolt+s://` server.
     pub roots: Roots,
 }
 
@@ -62,8 +62,8 @@ impl Default for Options {
 pub(crate) enum State {
     /// Every request has had its answer.
     Ready,
-    /// An exchange has begun. If its future was dropped or failed, this state stays for good, because it is unknown which
-    /// answer comes next.
+    /// An exchange has begun. If its future was dropped or failed, the state stays so for good, because the next
+    /// answer is unknown.
     InExchange,
 }
 
@@ -104,7 +104,7 @@ impl Connection {
     /// 5.1 on), within `options.connect_timeout`. Nothing stays open.
     ///
     /// # Errors
-    /// [`OpenError`]. A server that refuses HELLO is there.
+    /// [`OpenError`]. A server that refuses HELLO counts as present.
     pub async fn probe(address: &Address, options: &Options) -> Result<(), OpenError> {
         let probing = async {
             let stream = transport::connect(address, &options.roots).await?;
@@ -126,8 +126,8 @@ impl Connection {
         timeout(options.connect_timeout, probing).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
-    /// As [`Connection::open`] with a server at the other end of a pipe in memory, for fuzzing: a million
-    /// sockets would be a test of the kernel.
+    /// Like [`Connection::open`] with a server at the other end of a pipe in memory. Only the fuzzing crate calls it:
+    /// a million sockets would test the kernel.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -203,7 +203,7 @@ impl Connection {
     /// [`OpenError`]; the connection cannot be used any more then.
     pub async fn log_on_again(&mut self) -> Result<(), OpenError> {
         if !self.is_ready() || !self.can_log_on_again() {
-            return Err(OpenError::Protocol("LOGOFF on a connection that cannot".to_owned()));
+            return Err(OpenError::Protocol("LOGOFF on a connection of Bolt 5.0".to_owned()));
         }
         self.state = State::InExchange;
         let requests = [message::logoff(), message::logon(&self.auth)];
@@ -249,7 +249,7 @@ impl Connection {
                 write_messages(&mut self.stream, &[message::goodbye()]).await?;
                 self.stream.shutdown().await.map_err(|error| StreamFault::Cut(error.to_string()))
             };
-            // The connection is gone either way.
+            // The connection ends in either case.
             let _ = timeout(self.options.exchange_timeout, goodbye).await;
         }
     }
@@ -305,7 +305,7 @@ async fn read_reply(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Reply, Op
         Response::Success(metadata) => Ok(Reply::Success(metadata)),
         Response::Failure(failure) => Ok(Reply::Failure(failure)),
         Response::Ignored => Ok(Reply::Ignored),
-        Response::Record { .. } => Err(OpenError::Protocol("a record that nobody asked for".to_owned())),
+        Response::Record { .. } => Err(OpenError::Protocol("a record without a request".to_owned())),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Errors, distinguished by what a caller does about them.
+//! Errors, distinguished by the action that a caller takes.
 
 use bytes::Bytes;
 
-/// A failure in the server's words.
+/// A failure with the server's code and message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Failure {
@@ -54,8 +54,8 @@ pub struct RunError {
     pub fault: RunFault,
     /// The column names, if the server had sent them before.
     pub fields: Option<Vec<String>>,
-    /// The records before the server's own failure, concatenated. Empty for every other fault. They are not a result, but a
-    /// client of the server would have seen them.
+    /// The records before the server's own failure, concatenated. Empty for every other fault. They are not a result,
+    /// but a direct client of the server would have seen them.
     pub records: Bytes,
 }
 

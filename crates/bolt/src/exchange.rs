@@ -14,10 +14,10 @@ use crate::message::{self, Response};
 use crate::run::{Finished, Room, Run, Unbounded};
 use crate::statuses;
 
-/// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up
-/// to 64 times as much.
+/// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up to 64 times as
+/// much.
 const METADATA_BYTES_MAX: usize = 2 << 20;
-/// What a RECORD message adds to its list: marker and signature.
+/// The bytes that a RECORD message adds to its list: marker and signature.
 const RECORD_OVERHEAD_BYTES: usize = 2;
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
 const METADATA_NAMES_MAX: usize = 64;
@@ -36,8 +36,8 @@ impl Connection {
         self.run_in(run, &Unbounded).await
     }
 
-    /// The same, with a request for room as the records come. While it waits for room it reads nothing, so the server waits
-    /// too.
+    /// Like [`Connection::run`], with a request for room as the records come. While it waits for room it reads
+    /// nothing, so the server waits too.
     ///
     /// # Errors
     /// As [`Connection::run`], and [`RunFault::NoRoom`].
@@ -49,7 +49,7 @@ impl Connection {
             return Err(RunFault::BadParameters.into());
         }
         self.state = State::InExchange;
-        // A timeout past the end of the clock is as good as a day.
+        // A timeout past the end of the clock is replaced by a day.
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
         let mut records = Records {
@@ -143,7 +143,7 @@ struct Records {
 }
 
 impl Records {
-    /// The largest next message: what is left for records, or metadata.
+    /// The largest next message: the room that is left for records, or metadata.
     fn message_bytes_max(&self) -> usize {
         let left = self.bytes_max.saturating_sub(self.bytes.len());
         left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)

@@ -1,4 +1,4 @@
-//! Framing: whole messages to and from the stream, in Bolt's chunks. It knows nothing of what a message says.
+//! Framing: whole messages to and from the stream, in Bolt's chunks. It knows nothing about a message's content.
 
 use boltr::BoltError;
 use boltr::chunk::{ChunkReader, ChunkWriter};
@@ -34,7 +34,7 @@ pub(crate) async fn write_messages(
     let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
     let mut framed = Vec::new();
     for message in messages {
-        // Into memory: neither fails nor waits.
+        // Into memory: this write neither fails nor waits.
         let framing = ChunkWriter::new(&mut framed).write_message(message).await;
         framing.map_err(|error| StreamFault::Cut(error.to_string()))?;
     }
@@ -42,7 +42,7 @@ pub(crate) async fn write_messages(
     stream.flush().await.map_err(cut)
 }
 
-/// Reads the next message that is not a NOOP (an empty one: the server's sign of life).
+/// Reads the next message. It skips NOOPs, the empty messages that show that the server lives.
 pub(crate) async fn read_message(
     stream: &mut BufReader<Box<dyn Duplex>>,
     bytes_max: usize,

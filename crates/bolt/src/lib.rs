@@ -16,8 +16,8 @@
 //! with the codec of `boltr`, which decodes records eagerly, keeps maps in hash order, and would decode and encode
 //! parameters that are PackStream already.
 //!
-//! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 4.1
-//! to 5.8), and NEO4J.md for what a real 5.26 does.
+//! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 4.1 to 5.8), and
+//! NEO4J.md for the behaviour of a real 5.26.
 
 mod address;
 mod auth;

@@ -175,12 +175,12 @@ pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
         }
         Token::Struct { tag: signature::RECORD, len: 1 } => {
             let Token::List(values) = reader.clone().token().map_err(wrong)? else {
-                return Err("a record that is no list".to_owned());
+                return Err("a record that is not a list".to_owned());
             };
             Response::Record { list: reader.skip().map_err(wrong)?, values }
         }
         Token::Struct { tag, len } => return Err(format!("unexpected message 0x{tag:02X} of {len} parts")),
-        _ => return Err("a message that is no structure".to_owned()),
+        _ => return Err("a message that is not a structure".to_owned()),
     };
     match reader.rest().len() {
         0 => Ok(response),
@@ -191,7 +191,7 @@ pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
 fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
     match reader.value() {
         Ok(map @ Value::Map(_)) => Ok(map),
-        Ok(_) => Err("metadata that is no map".to_owned()),
+        Ok(_) => Err("metadata that is not a map".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_record_is_kept_as_sent() {
-        // An integer in a longer form than needed: the server's bytes, not ours.
+        // An integer in a longer form than needed: the record keeps the server's bytes.
         let message = [0xB1, 0x71, 0x92, 0xC9, 0x00, 0x01, 0xC0];
         assert_eq!(read(&message), Ok(Response::Record { list: &message[2..], values: 2 }));
     }

@@ -1,8 +1,8 @@
-//! A connection to a server on which a client's own messages are passed on: it is opened and logged on here, and then
-//! carries bytes both ways at the version that the client speaks.
+//! A relay: a connection to a server that passes on a client's own messages. This file opens it and logs it on. Then
+//! it carries bytes both ways at the version that the client speaks.
 //!
-//! It counts which requests are unanswered, and so knows when it may be used by somebody else. It decodes no record and
-//! retries nothing. Its reads and writes may be dropped at any await: what was read or written so far is kept.
+//! It counts unanswered requests, and so knows when another client may use it. It decodes no record and retries
+//! nothing. Its reads and writes may be dropped at any await: bytes that were read or written are kept.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -36,15 +36,15 @@ const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
 pub struct RelayOptions {
     /// Name that the server shows.
     pub user_agent: String,
-    /// For everything up to the log-on.
+    /// Time limit for everything up to the log-on.
     pub connect_timeout: Duration,
-    /// For a RESET.
+    /// Time limit for a RESET.
     pub reset_timeout: Duration,
-    /// Who signs the server's certificate.
+    /// The authorities that may sign the server's certificate.
     pub roots: Roots,
 }
 
-/// Why a relay cannot go on. It is to be dropped: the server then ends what runs on it.
+/// Why a relay cannot go on. The caller drops it, and the server then ends its statements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the Bolt server broke: {0}")]
 pub struct RelayCut(pub String);
@@ -71,17 +71,17 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-/// What a server is, as its first answers say.
+/// The server's properties, by its first answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// The newest version that it speaks and that is spoken here.
+    /// The newest version that both the server and this crate speak.
     pub newest: Version,
-    /// Its agent, for example `Neo4j/5.26.12`; where it told it without credentials.
+    /// Its agent, for example `Neo4j/5.26.12`. `None` when it names its agent only after a log-on.
     pub agent: Option<String>,
 }
 
 impl Relay {
-    /// Asks a server which version it speaks, and what it is. Nothing stays open.
+    /// Asks a server for its version and its agent. Nothing stays open.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -159,7 +159,7 @@ impl Relay {
         self.is_dirty = true;
     }
 
-    /// Sends what is queued.
+    /// Sends the queued requests.
     ///
     /// # Errors
     /// [`RelayCut`].
@@ -192,29 +192,30 @@ impl Relay {
         }
     }
 
-    /// The next message of those that have come already.
+    /// The next message of the server, if it has arrived already.
     ///
     /// # Errors
     /// As [`Relay::receive`].
     pub fn received(&mut self) -> Result<Option<(ReplyKind, Bytes)>, RelayCut> {
         let message = self.chunks.next(&mut self.input, MESSAGE_BYTES_MAX);
         let Some(message) = message.map_err(|error| RelayCut(error.to_string()))? else { return Ok(None) };
-        let kind = ReplyKind::of(&message).ok_or_else(|| RelayCut("it sent no reply".to_owned()))?;
+        let kind = ReplyKind::of(&message)
+            .ok_or_else(|| RelayCut("it sent a message that is not a reply".to_owned()))?;
         if kind != ReplyKind::Record {
             self.unanswered = self
                 .unanswered
                 .checked_sub(1)
-                .ok_or_else(|| RelayCut("it answered what nobody asked".to_owned()))?;
+                .ok_or_else(|| RelayCut("it sent an answer without a request".to_owned()))?;
         }
         Ok(Some((kind, message)))
     }
 
-    /// The caller knows that neither a transaction nor a result nor a failure is open.
+    /// The caller knows that no transaction, result or failure is open.
     pub fn set_clean(&mut self) {
         self.is_dirty = self.unanswered > 0;
     }
 
-    /// Whether it may serve somebody else.
+    /// Whether another client may use it.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.is_dirty && self.unanswered == 0 && self.output.is_empty() && self.input.is_empty()
@@ -231,7 +232,8 @@ impl Relay {
             .await
     }
 
-    /// Sends RESET: the server interrupts what runs and forgets what is open. Everything up to its answer is dropped.
+    /// Sends RESET: the server interrupts running statements and forgets open results. All replies up to its answer
+    /// are dropped.
     ///
     /// # Errors
     /// [`RelayCut`], also when there is no answer in time.
@@ -263,7 +265,7 @@ impl Relay {
             self.send_now(&bare(Kind::Goodbye.signature().0)).await?;
             self.stream.shutdown().await.map_err(|error| RelayCut(error.to_string()))
         };
-        // The connection is gone either way.
+        // The connection ends in either case.
         let _ = timeout(options.reset_timeout, leaving).await;
     }
 
@@ -303,17 +305,17 @@ impl Relay {
 /// The map of a SUCCESS or FAILURE, given without chunks.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A text that names the fault.
 pub fn metadata(message: &[u8]) -> Result<Value, String> {
     let mut reader = Reader::new(message);
     match reader.token().map_err(|error| error.to_string())? {
         Token::Struct { len: 1, .. } => {}
         Token::Struct { len: 0, .. } => return Ok(Value::Map(Vec::new())),
-        _ => return Err("a reply that is no structure".to_owned()),
+        _ => return Err("a reply that is not a structure".to_owned()),
     }
     match reader.value().map_err(|error| error.to_string())? {
         map @ Value::Map(_) => Ok(map),
-        _ => Err("metadata that is no map".to_owned()),
+        _ => Err("metadata that is not a map".to_owned()),
     }
 }
 

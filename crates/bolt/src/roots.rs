@@ -1,4 +1,4 @@
-//! Which authorities may sign a server's certificate, and what is wrong with a certificate that was refused.
+//! Which authorities may sign a server's certificate, and the fault of a certificate that was refused.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ impl Roots {
     /// The certificates of a PEM text, and no others.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the text.
+    /// A sentence that names the error in the text.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -75,7 +75,7 @@ pub(crate) fn failed(error: &io::Error, address: &Address) -> OpenError {
     let host = &address.host;
     match inner {
         Some(rustls::Error::InvalidCertificate(why)) => OpenError::Untrusted(match why {
-            // Another authority may have the same name: then its signature does not fit.
+            // Another authority may have the same name. Then its signature does not fit.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 format!("{host}: none of the trusted authorities has signed it")
             }

@@ -26,8 +26,8 @@ pub struct Run<'a> {
     pub database: Option<&'a str>,
     /// Access mode.
     pub mode: Mode,
-    /// From the first byte sent to the last byte read. The server gets it as `tx_timeout` as well, and
-    /// may act on it up to half a second late; this client does not wait for that.
+    /// Time from the first byte sent to the last byte read. The server gets it as `tx_timeout` as well, and may act
+    /// on it up to half a second late. This client does not wait for that.
     pub timeout: Duration,
     /// Bookmarks to wait for.
     pub bookmarks: &'a [String],
@@ -49,20 +49,21 @@ pub struct Finished {
     pub records: Bytes,
     /// Number of records.
     pub rows: u64,
-    /// Bolt's `type`: `r`, `rw`, `w` or `s`, where the server said so.
+    /// Bolt's `type`: `r`, `rw`, `w` or `s`, if the server sent it.
     pub statement_type: Option<String>,
-    /// Bookmark of the transaction, where the server gave one.
+    /// Bookmark of the transaction, if the server sent one.
     pub bookmark: Option<String>,
     /// All other metadata of RUN and of the last PULL (`stats`, `notifications`, `plan`, `profile`, `db`,
     /// `t_first`, `t_last`, …), a map; where both have a name, the later one.
     pub summary: Value,
 }
 
-/// Room for records, requested as they come. It bounds how many large results there are at a time.
+/// Room for records, requested as they come. It bounds the number of large results in memory.
 pub trait Room: Send + Sync {
     /// Bytes to which records may grow without a request.
     fn free_bytes(&self) -> usize;
-    /// Waits for room for more than `held_bytes`. Returns to how many bytes records may grow then, or `None` without room.
+    /// Waits for room for more than `held_bytes`. Returns the number of bytes to which records may grow then, or
+    /// `None` without room.
     fn widen(&self, held_bytes: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>>;
 }
 

@@ -1,15 +1,15 @@
-//! Notifications of a summary as Bolt 5.4 had them, made of the GQL statuses that newer versions send instead. A kept
-//! result has both, for clients of either kind.
+//! Notifications of a summary in the form of Bolt 5.4, made from the GQL statuses that newer versions send instead. A
+//! kept result has both forms, for both kinds of clients.
 
 use hopcache_packstream::Value;
 
-/// The notifications among the statuses, in their order. `None` where there are none.
+/// The notifications among the statuses, in their order. `None` if there are none.
 pub(crate) fn notifications(statuses: &Value) -> Option<Value> {
     let all: Vec<Value> = statuses.as_list()?.iter().filter_map(notification).collect();
     (!all.is_empty()).then_some(Value::List(all))
 }
 
-/// A status with a code of Neo4j is a notification; the others say how the statement ended.
+/// A status with a code of Neo4j is a notification. The others describe how the statement ended.
 fn notification(status: &Value) -> Option<Value> {
     let code = status.get("neo4j_code")?;
     let diagnostics = status.get("diagnostic_record");

@@ -79,7 +79,7 @@ fn unchecked_config() -> Result<Arc<ClientConfig>, OpenError> {
 }
 
 pub(crate) fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
-    // The provider is named, not taken from the process: two in one binary would panic there.
+    // The provider is named here and not taken from the process: two providers in one binary would panic there.
     let builder = ClientConfig::builder_with_provider(provider());
     builder.with_safe_default_protocol_versions().map_err(|error| OpenError::Tls(error.to_string()))
 }

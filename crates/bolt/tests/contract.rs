@@ -55,7 +55,7 @@ async fn the_newest_offered_version_is_agreed_on() {
     connection.close().await;
 }
 
-/// Each column of these statements is read by neo4rs by name and by us by place.
+/// neo4rs reads each column of these statements by name, and this client reads it by place.
 #[tokio::test]
 async fn values_are_those_that_neo4rs_reads() {
     let mut connection = connect().await;
@@ -105,7 +105,7 @@ async fn graph_values_are_bolt_5_structures() {
 
     let mut theirs = neo4rs_graph().await.execute("MATCH (a:BoltContract {k: 1}) RETURN a").await.unwrap();
     let node: neo4rs::Node = theirs.next().await.unwrap().unwrap().get("a").unwrap();
-    let Value::Struct { fields, .. } = &created[0] else { panic!("no node") };
+    let Value::Struct { fields, .. } = &created[0] else { panic!("not a node") };
     assert_eq!(fields[0], Value::Int(node.id()));
     assert_eq!(fields[2].get("k"), Some(&Value::Int(node.get::<i64>("k").unwrap())));
     connection.run(&writing("MATCH (n:BoltContract) DETACH DELETE n")).await.unwrap();

@@ -57,7 +57,7 @@ async fn meet(stage: Stage, bytes: Vec<u8>) {
             assert!(connection.is_ready());
             let mut reader = hopcache_packstream::Reader::new(&finished.records);
             for _ in 0..finished.rows {
-                let Ok(Value::List(values)) = reader.value() else { panic!("a kept record is no list") };
+                let Ok(Value::List(values)) = reader.value() else { panic!("a kept record is not a list") };
                 assert_eq!(values.len(), finished.fields.len());
             }
             assert!(reader.is_empty());

@@ -1,5 +1,5 @@
-//! What a server may do wrong in the middle of a run, and what a connection makes of it: an error
-//! with its name, never a panic (I13), never half a result (I10, F28), never a reused broken stream.
+//! Faults of a server in the middle of a run. A connection turns each of them into an error with its name: never a
+//! panic (I13), never half a result (I10, F28), never a reused broken stream.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 

@@ -48,7 +48,7 @@ async fn every_offered_version_is_spoken() {
 
 #[tokio::test]
 async fn what_is_no_bolt_5_is_named() {
-    for (answer, word) in [
+    for (answer, part) in [
         (vec![0, 0, 0, 0], "none of these versions"),
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "name the Bolt port"),
         (vec![0, 0, 4, 4], "04"),
@@ -56,7 +56,7 @@ async fn what_is_no_bolt_5_is_named() {
         (vec![0xFF; 4], "FF"),
     ] {
         let error = open_error(vec![Step::Send(answer)]).await;
-        assert!(matches!(&error, OpenError::NotBolt(text) if text.contains(word)), "{error}");
+        assert!(matches!(&error, OpenError::NotBolt(text) if text.contains(part)), "{error}");
     }
 }
 
@@ -105,11 +105,11 @@ async fn an_idle_connection_that_the_server_closed_is_not_alive() {
     let (address, server) = serve(greeted()).await;
     let connection = open(&address).await;
     server.await.unwrap();
-    // The server's end is on its way; the socket becoming readable is when it has arrived.
+    // The server's end is on its way. It has arrived when the socket becomes readable.
     while connection.is_alive().await {
         tokio::task::yield_now().await;
     }
-    assert!(connection.is_ready(), "nothing was cut: it just is not open any more");
+    assert!(connection.is_ready(), "no exchange was cut: the server has closed it");
 }
 
 #[tokio::test]
@@ -142,13 +142,13 @@ fn secrets_are_not_in_debug_output() {
     assert!(!shown.contains("sesame"), "{shown}");
 }
 
-/// A scripted server behind TLS with a certificate that nobody signed.
+/// A scripted server behind TLS with a self-signed certificate.
 async fn serve_tls(script: Vec<Step>) -> u16 {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     serve_tls_with((signed.cert.der().clone(), signed.signing_key), script).await
 }
 
-/// The same with this certificate and key.
+/// Like [`serve_tls`], with this certificate and key.
 async fn serve_tls_with((cert, key): (CertificateDer<'static>, rcgen::KeyPair), script: Vec<Step>) -> u16 {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -175,7 +175,8 @@ fn authority() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
     rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap()
 }
 
-/// F52: a private authority is trusted where it is named, for the host of its certificate; every refusal says why.
+/// F52: a private authority is trusted where it is configured, for the host of its certificate. Every refusal names
+/// its reason.
 #[tokio::test]
 async fn a_private_authority_is_trusted_for_its_host_and_no_other_is() {
     let (ours, other) = (authority(), authority());
@@ -216,7 +217,7 @@ async fn a_self_signed_certificate_passes_with_ssc_and_only_there() {
     assert!(matches!(error, OpenError::Untrusted(_)), "{error}");
 }
 
-/// F25: a probe needs no credentials, and what a server says to its HELLO does not matter.
+/// F25: a probe needs no credentials, and the server's answer to HELLO does not matter.
 #[tokio::test]
 async fn a_probe_says_whether_a_bolt_server_is_there() {
     for (minor, answer) in [
@@ -230,12 +231,12 @@ async fn a_probe_says_whether_a_bolt_server_is_there() {
         let requests = server.await.unwrap();
         assert_eq!(metadata(&requests[0]).get("credentials"), None);
     }
-    // Before 5.1 HELLO is the log-on: the handshake has to do.
+    // Before 5.1 HELLO is the log-on, so the handshake has to be enough.
     let (address, _server) = serve(vec![Step::Handshake(0)]).await;
     Connection::probe(&address, &options()).await.unwrap();
 }
 
-/// F25: a server that takes connections and answers nothing is not there.
+/// F25: a server that accepts connections and answers nothing counts as absent.
 #[tokio::test]
 async fn a_probe_of_a_silent_server_ends_in_time() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

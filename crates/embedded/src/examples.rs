@@ -3,7 +3,7 @@
 /// One statement to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Example {
-    /// What it asks, in one line.
+    /// Its question, in one line.
     pub title: &'static str,
     /// The statement.
     pub statement: &'static str,

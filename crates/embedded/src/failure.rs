@@ -1,4 +1,4 @@
-//! The library's errors in Neo4j's words. Nothing here decides whether something is tried again.
+//! Maps the library's errors to Neo4j's codes and messages. It does not decide whether a statement is tried again.
 
 use graphdblite::{ErrorCode, GraphError, QueryError, QueryPhase};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
@@ -23,8 +23,8 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> OriginFault {
     OriginFault::Failed(Neo4jFailure { code: code.to_owned(), message: message.into() })
 }
 
-/// What a refusal or failure of the library is called at Neo4j. Going over a bound of memory is told as
-/// the statement's failure, not as transient: the same statement would go over it again.
+/// Neo4j's code for a refusal or failure of the library. Going over a bound of memory is the statement's failure and
+/// not transient: the same statement would go over it again.
 pub(crate) fn of_library(error: &GraphError) -> OriginFault {
     match error {
         GraphError::Query(query) => failed(query_code(query), query.to_string()),

@@ -1,6 +1,6 @@
-//! A statement into words, so far as is needed to find its columns and whether it may write.
+//! Splits a statement into tokens, as far as its columns and its access mode depend on them.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An identifier, keyword, number or parameter.
@@ -32,8 +32,8 @@ impl Token<'_> {
     }
 }
 
-/// Splits `statement`; comments and space are dropped. A string or comment without an end reaches
-/// to the end of the statement: the library then refuses it.
+/// Splits `statement`. Comments and space are dropped. A string or comment without an end reaches to the end of the
+/// statement, and the library then refuses it.
 pub(crate) fn tokens(statement: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let (mut start, mut depth) = (0, 0_usize);
@@ -56,7 +56,7 @@ pub(crate) fn tokens(statement: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Kind (none: space or comment) and length in bytes of what `rest` begins with.
+/// Kind (`None`: space or comment) and length in bytes of the first token of `rest`.
 fn extent(first: char, rest: &str) -> (Option<Kind>, usize) {
     let until = |end: &str| rest[end.len()..].find(end).map_or(rest.len(), |at| at + 2 * end.len());
     match first {

@@ -1,4 +1,4 @@
-//! The sample into a database file, once at start. Nothing here runs a statement of a client.
+//! Writes the sample into a database file, once at the start. It runs no statement of a client.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! The `Origin` port over the pool: checks what can be checked without the library, runs, and renders
-//! the rows. Never blocks the runtime, and never hands out a part of a result.
+//! The `Origin` port over the pool: it checks a run without the library, runs it, and renders the rows. It never blocks
+//! the runtime, and never returns a part of a result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl EmbeddedOrigin {
         Ok(Self { pool, settings, in_flight: AtomicUsize::new(0), writes: Arc::new(AtomicU64::new(0)) })
     }
 
-    /// Threads that are still busy with a statement nobody waits for.
+    /// Threads that still run an abandoned statement.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.pool.abandoned()
@@ -94,7 +94,7 @@ impl EmbeddedOrigin {
     }
 }
 
-/// Longest deadline that is counted: the runtime's clock does not take every number.
+/// Longest deadline that is counted: the runtime's clock does not accept every number.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 #[async_trait]
@@ -107,7 +107,7 @@ impl Origin for EmbeddedOrigin {
         })
     }
 
-    /// Costs some microseconds: no round trip, no worker. A statement that is no Cypher has a kind too.
+    /// Costs some microseconds: no round trip, no worker. A text that is not Cypher has a kind too.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         Ok(statement::kind(&run.statement))
     }
@@ -162,7 +162,7 @@ fn execute(
 ) -> Result<ResultSet, OriginFault> {
     let library = |error| failure::of_library(&error);
     if prepared.kind == StatementKind::Read {
-        // The library plans before it runs, and refuses here whatever would write.
+        // The library plans before it runs, and refuses here every statement that would write.
         let read = graph.read_tx().map_err(library)?;
         let rows = read.query_with_params(&prepared.text, Some(params)).map_err(library)?;
         return render(prepared, &rows, bytes_max, writes.load(Ordering::Acquire));
@@ -184,7 +184,7 @@ fn execute(
     Ok(result)
 }
 
-/// Every statement sees every write that was answered before it began, so a bookmark asks for nothing.
+/// Every statement sees every write that was answered before it began, so a bookmark adds nothing.
 fn bookmark(writes: u64) -> String {
     format!("FB:embedded:{writes}")
 }
@@ -204,7 +204,7 @@ fn render(
             return Err(OriginFault::TooLarge { limit_bytes: bytes_max });
         }
     }
-    // A write's counters are not known; that it may have changed something is what matters (I6).
+    // A write's counters are not known. Only one fact matters: that it may have changed something (I6).
     let stats = Packed::Map(vec![("contains-updates".to_owned(), Packed::Bool(true))]);
     let is_read = prepared.kind == StatementKind::Read;
     Ok(ResultSet {

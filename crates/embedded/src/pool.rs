@@ -1,10 +1,10 @@
-//! Threads with a database handle each, all on one file: a write that one of them commits is seen by
-//! every statement that begins afterwards.
+//! Threads with a database handle each, all on one file: a write that one of them commits is visible to every
+//! statement that begins afterwards.
 //!
-//! The library cannot be interrupted. A statement nobody waits for any more is therefore abandoned:
-//! its thread is replaced at once and ends by itself when the library returns, without committing. At
-//! most [`limits::EMBEDDED_ABANDONED_MAX`] threads are in that state; beyond it a slot stays taken
-//! until its thread is done, so threads never grow past the two bounds together.
+//! The library cannot be interrupted. So a statement for which no caller waits any more is abandoned: its thread is
+//! replaced at once, and ends without a commit when the library returns. At most [`limits::EMBEDDED_ABANDONED_MAX`]
+//! threads are in that state. Beyond that a slot stays taken until its thread is done, so the number of threads never
+//! grows past the two bounds together.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::failure;
 /// Work for one handle. It asks the flag before it makes anything permanent.
 pub(crate) type Work<T> = Box<dyn FnOnce(&mut Database, &StillWanted) -> Result<T, OriginFault> + Send>;
 
-/// Whether anybody waits for a piece of work.
+/// Whether a caller waits for a piece of work.
 #[derive(Clone)]
 pub(crate) struct StillWanted(Arc<Mutex<Stage>>);
 
 impl StillWanted {
-    /// Whether somebody still waits. Schedule that remains: asked, then given up, then committed; the
-    /// caller is told `TimedOut` of a write that was carried out, as it may happen with Neo4j.
+    /// Whether a caller still waits. One schedule remains: the thread asks, the caller gives up, the thread commits.
+    /// The caller then gets `TimedOut` for a write that was carried out, as with Neo4j.
     pub(crate) fn check(&self) -> bool {
         matches!(*self.0.lock(), Stage::Running(_))
     }
@@ -38,31 +38,31 @@ impl StillWanted {
 enum Stage {
     /// Sent, not begun; holds the slot.
     Queued(OwnedSemaphorePermit),
-    /// A thread is at it; holds the slot.
+    /// A thread runs it; holds the slot.
     Running(OwnedSemaphorePermit),
-    /// Done, or begun by nobody.
+    /// Done, or passed over before it began.
     Ended,
-    /// Nobody waits. `true`: the thread was replaced and has to end; its slot was given back.
+    /// No caller waits. `true`: the thread was replaced and has to end; its slot was given back.
     Abandoned { replaced: bool, slot: Option<OwnedSemaphorePermit> },
 }
 
 type Task = Box<dyn FnOnce(&mut Database) -> Next + Send>;
 
-/// What a thread does after a task.
+/// How a thread goes on after a task.
 enum Next {
     Serve,
     Reopen,
     End,
 }
 
-/// Where the file is and how it is opened; shared by all threads, and the last one removes the file.
+/// The file, and how it is opened. All threads share it, and the last one removes the file.
 struct Site {
     directory: tempfile::TempDir,
     abandoned: AtomicUsize,
     tasks: Mutex<mpsc::Receiver<Task>>,
-    /// Handles for replacements. Opened at the start, since a handle cannot be opened while a write goes
-    /// on, which is just when a replacement is needed. There are as many as threads can be replaced, and a
-    /// replaced thread brings its own back, so there is always one.
+    /// Handles for replacements. They are opened at the start, because a handle cannot be opened during a write, and
+    /// that is just when a replacement is needed. There are as many as threads can be replaced, and a replaced thread
+    /// brings its own handle back. So there is always one.
     spares: Mutex<Vec<Database>>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Makes the file, fills it by `load`, and starts `workers` threads.
+    /// Makes the file, fills it with `load`, and starts `workers` threads.
     pub(crate) fn start(
         workers: usize,
         load: impl FnOnce(&mut Database) -> graphdblite::Result<()>,
@@ -120,7 +120,7 @@ impl Pool {
         if self.sender.send(task).is_err() {
             return Err(OriginFault::Unreachable("the embedded graph has stopped".to_owned()));
         }
-        // From here on a dropped future gives the work up as a deadline does.
+        // From here on a dropped future gives the work up, as a deadline does.
         let waiting = Waiting { site: Arc::clone(&self.site), stage };
         let answer = tokio::time::timeout_at(deadline, answered).await;
         drop(waiting);
@@ -133,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// Threads busy with what nobody waits for.
+    /// The number of threads that run abandoned work.
     pub(crate) fn abandoned(&self) -> usize {
         self.site.abandoned.load(Ordering::Acquire)
     }
@@ -162,7 +162,7 @@ pub enum StartError {
 
 const FILE: &str = "sample.graph";
 const LOG: &str = "sample.graph-wal";
-/// How long one write waits for another: below the deadlines that runs usually have.
+/// How long one write waits for another. It is below the usual deadlines of runs.
 const BUSY_MS: u32 = 2_000;
 
 impl Site {
@@ -187,17 +187,17 @@ fn spawn(site: Arc<Site>, graph: Database) -> std::io::Result<()> {
     thread.spawn(move || serve(&site, graph)).map(drop)
 }
 
-/// A thread's life: tasks until the pool is gone or it was replaced.
+/// A thread's life: it runs tasks until the pool is gone or the thread was replaced.
 fn serve(site: &Site, mut graph: Database) {
     loop {
-        // One thread waits in `recv` with the lock, the others wait for the lock: whichever it is, a
-        // task is taken by a thread that does nothing else.
+        // One thread waits in `recv` with the lock, the others wait for the lock. In both cases an idle thread takes
+        // the task.
         let task = site.tasks.lock().recv();
         match task.map(|task| task(&mut graph)) {
             Ok(Next::Serve) => {}
             Ok(Next::Reopen) => match site.open() {
                 Ok(fresh) => graph = fresh,
-                // Then the old one has to do: SQLite itself ends the transaction when it can.
+                // The old handle has to do: SQLite itself ends the transaction when it can.
                 Err(error) => tracing::error!(%error, "a worker of the embedded graph keeps its handle"),
             },
             Ok(Next::End) => return site.spares.lock().push(graph),
@@ -224,14 +224,14 @@ fn task<T: Send + 'static>(
                 let _ = answer.send(outcome);
                 next
             }
-            // The panic hook has told it; the handle may be in any state, so a new one is opened.
+            // The panic hook has logged it. The handle may be in any state, so a new one is opened.
             (Err(_), Next::Serve) => Next::Reopen,
             (Err(_), next) => next,
         }
     })
 }
 
-/// Queued → running; whether there is anything to do.
+/// Queued → running. Returns whether there is anything to do.
 fn begin(stage: &Mutex<Stage>) -> bool {
     let mut stage = stage.lock();
     match std::mem::replace(&mut *stage, Stage::Ended) {
@@ -243,7 +243,7 @@ fn begin(stage: &Mutex<Stage>) -> bool {
     }
 }
 
-/// Running → ended, which gives the slot back; a replaced thread ends instead.
+/// Running → ended, which gives the slot back. A replaced thread ends instead.
 fn end(site: &Site, stage: &Mutex<Stage>) -> Next {
     let last = std::mem::replace(&mut *stage.lock(), Stage::Ended);
     match last {
@@ -256,7 +256,7 @@ fn end(site: &Site, stage: &Mutex<Stage>) -> Next {
     }
 }
 
-/// Gives the work up when dropped before it ended.
+/// Gives the work up if it is dropped before its end.
 struct Waiting {
     site: Arc<Site>,
     stage: Arc<Mutex<Stage>>,
@@ -267,7 +267,7 @@ impl Drop for Waiting {
         let mut stage = self.stage.lock();
         match std::mem::replace(&mut *stage, Stage::Ended) {
             Stage::Running(slot) => *stage = abandon(&self.site, slot),
-            // Queued: no thread has it, and the one that takes it will pass over it.
+            // Queued: no thread has it yet, and the thread that takes it will pass over it.
             Stage::Queued(_) | Stage::Ended => {}
             abandoned @ Stage::Abandoned { .. } => *stage = abandoned,
         }

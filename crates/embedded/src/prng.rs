@@ -1,5 +1,5 @@
-//! The random numbers of the sample graph. Pinned here, so that no dependency's update can change
-//! the sample; good enough for a graph that looks alive, and for nothing else.
+//! The random numbers of the sample graph. They are pinned here, so that an update of a dependency cannot change the
+//! sample. They are good enough for a lifelike graph, and for nothing else.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Debug, Clone)]

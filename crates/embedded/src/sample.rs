@@ -1,5 +1,5 @@
-//! The built-in graph: people who know each other, what they posted, what they like. Always the same
-//! one: it depends on nothing but this file and `prng.rs`.
+//! The built-in graph: people, their friends, posts and likes. It is always the same graph, because it depends only
+//! on this file and `prng.rs`.
 //!
 //! ```text
 //! (:Person {id, name, city, age?, joined})   2,000; age is missing for every 17th
@@ -11,20 +11,20 @@
 //! (:Post)-[:TAGGED]->(:Tag)                  one or two for each post
 //! ```
 //!
-//! KNOWS grows by preferential attachment (Barabási and Albert, 1999; three for each newcomer), so a
-//! few people know hundreds: Ada Abel, person 0, is one of them. Indexed: `Person.id`,
-//! `Person.name`, `Person.city`, `Post.id`, `Tag.name`.
+//! KNOWS grows by preferential attachment (Barabási and Albert, 1999; three for each newcomer), so a few people know
+//! hundreds of others. Ada Abel, person 0, is one of them. Indexed: `Person.id`, `Person.name`, `Person.city`,
+//! `Post.id`, `Tag.name`.
 
 use crate::prng::SplitMix64;
 
 const PERSONS: usize = 2_000;
 const POSTS: usize = 3_000;
 const LIKES_TRIED: usize = 9_000;
-/// Relationships a newcomer brings along.
+/// Relationships of each newcomer.
 const ATTACHED: usize = 3;
 const SEED: u64 = 0x686F_7063_6163_6865;
 
-/// Given names and family names; their product is `PERSONS`, so every name is one person's.
+/// Given names and family names. Their product is `PERSONS`, so every name belongs to one person.
 const GIVEN: [&str; 50] = [
     "Ada", "Björn", "Chloé", "Dmitri", "Elif", "Farid", "Grace", "Hana", "Ivan", "Jun", "Kaya", "Lars",
     "Mei", "Noor", "Olu", "Priya", "Quinn", "Rosa", "Sven", "Tala", "Uma", "Viktor", "Wanda", "Ximena",
@@ -137,7 +137,7 @@ impl Sample {
         let persons = (0..PERSONS).map(|id| person(id, &mut dice)).collect();
         let knows = knows(&mut dice);
         let posts = (0..POSTS).map(|id| post(id, &mut dice)).collect();
-        // Who is known by many also posts and likes more: authors are drawn from the ends of KNOWS.
+        // Well-known people also post and like more: authors are drawn from the ends of KNOWS.
         let someone = |dice: &mut SplitMix64| knows[dice.below(knows.len())].1;
         let posted = (0..POSTS).map(|post| (someone(&mut dice), post)).collect();
         let mut likes: Vec<(usize, usize)> =
@@ -162,7 +162,8 @@ fn post(id: usize, dice: &mut SplitMix64) -> Post {
     Post { id: whole(id), title, length: 40 + whole(dice.below(2_000)) }
 }
 
-/// Each newcomer meets three others, each with a chance in proportion to how many it knows already.
+/// Each newcomer meets three others. The chance of a person grows with the number of people that the person knows
+/// already.
 fn knows(dice: &mut SplitMix64) -> Vec<(usize, usize, i64)> {
     let mut pairs = Vec::new();
     let mut ends: Vec<usize> = Vec::new();
@@ -172,7 +173,7 @@ fn knows(dice: &mut SplitMix64) -> Vec<(usize, usize, i64)> {
             let other = if ends.is_empty() { 0 } else { ends[dice.below(ends.len())] };
             // Every eighth is a stranger, so that a small crowd of newcomers can always be filled.
             let other = if dice.below(8) == 0 { dice.below(newcomer) } else { other };
-            // And every 24th is the best known of all.
+            // And every 24th is the best-known person of all.
             let other = if dice.below(24) == 0 { 0 } else { other };
             if !met.contains(&other) {
                 met.push(other);

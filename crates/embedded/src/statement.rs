@@ -1,12 +1,12 @@
-//! What has to be known of a statement before it runs: whether it may write, and the names of its
-//! columns, which the library only tells with the first row.
+//! Facts about a statement that are needed before it runs: whether it may write, and the names of its columns, which
+//! the library tells only with the first row.
 //!
-//! A column is called what stands behind `AS`, else as the text of its expression, as Neo4j does it. An
-//! expression that the library would call something else is given a name of ours (`AS hopcache_3`) in
-//! the text that runs, and its own name back in the result.
+//! A column has the name behind `AS`, or else the text of its expression, as in Neo4j. If the library would choose
+//! another name, the expression gets a name of ours (`AS hopcache_3`) in the text that runs, and its own name back in
+//! the result.
 //!
-//! Never decides that something is a read: it only decides what is *run* as one, in a read transaction
-//! in which the library itself refuses to write.
+//! It never decides that a statement *is* a read. It only decides which statements *run* as reads: in a read
+//! transaction, in which the library itself refuses to write.
 
 use std::fmt::Write as _;
 
@@ -14,19 +14,19 @@ use hopcache_core::result::StatementKind;
 
 use crate::lexer::{Kind, Token, tokens};
 
-/// Words that open a clause which writes, or that we cannot judge.
+/// Words that open a clause that writes, or that we cannot judge.
 const WRITES: [&str; 9] = ["CREATE", "MERGE", "SET", "DELETE", "DETACH", "REMOVE", "DROP", "FOREACH", "LOAD"];
-/// Words a read begins with.
+/// Words that a read begins with.
 const READS: [&str; 5] = ["MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN"];
 
 /// A statement ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prepared {
-    /// What the library is given.
+    /// The text for the library.
     pub(crate) text: String,
-    /// Name of each column, and what the library calls it.
+    /// Name of each column, and its name in the library.
     pub(crate) columns: Vec<Column>,
-    /// What it may do at the most.
+    /// The most that it may do.
     pub(crate) kind: StatementKind,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Column {
     pub(crate) library_name: String,
 }
 
-/// Why a statement is not given to the library. All of them are syntax errors to a client.
+/// Why a statement is not given to the library. A client sees all of them as syntax errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("Unexpected end of input: the statement is empty")]
@@ -52,7 +52,7 @@ pub(crate) enum Refused {
     Unknown(&'static str),
 }
 
-/// What `statement` may do at the most; [`StatementKind::ReadWrite`] for anything not understood.
+/// The most that `statement` may do. It is [`StatementKind::ReadWrite`] for any statement that is not understood.
 pub(crate) fn kind(statement: &str) -> StatementKind {
     kind_of(&tokens(statement))
 }
@@ -153,7 +153,7 @@ fn column(
 ) -> Result<Column, Refused> {
     let same = |name: &str| Column { name: name.to_owned(), library_name: name.to_owned() };
     match item {
-        // Nothing between two commas: the library says what is wrong.
+        // Nothing between two commas: the library names the error.
         [] => Ok(same("")),
         [star] if star.is("*") => Err(Refused::Unknown("RETURN *: name the columns")),
         [one] if is_variable(one) => Ok(same(one.text)),

@@ -14,7 +14,7 @@ use serde_json::json;
 /// The uuid in element ids, where Neo4j has the database's.
 pub(crate) const DATABASE_UUID: &str = "5a3b1e00-0000-4000-8000-686f70636163";
 
-/// A parameter that the embedded graph has no value for.
+/// A parameter for which the embedded graph has no value type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadParameter {
     /// Not a PackStream map.
@@ -28,7 +28,7 @@ pub(crate) enum BadParameter {
     Range(String),
 }
 
-/// Reads the parameters of a run; no bytes are no parameters.
+/// Reads the parameters of a run. Empty bytes are no parameters.
 pub(crate) fn parameters(bytes: &[u8]) -> Result<HashMap<String, Graph>, BadParameter> {
     if bytes.is_empty() {
         return Ok(HashMap::new());
@@ -221,8 +221,8 @@ fn write_relationship(out: &mut Writer, edge: &Edge) {
     out.string(&node_element(edge.dst.0));
 }
 
-/// Distinct nodes and relationships in the order of their first appearance, then for each step the
-/// relationship's place (from 1, negative when walked against its direction) and the node's.
+/// Distinct nodes and relationships in the order of their first appearance. Then, for each step, the index of the
+/// relationship (from 1, negative against its direction) and the index of the node.
 fn write_path(out: &mut Writer, path: &PathValue) {
     let mut nodes: Vec<&Node> = Vec::new();
     let mut edges: Vec<&Edge> = Vec::new();
@@ -267,7 +267,7 @@ fn first_place<'a, T>(seen: &mut Vec<&'a T>, one: &'a T, same: impl Fn(&T, &T) -
     seen.len() - 1
 }
 
-/// Sorted by key: the library keeps properties in a hash map, and equal results are to have equal bytes.
+/// Sorted by key: the library keeps properties in a hash map, and equal results need equal bytes.
 fn write_properties(out: &mut Writer, properties: &Properties) {
     let mut sorted: Vec<_> = properties.iter().collect();
     sorted.sort_by_key(|(key, _)| *key);
@@ -286,7 +286,7 @@ fn relationship_element(edge: &Edge) -> String {
     format!("5:{DATABASE_UUID}:{}-{}-{}-{}", edge.src.0, edge.dst.0, edge.seq, edge.label)
 }
 
-/// FNV-1a, cut to 53 bits so that a client with double-precision numbers keeps it whole.
+/// FNV-1a, cut to 53 bits: a client with double-precision numbers keeps it exactly.
 fn number_of(element: &str) -> i64 {
     let digest = element.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)

@@ -23,7 +23,7 @@ struct World {
 
 thread_local! {
     static WORLD: World = {
-        let key = Arc::new(ClusterKey::from_secret(b"a fuzzer's cluster key").expect("long enough"));
+        let key = Arc::new(ClusterKey::of("hopcache", b"a fuzzer's cluster key").expect("long enough"));
         let hello = Hello { sender: NodeName::new("node-a").expect("a name"), nonce: [5; 16] };
         let name = NodeName::new("node-b").expect("a name");
         let addr = SocketAddr::from(([10, 0, 0, 2], 7475));

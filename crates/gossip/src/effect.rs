@@ -55,13 +55,13 @@ pub(crate) enum Kind {
 /// Why a datagram was refused. It changed nothing, unless noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Longer than any datagram of a node.
+    /// The datagram is longer than any datagram of a node.
     #[error("longer than any node sends")]
     TooLong,
-    /// Not in the format.
+    /// The datagram does not have the format.
     #[error("not a gossip datagram")]
     Malformed,
-    /// Of this node's own life: a reflection, or another node with its name and life.
+    /// The sender has this node's own life: a reflection, or another node with its name and life.
     #[error("from this node itself")]
     FromMyself,
     /// Its sender speaks a protocol that this node does not understand.

@@ -27,7 +27,7 @@ pub(crate) const ANNOUNCE: u8 = 2;
 /// Longest identity.
 pub(crate) const IDENTITY_BYTES_MAX: usize = CARD_BYTES_MAX + 3;
 
-/// Not in the format, or no room for it.
+/// The bytes do not have the format, or there is no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form")]
 pub(crate) struct BadFrame;

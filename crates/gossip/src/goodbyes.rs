@@ -1,8 +1,8 @@
-//! Repeats goodbyes to members that were cut off when another member left. They think that it is lost, and the news of a
-//! goodbye spreads only for a second or two.
+//! Repeats goodbyes to members that were cut off when another member left. Such a member believes that the other one
+//! is dead, because a goodbye spreads for a second or two only.
 //!
-//! This file decides which members are told, for how many rounds, and what the datagram says. It does not decide which
-//! members have left.
+//! This file decides which members get the repeated goodbyes, for how many rounds, and the content of the datagram.
+//! It does not decide which members have left.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_GOODBYES_EACH, GOS
 use crate::frame::{FOCA_FRAME, put_header, put_member};
 use crate::identity::{Identity, Key};
 
-/// Members that may not know which members have left, and for how many rounds each is still told.
+/// Members that may not know which members have left, each with the number of rounds that are left for it.
 ///
-/// Only a member that missed something is added: one that came back, or that calls a member dead which said goodbye. If all
-/// members were told, goodbyes would circulate for ever: one member forgets them and hears them again from another.
+/// A member is added only when it missed something: it came back, or it calls a member dead that said goodbye. If
+/// every member were added, goodbyes would circulate for ever: one member forgets them and hears them again from
+/// another.
 #[derive(Default)]
 pub(crate) struct Uninformed(BTreeMap<Key, u32>);
 
@@ -26,7 +27,7 @@ impl Uninformed {
         }
     }
 
-    /// The members to tell in this round.
+    /// The members that get goodbyes in this round.
     pub(crate) fn next_round(&mut self) -> Vec<Key> {
         let due: Vec<Key> = self.0.keys().cloned().collect();
         self.0.values_mut().for_each(|rounds| *rounds -= 1);
@@ -35,7 +36,7 @@ impl Uninformed {
     }
 }
 
-/// A datagram with the goodbyes of as many of `left` as fit, and how many those are.
+/// A datagram with the goodbyes of as many of `left` as fit, and their number.
 pub(crate) fn goodbyes(src: Identity, dst: Identity, left: &[Identity]) -> (Vec<u8>, usize) {
     let mut datagram = vec![FOCA_FRAME];
     put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);

@@ -1,4 +1,4 @@
-//! One node's part in the gossip: foca, its bounds, and what foca leaves to its user.
+//! One node's part in the gossip: foca, its bounds, and the tasks that foca leaves to its user.
 //!
 //! This file decides which members enter the table, when this node announces itself to dead members and forgets them, and
 //! what a late timer means. foca decides suspicion, refutation and news.
@@ -41,7 +41,7 @@ pub struct Gossip {
     /// Dead members, by the maintenance round that first found them dead.
     dead: BTreeMap<Key, u64>,
     rounds: u64,
-    /// Which dead member gets the next announcement.
+    /// Counts announcements to dead members, so that each of them has its turn.
     announced: usize,
     /// Members that may not know which members have left.
     uninformed: Uninformed,
@@ -86,13 +86,14 @@ impl Gossip {
         self.foca.iter_members().map(|member| &member.id().card)
     }
 
-    /// Members in the table, dead ones included: at most `GOSSIP_MEMBERS_MAX`. For a gauge.
+    /// The number of members in the table, dead ones included: at most `GOSSIP_MEMBERS_MAX` (I9).
     #[must_use]
     pub fn table_len(&self) -> usize {
         self.foca.iter_membership_state().len()
     }
 
-    /// News that wait to be sent. For a gauge.
+    /// The number of updates that wait to be sent. Only tests read it: they hold the backlog to its bound (I9).
+    #[doc(hidden)]
     #[must_use]
     pub fn news_len(&self) -> usize {
         self.foca.updates_backlog() + self.foca.custom_broadcast_backlog()
@@ -251,20 +252,21 @@ impl Gossip {
         self.announced = self.announced.wrapping_add(GOSSIP_ANNOUNCE_DEAD);
     }
 
-    /// Tells uninformed members which members have left: as many as fit a datagram, and the others in later rounds.
+    /// Sends uninformed members the goodbyes of those that left: as many as fit a datagram, and the rest in later
+    /// rounds.
     fn tell_who_left(&mut self, mut left: Vec<Identity>, out: &mut Vec<Effect>) {
         let uninformed = self.uninformed.next_round();
         let Some(first) = self.next_goodbye.checked_rem(left.len()) else { return };
         left.rotate_left(first);
-        let mut told = 0;
+        let mut sent = 0;
         for member in self.foca.iter_members().filter(|member| uninformed.contains(&member.id().key())) {
             let (me, to) = (self.foca.identity().clone(), member.id().clone());
             let addr = to.card.peer_addr;
             let (datagram, count) = goodbyes(me, to, &left);
             out.push(Effect::Send { to: addr, datagram: datagram.into() });
-            told = count;
+            sent = count;
         }
-        self.next_goodbye = first + told;
+        self.next_goodbye = first + sent;
     }
 
     fn has_left(&self, key: &Key) -> bool {
@@ -308,7 +310,7 @@ impl Gossip {
             let (member, after) = take_member(rest).ok_or(Refused::Malformed)?;
             let bytes = rest.get(..rest.len() - after.len()).unwrap_or_default();
             rest = after;
-            // The sender missed a goodbye, or sent this before it heard of it.
+            // The sender missed the goodbye, or sent this datagram before it heard of it.
             if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
                 self.uninformed.add(header.src.key());
             }
@@ -361,7 +363,7 @@ impl Gossip {
             if self.foca.num_members() > 0 {
                 return false;
             }
-            // All news are of dead members and no member is alive, so starting over loses nothing.
+            // All waiting updates are about dead members and no member is alive, so starting over loses nothing.
             let me = self.foca.identity().clone();
             self.seed = self.seed.wrapping_add(1);
             (self.foca, self.pieces) = new_foca(me, self.settings, self.seed);

@@ -1,4 +1,5 @@
-//! A node's identity for foca: its card, how often it came back after being declared down, and whether it said goodbye.
+//! A node's identity for foca: its card, how often it came back after it was declared down, and whether it said
+//! goodbye.
 //! This file decides which of two identities of one life is newer.
 
 use hopcache_core::membership::Card;

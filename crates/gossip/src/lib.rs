@@ -22,8 +22,9 @@
 //!   back with the same card and a higher rejoin count, which wins over its death.
 //! - **A healed partition.** Every [`HOUSE_MS`] this node announces itself to some members that are down, and to seeds when
 //!   the node calls [`Gossip::announce`]. Both sides then learn that they are declared dead, and rejoin.
-//! - **A goodbye while cut off.** A member that comes back, or that calls a member dead which has said goodbye, is told for
-//!   some rounds which members have left. For it a member that it had lost becomes [`Effect::Left`].
+//! - **A goodbye while cut off.** Some members miss a goodbye: they come back after a cut, or they call a member dead
+//!   that has said goodbye. Such a member gets the goodbyes again for some rounds. A member that it believed dead
+//!   then becomes [`Effect::Left`].
 //! - **Own slowness** (Lifeguard's local health, Dadgar, Phillips, Currey, DSN-W 2018, section IV): a timer that comes late
 //!   is delayed once, so that answers in the socket are read before a member is suspected.
 //! - **Bounds.** There are at most [`GOSSIP_MEMBERS_MAX`] members, including dead ones. The member that has been dead

@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever lives and numbers they have: of so many pieces none takes another's slot.
+    /// Each of these pieces has its own slot, whatever their lives and numbers are.
     #[test]
     fn as_many_pieces_as_there_are_slots_wait_beside_each_other() {
         let (heard, _kept) = channel();

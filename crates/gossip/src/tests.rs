@@ -1,4 +1,4 @@
-//! What only a datagram put together by hand can show.
+//! Cases that need a datagram put together by hand.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ fn card(node: u16, revision: u32) -> Card {
     Card { revision, ..Card::new(name, addr, Incarnation(node.into()), Phase::Ready) }
 }
 
-/// Found by fuzzing: what others say of this node's own life under other revisions is neither told nor kept.
+/// Found by fuzzing: news about other revisions of this node's own life is neither reported nor kept.
 #[test]
 fn news_of_oneself_are_no_news() {
     let mut node = Gossip::new(card(0, 5), Settings::default(), 1);
@@ -30,6 +30,6 @@ fn news_of_oneself_are_no_news() {
     }
     assert_eq!(node.heard(&datagram, &mut out), Ok(()));
     assert_eq!(node.table_len(), 1, "its sender");
-    let told = |effect: &Effect| matches!(effect, Effect::Heard(card) if card.name == node.me().name);
-    assert!(!out.iter().any(told), "{out:?}");
+    let is_own = |effect: &Effect| matches!(effect, Effect::Heard(card) if card.name == node.me().name);
+    assert!(!out.iter().any(is_own), "{out:?}");
 }

@@ -1,8 +1,9 @@
 //! The timers of one [`crate::Gossip`], in order of time. The caller has the clock.
 //!
-//! This file decides which timer is due, and bounds how many wait. Of each periodic timer of foca only the latest counts,
-//! because a new one replaces the older ones. A periodic timer always has a place: a round that does not begin never comes
-//! back. Of the others (suspicions) the newest are dropped, because their member is pinged and suspected again.
+//! This file decides which timer is due, and bounds the number of waiting timers. Of each periodic timer of foca only
+//! the latest counts: a new one replaces the older ones. A periodic timer always has a place, because a round that
+//! does not begin never comes back. Of the other timers (suspicions) the newest are dropped. Nothing is lost: their
+//! member is pinged and suspected again.
 
 use std::collections::BTreeMap;
 
@@ -48,13 +49,13 @@ impl Timers {
         self.waiting.values().filter(|timer| slot_of(timer).is_none()).count()
     }
 
-    /// How many wait.
+    /// The number of waiting timers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether none waits.
+    /// Whether no timer waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -94,7 +95,7 @@ mod tests {
     }
 
     /// However many suspicions wait, every periodic timer has its place: a node whose probe timer is dropped would
-    /// never ping anybody again. The bound holds all the same (I9).
+    /// never ping a member again. The bound holds as well (I9).
     #[test]
     fn only_suspicions_give_way() {
         let mut timers = Timers::default();

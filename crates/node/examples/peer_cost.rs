@@ -1,10 +1,10 @@
-//! What one hop costs: CPU time of sender and receiver together, per exchange with a 1 KB answer.
+//! The cost of one hop: CPU time of sender and receiver together, per exchange with a 1 KB answer.
 //!
 //! `cargo run --release -p hopcache --example peer_cost`
 //!
-//! Both ends live in this process, on loopback, 32 exchanges at a time over kept connections. The same
-//! bytes go unsealed through reqwest, hyper-util's client and bare hyper connections to a bare axum handler, so
-//! that the proof's share and the client's share can be told apart. Rounds alternate; medians are printed.
+//! Both ends live in this process, on loopback, with 32 exchanges at a time over kept connections. The same bytes
+//! also go unsealed through reqwest, hyper-util's client and bare hyper connections to a bare axum handler. So the
+//! proof's share and the client's share can be separated. Rounds alternate; medians are printed.
 
 // An example prints, and stops at the first surprise.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
@@ -71,7 +71,7 @@ async fn serve(routes: Router) -> SocketAddr {
     addr
 }
 
-/// Runs `exchange` on every worker; CPU microseconds and exchanges per second.
+/// Runs `exchange` on every worker. Returns CPU microseconds for each exchange, and exchanges per second.
 async fn measure<F>(exchange: impl Fn(usize) -> F) -> (f64, f64)
 where
     F: Future<Output = ()> + Send + 'static,

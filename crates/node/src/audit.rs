@@ -1,4 +1,4 @@
-//! The audit: one structured line for each act that an auditor asks about, under a tracing target of its own.
+//! The audit: one structured line for each act that matters to an auditor, under a tracing target of its own.
 //!
 //! | action | outcomes | when |
 //! |---|---|---|
@@ -7,11 +7,11 @@
 //! | `purge`, `flush_waste` | `done`, `failed` | an operator's order |
 //! | `drain` | `begun` | an operator's order, or a signal |
 //! | `config` | `read` | the configuration in force was shown |
-//! | `keys` | `in_use` | the start of a node: which keys it holds, by tags that tell keys apart and nothing else |
+//! | `keys` | `in_use` | the start of a node: its keys, each by a tag that shows nothing else of it |
 //!
-//! Every line says `who` and `from` where. No line has a statement, a parameter or a secret: the functions here take
-//! none.
-//! Lines of refusals are paced, so that guesses do not push the other lines out of the log's queue.
+//! Every line names the actor (`who`) and the address (`from`). No line has a statement, a parameter or a secret,
+//! because the functions here take none. Lines of refusals are paced, so that guesses do not push the other lines out
+//! of the log's queue.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::client_addr;
 /// The target of every line: `log.level = "warn,hopcache::audit=info"` keeps the audit alone.
 const TARGET: &str = "hopcache::audit";
 
-/// Why the credentials of a client did not get it in.
+/// Why a client's credentials were not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogOn {
     /// Neo4j refuses them.
@@ -37,7 +37,7 @@ pub(crate) enum LogOn {
 }
 
 impl LogOn {
-    const fn word(self) -> &'static str {
+    const fn label(self) -> &'static str {
         match self {
             Self::Refused => "refused",
             Self::LockedOut => "locked_out",
@@ -50,7 +50,7 @@ impl LogOn {
 pub(crate) fn credentials(identity: &Identity, outcome: LogOn, code: &str) {
     let Some(left_out) = REFUSALS.lock().admit(Instant::now()) else { return };
     let (who, from) = (client(identity), client_addr::current());
-    let (outcome, listener) = (outcome.word(), "client");
+    let (outcome, listener) = (outcome.label(), "client");
     let who = &*who;
     tracing::info!(
         target: TARGET,
@@ -84,7 +84,7 @@ pub(crate) fn flush_waste(who: &str, copies: u64) {
     tracing::info!(target: TARGET, action = "flush_waste", outcome, who, from, copies, "prefetched copies are dropped");
 }
 
-/// The node was told to leave.
+/// An operator or a signal has ordered the node to leave.
 pub(crate) fn drain(who: &str) {
     let from = client_addr::current();
     tracing::info!(target: TARGET, action = "drain", outcome = "begun", who, from, "the node was told to leave");
@@ -126,10 +126,10 @@ fn client(identity: &Identity) -> Cow<'static, str> {
     }
 }
 
-/// One for the process, like the log.
+/// One pace for the process, like the log.
 static REFUSALS: Mutex<Pace> = Mutex::new(Pace { lines: AUDIT_REFUSALS_BURST, filled: None, left_out: 0 });
 
-/// How many lines on refusals may still be written now.
+/// Lines on refusals that may still be written now.
 #[derive(Debug)]
 struct Pace {
     lines: u32,
@@ -140,7 +140,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether a line may be written, and how many were left out before it.
+    /// Whether a line may be written, and the number of lines left out before it.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         let filled = *self.filled.get_or_insert(now);
         let millis_per_line = u128::from(1_000 / AUDIT_REFUSALS_PER_S);

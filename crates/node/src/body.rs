@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(whole(StreamBody::new(stream::iter(pieces))).await.unwrap(), "abc");
     }
 
-    /// F31: what never comes is given up, though nothing ever wakes the task.
+    /// F31: a body that never arrives is given up, though nothing ever wakes the task.
     #[tokio::test]
     async fn what_never_comes_is_given_up() {
         let (asked, limit) = (std::time::Instant::now(), Duration::from_millis(20));

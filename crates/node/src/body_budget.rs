@@ -1,5 +1,5 @@
-//! Bounds the bytes of large request bodies that a listener reads and answers at a time (promise I9). It reads nothing
-//! itself, and sends nothing when there is no room.
+//! Bounds the bytes of large request bodies that a listener reads and answers at a time (promise I9). It reads no
+//! body itself, and sends no response when there is no room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ mod tests {
         BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)
     }
 
-    /// I9: a thousand senders of 4 MiB hold 64 MiB, and those of small bodies are not in their way.
+    /// I9: a thousand senders of 4 MiB hold 64 MiB, and do not block senders of small bodies.
     #[tokio::test(start_paused = true)]
     async fn large_bodies_share_the_room_and_small_ones_need_none() {
         let room = room();
@@ -115,7 +115,7 @@ mod tests {
         assert!(matches!(room.for_body(&body(REQUEST_BODY_BYTES_MAX)).await, Ok(Reserved(Some(_)))));
     }
 
-    /// I9: who claims no length takes room for the largest until the body is here, and then for what it is.
+    /// I9: a body without a length takes room for the largest one until it is here, and then for its own size.
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_here_holds_room_for_what_it_is() {
         let room = room();
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// I9: room is held by whoever still has the bytes, or a part of them.
+    /// I9: room is held as long as the bytes, or a part of them, are held.
     #[tokio::test(start_paused = true)]
     async fn room_is_held_for_as_long_as_the_bytes_are() {
         let room = room();

@@ -1,6 +1,6 @@
-//! Which keys the nodes of a cluster prove to each other, by the configuration.
+//! The keys that the nodes of a cluster prove to each other, from the configuration.
 //!
-//! It keeps no key, and shows none: the audit gets tags.
+//! It keeps no key and shows none: the audit gets tags.
 
 use std::sync::Arc;
 

@@ -112,9 +112,9 @@ pub(crate) struct TimedStream<T> {
     since: Option<Instant>,
     /// Whether a write waits for the reader. Then only the limit of the write counts.
     is_stalled: bool,
-    /// How much of the current answer the client has read, and since when a write waits.
+    /// How many bytes of the current answer the client has read, and since when a write waits.
     pace: Pace,
-    /// Whether nothing more comes from the other end.
+    /// Whether the other end has closed its side.
     is_over: bool,
     /// Why this connection ended without an answer, if it did.
     unserved: Option<Unserved>,
@@ -146,7 +146,7 @@ impl<T> TimedStream<T> {
         }
     }
 
-    /// Whether nothing more comes from the other end, or a timeout has ended the connection.
+    /// Whether the other end has closed its side, or a timeout has ended the connection.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -183,7 +183,7 @@ impl<T> TimedStream<T> {
         }
     }
 
-    /// When the timeout is over, if nothing comes.
+    /// The time at which the timeout is over, if no byte comes.
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let deadline = since + limit;
         match self.pace.too_slow_at(&self.timeouts) {
@@ -227,7 +227,7 @@ impl<T> TimedStream<T> {
         };
     }
 
-    /// Holds back a refusal of hyper's own. Returns whether these bytes are one. It is the last that hyper writes on a
+    /// Holds back a refusal of hyper's own. Returns whether these bytes are one. It is the last output of hyper on a
     /// connection. hyper writes none while a service has a request.
     fn hold_back(&mut self, bytes: &[u8]) -> bool {
         if self.phase.now() == HANDLED {

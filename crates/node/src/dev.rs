@@ -60,14 +60,14 @@ pub async fn run(options: DevOptions, report: Report, unused: &[UnusedVariable])
         show(&addrs).await?;
     }
     say("\nCtrl-C ends it.");
-    let told = CancellationToken::new();
-    let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, told.clone())).collect();
+    let leave = CancellationToken::new();
+    let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, leave.clone())).collect();
     tokio::select! {
         () = stop.signalled() => {}
         () = all_end(&mut running) => return Ok(()),
     }
     say("\nending");
-    told.cancel();
+    leave.cancel();
     tokio::select! {
         () = all_end(&mut running) => {}
         () = stop.signalled() => {}
@@ -76,10 +76,10 @@ pub async fn run(options: DevOptions, report: Report, unused: &[UnusedVariable])
 }
 
 /// Makes a node leave when all nodes have to, or when only this node has to (`hopcache drain`) and the others go on.
-async fn until_left(node: Node, told: CancellationToken) {
+async fn until_left(node: Node, leave: CancellationToken) {
     let leaving = node.state().leaving.clone();
     tokio::select! {
-        () = told.cancelled() => {}
+        () = leave.cancelled() => {}
         () = leaving.cancelled() => {}
     }
     node.leave().await;

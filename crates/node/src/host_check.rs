@@ -1,4 +1,4 @@
-//! DNS rebinding (F52): which hosts a request may name where nobody has to show a secret.
+//! DNS rebinding (F52): the hosts that a request may name where no secret is needed.
 //!
 //! The page of an attacker whose name resolves to this node's address is, for the browser, of the same origin as this
 //! node: it may send any request and read the answer. It cannot change one thing: the browser puts the attacker's name
@@ -6,15 +6,15 @@
 //!
 //! | host | why |
 //! |---|---|
-//! | an IP address | nobody looks it up |
+//! | an IP address | browsers do not look it up |
 //! | `localhost`, and a name under it | browsers do not look it up (RFC 6761, 6.3) |
 //! | a name without a dot | the public DNS has none: a container, a Service, a machine of the same network |
 //! | a name under `local`, `internal`, `svc` | not in the public DNS: mDNS, private networks, Kubernetes |
 //! | the host of a configured address of this node, the machine's name | the operator's own |
-//! | `node.allowed_hosts` | by the operator's word |
+//! | `node.allowed_hosts` | the operator allows it |
 //!
-//! *Not covered*: whoever answers the name look-ups of the browser's network can make such a name up. A token, or Neo4j's
-//! own check of credentials, stops them; this does not.
+//! *Not covered*: an attacker that answers the name look-ups of the browser's network can invent such a name. A
+//! token, or Neo4j's own check of credentials, stops such an attacker; this check does not.
 //!
 //! A request without `Host` (HTTP/1.0) is served, since no browser sends one.
 
@@ -59,24 +59,14 @@ impl HostCheck {
         Self { allowed: own.chain(node.allowed_hosts.iter().cloned()).collect() }
     }
 
-    /// Checks every host that a request names.
-    ///
-    /// # Errors
-    /// [`HostFault`].
-    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), HostFault> {
-        if !names_one_host(request) {
-            return Err(HostFault::NotOne);
-        }
+    /// Whether every host that a request names is one of this node.
+    fn allows_all_of<B>(&self, request: &Request<B>) -> bool {
         let header = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
         let target = request.uri().authority().map(http::uri::Authority::as_str);
-        if header.into_iter().chain(target).all(|host| self.allows(host)) {
-            Ok(())
-        } else {
-            Err(HostFault::Foreign)
-        }
+        header.into_iter().chain(target).all(|host| self.allows(host))
     }
 
-    /// Whether a request may name this: a host, with or without a port.
+    /// Whether a request may name this host, with or without a port.
     fn allows(&self, host: &str) -> bool {
         let host = without_port(host).to_ascii_lowercase();
         let host = host.strip_suffix('.').unwrap_or(&host);
@@ -92,8 +82,23 @@ impl HostCheck {
     }
 }
 
-/// Whether a request names one host, as HTTP/1.1 demands; one of HTTP/1.0 may name none.
-pub(crate) fn names_one_host<B>(request: &Request<B>) -> bool {
+/// Checks the hosts that a request names. Without a [`HostCheck`] the request may name any host, because another check
+/// of the sender follows: Neo4j's, or the one of the admin token.
+///
+/// # Errors
+/// [`HostFault`].
+pub(crate) fn check<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Result<(), HostFault> {
+    if !names_one_host(request) {
+        return Err(HostFault::NotOne);
+    }
+    match hosts {
+        Some(hosts) if !hosts.allows_all_of(request) => Err(HostFault::Foreign),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a request names exactly one host, as HTTP/1.1 demands. A request of HTTP/1.0 may name no host.
+fn names_one_host<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     match hosts.next() {
         Some(_) => hosts.next().is_none(),
@@ -108,7 +113,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Only the full forms, which no name can have: browsers write every address so.
+/// Only the full forms, which no name can have. Browsers write every address in full.
 fn is_address(host: &str) -> bool {
     let in_brackets = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     host.parse::<Ipv4Addr>().is_ok() || in_brackets.is_some_and(|host| host.parse::<Ipv6Addr>().is_ok())
@@ -128,15 +133,15 @@ mod tests {
         HostCheck::new(&load(&Sources { file: None, environment: Vec::new(), sets }).unwrap().settings)
     }
 
-    fn checked(check: &HostCheck, target: &str, hosts: &[&str]) -> Result<(), HostFault> {
-        let request = hosts.iter().fold(Request::get(target), |request, host| request.header(HOST, *host));
-        check.check(&request.body(()).unwrap())
+    fn checked(hosts: &HostCheck, target: &str, named: &[&str]) -> Result<(), HostFault> {
+        let request = named.iter().fold(Request::get(target), |request, host| request.header(HOST, *host));
+        check(Some(hosts), &request.body(()).unwrap())
     }
 
-    /// F52: what a page cannot have, and what looks like it.
+    /// F52: hosts that a page cannot have, and hosts that look like them.
     #[test]
     fn a_page_has_none_of_the_hosts_that_are_served() {
-        let check =
+        let hosts =
             check_of(&["node.client_addr=hopcache.example.com:7475", "node.peer_advertise=10.0.0.1:7476"]);
         for host in [
             "127.0.0.1",
@@ -159,7 +164,7 @@ mod tests {
             "hopcache.example.com:99",
             "localhost:",
         ] {
-            assert_eq!(checked(&check, "/", &[host]), Ok(()), "{host}");
+            assert_eq!(checked(&hosts, "/", &[host]), Ok(()), "{host}");
         }
         for host in [
             "rebind.example",
@@ -182,27 +187,31 @@ mod tests {
             "rebind.example:99:7477",
             "rebind.example.",
         ] {
-            assert_eq!(checked(&check, "/", &[host]), Err(HostFault::Foreign), "{host:?}");
+            assert_eq!(checked(&hosts, "/", &[host]), Err(HostFault::Foreign), "{host:?}");
         }
     }
 
     #[test]
     fn the_target_in_full_is_checked_as_well_and_two_hosts_are_none() {
-        let check = check_of(&[]);
-        assert_eq!(checked(&check, "http://rebind.example/x", &["localhost"]), Err(HostFault::Foreign));
-        assert_eq!(checked(&check, "http://127.0.0.1:7477/x", &["localhost"]), Ok(()));
-        assert_eq!(checked(&check, "/", &["localhost", "localhost"]), Err(HostFault::NotOne));
-        assert_eq!(checked(&check, "/", &[]), Err(HostFault::NotOne));
+        let hosts = check_of(&[]);
+        assert_eq!(checked(&hosts, "http://rebind.example/x", &["localhost"]), Err(HostFault::Foreign));
+        assert_eq!(checked(&hosts, "http://127.0.0.1:7477/x", &["localhost"]), Ok(()));
+        assert_eq!(checked(&hosts, "/", &["localhost", "localhost"]), Err(HostFault::NotOne));
+        assert_eq!(checked(&hosts, "/", &[]), Err(HostFault::NotOne));
         let old = Request::get("/").version(Version::HTTP_10).body(()).unwrap();
-        assert_eq!(check.check(&old), Ok(()), "no browser");
+        assert_eq!(check(Some(&hosts), &old), Ok(()), "no browser");
         let bytes = http::HeaderValue::from_bytes(b"localhost\xFF").unwrap();
         let odd = Request::get("/").header(HOST, bytes).body(()).unwrap();
-        assert_eq!(check.check(&odd), Err(HostFault::Foreign));
+        assert_eq!(check(Some(&hosts), &odd), Err(HostFault::Foreign));
+        // Behind another check any host will do, but still only one.
+        assert_eq!(check(None, &odd), Ok(()));
+        let none = Request::get("/").body(()).unwrap();
+        assert_eq!(check(None, &none), Err(HostFault::NotOne));
     }
 
     #[test]
     fn the_operator_allows_names_domains_or_all() {
-        let check = check_of(&["node.allowed_hosts=ops.example.com,.Corp.Example"]);
+        let hosts = check_of(&["node.allowed_hosts=ops.example.com,.Corp.Example"]);
         for (host, is_allowed) in [
             ("ops.example.com:1", true),
             ("OPS.EXAMPLE.COM", true),
@@ -211,7 +220,7 @@ mod tests {
             ("a.b.corp.example", true),
             ("evilcorp.example", false),
         ] {
-            assert_eq!(checked(&check, "/", &[host]).is_ok(), is_allowed, "{host}");
+            assert_eq!(checked(&hosts, "/", &[host]).is_ok(), is_allowed, "{host}");
         }
         assert_eq!(checked(&check_of(&["node.allowed_hosts=*"]), "/", &["rebind.example"]), Ok(()));
     }

@@ -37,7 +37,7 @@ enum Stage {
     Settling,
     /// The cluster does not admit this node.
     ShutOut(Arc<str>),
-    /// These have not shown this node's ring yet.
+    /// These members have not shown this node's ring yet.
     Waiting(Vec<NodeName>),
     /// The node has joined.
     Joined,
@@ -78,11 +78,11 @@ impl Joining {
     fn set(&self, stage: Stage) {
         let mut now = self.stage.lock();
         if *now != stage && *now != Stage::Leaving {
-            let is_trouble = matches!(stage, Stage::ShutOut(_));
+            let is_shut_out = matches!(stage, Stage::ShutOut(_));
             *now = stage;
             drop(now);
             match self.reason() {
-                Some(reason) if is_trouble => tracing::warn!("not ready: {reason}"),
+                Some(reason) if is_shut_out => tracing::warn!("not ready: {reason}"),
                 Some(reason) => tracing::info!("{reason}"),
                 None => {}
             }

@@ -44,13 +44,13 @@ pub const DEGREES: [&str; 2] = ["known", "unknown"];
 pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
 /// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].
 pub const SKIPS: [&str; Skip::ALL.len()] = {
-    let mut words = [""; Skip::ALL.len()];
+    let mut labels = [""; Skip::ALL.len()];
     let mut place = 0;
-    while place < words.len() {
-        words[place] = Skip::ALL[place].as_str();
+    while place < labels.len() {
+        labels[place] = Skip::ALL[place].as_str();
         place += 1;
     }
-    words
+    labels
 };
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const UNAUTHENTICATED: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
@@ -121,7 +121,7 @@ pub const fn unserved_place(why: Unserved) -> usize {
     }
 }
 
-/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` say the same words of a bypass.
+/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` use the same labels for a bypass.
 pub const REASONS: [&str; 23] = [
     "write",
     "unknown",
@@ -151,11 +151,12 @@ pub const REASONS: [&str; 23] = [
 /// Index of a reason in [`REASONS`].
 #[must_use]
 pub fn reason_place(reason: Reason) -> usize {
-    let word = reason_label(reason);
-    REASONS.iter().position(|each| *each == word).unwrap_or(1)
+    let label = reason_label(reason);
+    REASONS.iter().position(|each| *each == label).unwrap_or(1)
 }
 
-/// The word of a reason: the metric's label, the `Cache-Status` detail of the bypass, and the `reason` of `explain`.
+/// The label of a reason: in the metric, as the `Cache-Status` detail of the bypass, and as the `reason` of
+/// `explain`.
 #[must_use]
 pub fn reason_label(reason: Reason) -> &'static str {
     match reason {

@@ -76,10 +76,10 @@ impl<S, B> Answers<B> for S where
 {
 }
 
-/// A bound listener, and what it does with a socket before HTTP begins.
+/// A bound listener, and the protocol of its sockets below HTTP.
 #[derive(Debug)]
 pub struct Listening {
-    /// Where connections come from.
+    /// The bound socket.
     pub listener: TcpListener,
     /// Plain, or TLS.
     pub acceptor: Acceptor,
@@ -96,7 +96,7 @@ impl From<TcpListener> for Listening {
 #[derive(Debug, Clone, Copy)]
 pub struct ClientCertified;
 
-/// What all connections of one listener share.
+/// The parts that all connections of one listener share.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerShared {
     pub(crate) bounds: ListenerBounds,
@@ -208,7 +208,8 @@ async fn begin(socket: TcpStream, acceptor: &Acceptor, shared: &ListenerShared) 
         }
     };
     (shared.refusals.noted)(why);
-    // A client that speaks HTTP here is told, or it sees a connection that breaks without a reason.
+    // A client that speaks HTTP here gets an answer. Otherwise it would see a connection that breaks without a
+    // reason.
     if let (Some(mut socket), Some(response)) = (socket, (shared.refusals.response)(why))
         && send(&mut socket, &response).await.is_ok()
     {
@@ -240,8 +241,8 @@ where
     })
 }
 
-/// Connections that the kernel has made and nobody has accepted. Closing the listener would reset them, and their
-/// clients believe that they are connected.
+/// Connections that the kernel has made and that are not accepted yet. Closing the listener would reset them,
+/// although their clients count them as connected.
 fn connected(listener: TcpListener) -> Vec<TcpStream> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let accepted = std::iter::from_fn(|| listener.accept().ok()).take(LAST_ACCEPTS_MAX);
@@ -291,7 +292,7 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
 
 /// Sends a refusal to a connection over the limit, as soon as its request begins.
 async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: ListenerShared) {
-    let told = async {
+    let refusing = async {
         if asked(&mut stream).await
             && let Some(response) = (shared.refusals.response)(Unserved::Crowded)
             && send(&mut stream, &response).await.is_ok()
@@ -301,7 +302,7 @@ async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: Listen
     };
     tokio::select! {
         () = shared.stop.cancelled() => {}
-        () = told => {}
+        () = refusing => {}
     }
 }
 
@@ -383,7 +384,7 @@ async fn close<T: AsyncRead + AsyncWrite + Unpin>(timed: TimedStream<T>, shared:
 
 /// Makes a request with `Transfer-Encoding` the last of its connection (F34). hyper does so itself when there is also a
 /// `Content-Length` (RFC 9112, 6.3). It keeps the connection when `chunked` comes twice, or after a bare line feed. A
-/// proxy before this node may read such a head in another way, and then the bytes after it are no request of its client.
+/// proxy before this node may read such a head in another way, and then the bytes after it are not a request of its client.
 /// Clients of a query API know the lengths of their bodies, so this affects few.
 fn end_after<B>(response: &mut Response<B>) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

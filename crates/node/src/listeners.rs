@@ -161,7 +161,7 @@ mod tests {
         load(&Sources { file: None, environment: Vec::new(), sets }).unwrap().settings
     }
 
-    /// A member that nobody can find is no member; alone, it makes no difference.
+    /// A member that other nodes cannot find is not a member. For a node that is alone it makes no difference.
     #[tokio::test(start_paused = true)]
     async fn a_name_that_means_nothing_stops_the_start_of_a_member() {
         let bound: SocketAddr = "0.0.0.0:7476".parse().unwrap();
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_udp_port_that_is_taken_stops_the_start_and_is_named() {
-        // TCP on the port is free: whoever has UDP there may still have got it.
+        // TCP on the port is free. Another test may still have got the UDP port.
         let (peer, taken) = bind_peer(&local(0)).await.unwrap();
         drop(peer);
         let port = taken.local_addr().unwrap().port();

@@ -118,13 +118,13 @@ mod tests {
         }
     }
 
-    /// F38: the writers go on, and every line that found no place is counted.
+    /// F38: the writers go on, and every line that finds no place is counted.
     #[test]
     fn a_blocked_log_holds_nobody_up_and_drops_are_counted() {
         let (release, blocked) = sync_channel(0);
         let (mut writer, logging) = queue(Blocked(blocked));
         let surplus = 100;
-        // One more than the queue is with the writer's thread at the most.
+        // At most one more line than the queue holds: the one with the writer's thread.
         for _ in 0..QUEUED_LINES_MAX + 1 + surplus {
             writer.write_all(b"line\n").unwrap();
         }
@@ -132,7 +132,7 @@ mod tests {
         drop(release);
     }
 
-    /// F38: a disk that is full is no reason to stop, and what is lost on it is counted.
+    /// F38: a full disk does not stop the node, and lost lines are counted.
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();

@@ -12,9 +12,9 @@ fn main() -> ExitCode {
     hopcache::cli::main()
 }
 
-/// The allocator asks the kernel for pages of 2 MiB. A node with little memory on many threads then holds a whole page
-/// for a few bytes: 33 MiB instead of 16 when idle, and 70 MiB instead of 43 more for 10,000 waiting clients of three
-/// nodes. An error is ignored: a kernel without this setting changes nothing that a client sees.
+/// The allocator asks the kernel for pages of 2 MiB. A node with little memory on many threads then holds a whole
+/// page for a few bytes: 33 MiB instead of 16 when idle, and 70 MiB more instead of 43 for 10,000 waiting clients of
+/// three nodes. An error is ignored: a kernel without this setting changes nothing that a client sees.
 fn without_huge_pages() {
     let _outcome = rustix::thread::disable_transparent_huge_pages(true);
 }

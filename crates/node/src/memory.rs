@@ -31,7 +31,7 @@ pub struct MokaMemory {
 struct Kept {
     copy: SharedCopy,
     life_ms: Millis,
-    /// Its weight when it was put here. A rendering that was made since counts when the copy is put again.
+    /// Its weight when it was put here. Renderings that were made since then count when the copy is put again.
     bytes: u32,
     serial: Serial,
 }

@@ -12,7 +12,7 @@ pub fn copies_bytes(settings: &Settings) -> u64 {
     }
 }
 
-/// The part of `node.memory` for a store in this process: what the copies leave.
+/// The part of `node.memory` for a store in this process: the rest beside the copies.
 #[must_use]
 pub fn store_bytes(settings: &Settings) -> usize {
     usize::try_from(settings.node.memory_bytes - copies_bytes(settings)).unwrap_or(usize::MAX)

@@ -1,8 +1,8 @@
-//! Every metric of a node, registered in one place; what each counts is said in `definitions`.
+//! Every metric of a node, registered in one place. `definitions` has the meaning of each.
 //!
-//! Requests are counted from their outcome, once, at their entry node, so that
-//! `cache_hit_total + cache_miss_total + Σ cache_bypass_total = Σ hopcache_requests_total` always.
-//! Labels are closed lists; nothing of a query, key, session or user is ever a label.
+//! Requests are counted from their outcome, once, at their entry node. So `cache_hit_total + cache_miss_total + Σ
+//! cache_bypass_total = Σ hopcache_requests_total` always holds. Labels are closed lists: no part of a query, key,
+//! session or user is ever a label.
 
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ impl Meters {
         }
     }
 
-    /// Counts a request from its outcome; `status` is what the client was sent.
+    /// Counts a request from its outcome. `status` is the status of the response.
     pub fn count(&self, outcome: &Outcome, status: u16, took: Duration) {
         let class = self.count_class(&outcome.how);
         self.count_status(class, status);
@@ -202,12 +202,12 @@ impl Meters {
         }
     }
 
-    /// The store's breaker came into a state.
+    /// The store's breaker has changed its state.
     pub fn breaker_moved(&self, to: BreakerState) {
         self.breaker.add(breaker_place(to));
     }
 
-    /// The origin's breaker came into a state.
+    /// The origin's breaker has changed its state.
     pub fn origin_breaker_moved(&self, to: BreakerState) {
         self.origin_breaker.add(breaker_place(to));
     }
@@ -215,7 +215,7 @@ impl Meters {
     /// A message that did not prove the cluster key; `reason` is one of [`labels::UNAUTHENTICATED`].
     pub fn refused_unauthenticated(&self, reason: &str) {
         self.unauthenticated
-            .add(labels::UNAUTHENTICATED.iter().position(|word| *word == reason).unwrap_or(0));
+            .add(labels::UNAUTHENTICATED.iter().position(|label| *label == reason).unwrap_or(0));
     }
 
     /// Gossip declared a member dead.
@@ -228,17 +228,17 @@ impl Meters {
         self.gossip_rejoins.increment(1);
     }
 
-    /// A gossip datagram was not believed.
+    /// A gossip datagram was refused.
     pub fn refused_gossip(&self, why: Refused) {
         self.gossip_refused.add(why.place());
     }
 
-    /// A gossip datagram of so many bytes was received, believed or not.
+    /// A gossip datagram of this many bytes was received, accepted or refused.
     pub fn received_gossip(&self, bytes: usize) {
         self.gossip_bytes.add_many(0, bytes as u64);
     }
 
-    /// A gossip datagram of so many bytes was sent, or could not be.
+    /// A gossip datagram of this many bytes was sent, or could not be sent.
     pub fn sent_gossip(&self, bytes: usize, is_sent: bool) {
         if is_sent {
             self.gossip_bytes.add_many(1, bytes as u64);
@@ -264,7 +264,7 @@ impl Meters {
         self.tls.get(listener).into_iter().for_each(|counters| counters.reloaded(reload));
     }
 
-    /// The exposition text, with the gauges as they read now.
+    /// The exposition text, with the present values of the gauges.
     #[must_use]
     pub fn render(&self, now: Readings) -> String {
         self.gauges.set(now);
@@ -280,8 +280,8 @@ impl Meters {
     }
 }
 
-/// A sum that shrank would look like a restart, so what is stale has nothing left. What is fresh, if by less than a
-/// millisecond, has one left.
+/// A sum that shrank would look like a restart. So a stale copy counts with no time left, and a fresh one with at
+/// least a millisecond.
 fn left_of(ttl_ms: i64) -> Duration {
     match u64::try_from(ttl_ms) {
         Ok(left_ms) => Duration::from_millis(left_ms.max(1)),

@@ -72,7 +72,8 @@ pub struct Backends {
     pub store: Arc<dyn Store>,
     /// The graph database.
     pub origin: Arc<dyn Origin>,
-    /// Connections to the graph database for transactions and statements that pass the cache by; none for the sample graph.
+    /// Connections to the graph database for transactions and statements that bypass the cache. `None` for the sample
+    /// graph.
     pub relays: Option<Arc<Relays>>,
     /// Counts the node's events and the changes of the store's breaker.
     pub meters: Arc<Meters>,
@@ -221,7 +222,7 @@ impl Node {
         let meters = Arc::clone(&self.state.meters);
         let listener = LISTENERS.get(place).copied().unwrap_or_default();
         self.spawn("a certificate", async move {
-            let told = |reload: &Reload| {
+            let on_reload = |reload: &Reload| {
                 meters.reloaded_tls(place, reload);
                 match reload {
                     Reload::Used => tracing::info!(listener, "the new certificate is used"),
@@ -230,7 +231,7 @@ impl Node {
                     }
                 }
             };
-            match watched.follow(told).await {}
+            match watched.follow(on_reload).await {}
         });
     }
 
@@ -409,8 +410,8 @@ fn bounds(connections_max: usize) -> ListenerBounds {
     }
 }
 
-/// Follows ring changes. Copies of keys that another node owns now are kept for that node for a while. The new owners
-/// are told the plans of the hottest keys.
+/// Follows ring changes. Copies of keys that now belong to other nodes are kept for these nodes for a while. The new
+/// owners get the plans of the hottest keys.
 async fn watch_ring(state: &NodeState) {
     let engine = &state.engine;
     let mut views = state.members.subscribe();
@@ -439,7 +440,7 @@ async fn watch_ring(state: &NodeState) {
         let RingChange { dropped, left } = engine.invalidate().ring_changed();
         let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
         tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
-        // A leaving node has told the plans before it announced that it leaves.
+        // A leaving node has sent the plans before it announced that it leaves.
         if left > 0 && !state.leaving.is_cancelled() {
             engine.path().tell_plans(&view).await;
         }
@@ -483,7 +484,7 @@ mod tests {
         );
     }
 
-    /// The engine gets `refresh.min_ttl` as configured, whatever the jitter and the TTL: only the engine compares them.
+    /// The engine gets `refresh.min_ttl` as configured, for any jitter and TTL: only the engine compares them.
     #[test]
     fn the_least_ttl_comes_to_the_engine_as_configured() {
         for sets in [

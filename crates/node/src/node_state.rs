@@ -15,7 +15,7 @@ use crate::memory::MokaMemory;
 use crate::meters::Meters;
 use crate::origin::own_login;
 use crate::routing::{Members, listed};
-use crate::store::trouble::Trouble;
+use crate::store::problem::StoreProblem;
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -51,21 +51,21 @@ impl NodeState {
         leaving.into_iter().chain(self.joining.reason()).collect()
     }
 
-    /// Parts that do not work as they should, and why. The node still serves.
+    /// Parts that do not work as they should, with the reason. The node still serves.
     #[must_use]
     pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
         let mut parts = Vec::new();
         if let Some(error) = self.engine.store().trouble() {
-            let advice = Trouble::of(&error).advice();
+            let advice = StoreProblem::of(&error).advice();
             parts.push((
                 "store",
                 format!("{advice} (store.uri is {})", self.report.value("store.uri")).into(),
             ));
         }
-        if let Some(advice) = own_login::trouble(&*self.origin) {
+        if let Some(advice) = own_login::problem(&*self.origin) {
             parts.push(("origin", advice.into()));
         }
-        if let Some(why) = self.members.trouble() {
+        if let Some(why) = self.members.problem() {
             parts.push(("members", why.into()));
         }
         let left_out = self.engine.peers().left_out();
@@ -75,7 +75,7 @@ impl NodeState {
         if self.engine.fetch().is_shedding() {
             parts.push((
                 "load",
-                "runs are refused: more is asked of Neo4j than origin.max_concurrent does".into(),
+                "runs are refused: more runs are needed than origin.max_concurrent allows".into(),
             ));
         }
         if self.engine.fetch().is_short_of_retries() {

@@ -1,5 +1,6 @@
-//! The way of `credentials` to the other nodes: its messages over the sealed link between peers, to every member that can
-//! be reached. It decides only whom to ask. It reads no meaning into an answer, and reports no failure to membership.
+//! The way of `credentials` to the other nodes: its messages over the sealed link between peers, to every member that
+//! can be reached. It decides only which members get a message. It does not interpret an answer, and reports no
+//! failure to membership.
 
 use std::sync::Arc;
 
@@ -9,14 +10,14 @@ use futures_util::future::join_all;
 use hopcache_core::limits::REFUSALS_TOLD_WITHIN_MS;
 use hopcache_core::time::Millis;
 
-use crate::credentials::others::OtherNodes;
-use crate::credentials::peer_words::{CredentialMessage, Word};
+use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use crate::credentials::peer_answers::OtherNodes;
 use crate::credentials::{Credentials, Fingerprint};
 use crate::peer::PeerPath;
 use crate::peer::link::PeerLink;
 use crate::routing::Members;
 
-/// The members of the cluster but this node.
+/// The members of the cluster without this node.
 pub(crate) struct OtherMembers {
     link: Arc<PeerLink>,
     members: Arc<Members>,
@@ -28,7 +29,7 @@ impl OtherMembers {
         Self { link, members }
     }
 
-    /// The answers that come in time. At most as many are asked at a time as a cluster has members.
+    /// The answers that come in time. It asks at most as many members at a time as a cluster can have.
     async fn ask_all(&self, message: &Bytes, within: Millis) -> Vec<Bytes> {
         let (view, me) = (self.members.view(), self.members.me().name);
         let others = view.members.iter().filter(|member| member.state.is_routable() && member.name != me);
@@ -41,23 +42,23 @@ impl OtherMembers {
 
 #[async_trait]
 impl OtherNodes for OtherMembers {
-    async fn words_on(&self, whose: &Fingerprint, within: Millis) -> Vec<Word> {
+    async fn ask(&self, whose: &Fingerprint, within: Millis) -> Vec<CredentialAnswer> {
         let answers = self.ask_all(&CredentialMessage::Asked(*whose).encode(), within).await;
-        answers.iter().map(|answer| Word::decode(answer)).collect()
+        answers.iter().map(|answer| CredentialAnswer::decode(answer)).collect()
     }
 
-    async fn tell_refused(&self, refused: Vec<(Fingerprint, Millis)>) {
+    async fn send_refusals(&self, refused: Vec<(Fingerprint, Millis)>) {
         self.ask_all(&CredentialMessage::Refused(refused).encode(), Millis(REFUSALS_TOLD_WITHIN_MS)).await;
     }
 }
 
 /// Answers another node's message about credentials.
-pub(crate) fn answer(told: &CredentialMessage, credentials: &Credentials) -> Bytes {
-    match told {
-        CredentialMessage::Asked(whose) => credentials.word(whose).encode(),
+pub(crate) fn answer(message: &CredentialMessage, credentials: &Credentials) -> Bytes {
+    match message {
+        CredentialMessage::Asked(whose) => credentials.peer_answer(whose).encode(),
         CredentialMessage::Refused(refused) => {
             for (whose, age_ms) in refused {
-                credentials.hear_refusal(whose, *age_ms);
+                credentials.refuse_from_peer(whose, *age_ms);
             }
             Bytes::new()
         }

@@ -9,7 +9,7 @@ use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 
 use crate::credentials::Credentials;
-use crate::credentials::peer_words::{CredentialMessage, Word};
+use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerHandler, PeerRefusal};
@@ -24,16 +24,16 @@ pub struct PeerService {
     pub members: Arc<Members>,
     /// Answers at this node and never forwards.
     pub engine: Arc<Engine>,
-    /// What the fronts know of credentials. They own it.
+    /// The credentials of the fronts, which own them.
     pub credentials: Weak<Credentials>,
 }
 
 #[async_trait]
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        if let Some(told) = CredentialMessage::decode(&message) {
-            let answered = self.credentials.upgrade().map(|credentials| answer(&told, &credentials));
-            return Ok(answered.unwrap_or_else(|| Word::Unknown.encode()));
+        if let Some(message) = CredentialMessage::decode(&message) {
+            let answered = self.credentials.upgrade().map(|credentials| answer(&message, &credentials));
+            return Ok(answered.unwrap_or_else(|| CredentialAnswer::Unknown.encode()));
         }
         self.engine.path().serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }

@@ -30,7 +30,7 @@ pub enum Unserved {
     NotTls,
     /// A TLS handshake was not complete in time. The listener cannot send anything.
     HandshakeTooSlow,
-    /// A TLS handshake failed. TLS has told the client.
+    /// A TLS handshake failed. The client has got TLS' own alert.
     HandshakeFailed,
 }
 

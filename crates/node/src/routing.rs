@@ -49,16 +49,17 @@ impl Members {
 
     /// A message for the operator: which members are missing, and which have another ring than this node.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         let (missing, disagreeing) = (self.missing(), self.disagreeing());
         let missing = (!missing.is_empty()).then(|| {
             let names = listed(&missing);
-            format!("{names} did not say goodbye and cannot be reached: start it, or mend the network")
+            format!("{names} did not say goodbye and cannot be reached: start it, or repair the network")
         });
-        let disagreeing = (!disagreeing.is_empty())
-            .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
-        let troubles: Vec<String> = missing.into_iter().chain(disagreeing).collect();
-        (!troubles.is_empty()).then(|| troubles.join("; "))
+        let disagreeing = (!disagreeing.is_empty()).then(|| {
+            format!("{} has another ring: compare the members in the status of both", listed(&disagreeing))
+        });
+        let problems: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
     }
 }
 
@@ -81,7 +82,7 @@ impl Routing for MemberRouting {
     }
 
     fn report(&self, node: &NodeName, life: Option<Incarnation>, error: &PeerError) {
-        // A node that was no member then was not asked.
+        // A node that was not a member then was not asked.
         if let Some(life) = life {
             self.0.report(node, life, error);
         }
@@ -151,7 +152,7 @@ mod tests {
         routing.view().members().contains(&node("node-b"))
     }
 
-    /// A forward to a node that drains is answered: leaving the ring is not being lost. Its end is.
+    /// A forward to a node that drains is answered: a member off the ring is not lost. It is lost when it ends.
     #[test]
     fn a_draining_member_is_off_the_ring_and_not_lost() {
         let routing = beside(Phase::Ready);
@@ -166,7 +167,8 @@ mod tests {
         assert_eq!(lost.now_or_never(), Some(()), "it has gone");
     }
 
-    /// One that joins, or did not answer one request, can be asked; one that nobody knows, or that is down, cannot.
+    /// A joining member, and one that did not answer one request, can be asked. An unknown node, and one that is
+    /// down, cannot.
     #[test]
     fn lost_is_who_cannot_be_asked() {
         let routing = beside(Phase::Joining);
@@ -180,7 +182,8 @@ mod tests {
         assert_eq!((on_ring(&routing), lost.now_or_never()), (false, Some(())));
     }
 
-    /// I7: what broke is gone; what is only silent is not, however long; another life of it is not either.
+    /// I7: a node is gone when its connection broke. A silent node is not gone, however long it is silent, and
+    /// neither is another life of it.
     #[test]
     fn gone_is_whose_connection_broke() {
         let holder = |life| Holder { node: node("node-b"), incarnation: life };
@@ -193,9 +196,10 @@ mod tests {
         assert!(routing.is_gone(&holder(LIFE)) && !routing.is_gone(&holder(Incarnation(3))));
     }
 
-    /// F1: a request to a life that was killed ends when the next life is a member already; that is about the first one.
+    /// F1: a request to a killed life ends, although the next life is a member already. The report concerns the first
+    /// life only.
     #[test]
-    fn a_late_word_that_a_former_life_is_gone_leaves_the_new_one_in() {
+    fn a_late_report_of_a_former_life_leaves_the_new_one_in() {
         let routing = beside(Phase::Ready);
         let asked = routing.life_of(&node("node-b"));
         routing.0.admit(&card("node-b", Incarnation(3), Phase::Ready));
@@ -209,7 +213,8 @@ mod tests {
         routing.report(&node("node-x"), None, &PeerError::Gone("nobody".to_owned()));
     }
 
-    /// Who shows another ring is named after a while in which neither ring has changed, and no longer than it does.
+    /// A member with another ring is named after a while in which neither ring has changed, and only while they
+    /// differ.
     #[tokio::test(start_paused = true)]
     async fn a_ring_that_differs_for_long_is_named() {
         let routing = beside(Phase::Ready);
@@ -237,7 +242,7 @@ mod tests {
         );
     }
 
-    /// Missing is who is down and has said neither goodbye nor that it leaves.
+    /// A missing member is down, and has announced neither its goodbye nor that it leaves.
     #[test]
     fn who_said_goodbye_is_not_missing() {
         let routing = beside(Phase::Ready);

@@ -1,5 +1,5 @@
-//! Who sends a request, in words of the engine: an identity of its credentials, and the session that it belongs to. All
-//! fronts of the node share one, so that the same user has the same entries whichever way it asks.
+//! The sender of a request in types of the engine: an identity of its credentials, and its session. All fronts of the
+//! node share one `Senders`, so that a user has the same entries over every protocol.
 //!
 //! Nothing here checks credentials (`crate::credentials` does), and nothing keeps a name or an address.
 
@@ -18,7 +18,7 @@ pub struct Senders {
     hasher: KeyHasher,
     service: Option<Arc<Identity>>,
     fingerprint_key: [u8; 32],
-    /// `None` where nothing learns of sessions.
+    /// `None` if no part of the node learns from sessions.
     session_key: Option<[u8; 32]>,
     /// The key that turns an address into a session, if addresses are used. It differs from [`Senders::session_key`], so
     /// that a client cannot choose a session name that equals another client's address.
@@ -52,8 +52,8 @@ impl Senders {
         senders
     }
 
-    /// The identity that has to be accepted before a request is answered: the sender's, or the service user's where all
-    /// requests run as that.
+    /// The identity that has to be accepted before a request is answered: the sender's, or the service user's if all
+    /// requests run as that user.
     #[must_use]
     pub fn identity(&self, credentials: Credentials) -> Arc<Identity> {
         match &self.service {
@@ -62,8 +62,8 @@ impl Senders {
         }
     }
 
-    /// The identity of a request that acts as another user, if it names one. `None` where all requests run as one service
-    /// user: otherwise any client could act as any user with the rights of the service user (I5).
+    /// The identity of a request that acts as another user, if it names one. `None` if all requests run as one
+    /// service user: otherwise any client could act as any user with the rights of the service user (I5).
     #[must_use]
     pub fn acting(&self, credentials: Credentials, impersonated: Option<&str>) -> Option<Arc<Identity>> {
         match &self.service {
@@ -89,14 +89,14 @@ impl Senders {
         Arc::new(Identity { scope, fingerprint: *hasher.finalize().as_bytes(), credentials })
     }
 
-    /// The session of a name that a client has chosen. `None` where nothing uses it.
+    /// The session of a name that a client has chosen. `None` if no part of the node uses it.
     #[must_use]
     pub fn session_of_name(&self, name: &[u8]) -> Option<SessionTag> {
         Some(tag_of(&blake3::keyed_hash(self.session_key.as_ref()?, name)))
     }
 
-    /// The session of an address, where addresses are used. Neither the address nor anything that it could be tried out by
-    /// without the cluster's key is kept.
+    /// The session of an address, if addresses are used. The node keeps a keyed digest: without the cluster's key no
+    /// address can be recovered from it, not even by trying all of them.
     #[must_use]
     pub fn session_of_address(&self, addr: &ClientAddr) -> Option<SessionTag> {
         let key = self.fallback_key.as_ref()?;

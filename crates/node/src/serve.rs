@@ -64,7 +64,7 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     }
 }
 
-/// Says which variables set nothing, by their names.
+/// Logs the names of variables that set nothing.
 pub(crate) fn warn_of(unused: &[UnusedVariable]) {
     for warning in config::warnings(unused) {
         tracing::warn!("{warning}");
@@ -118,7 +118,8 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
     })
 }
 
-/// Connections to the configured graph database for what a Bolt client does past the cache. The sample graph has none.
+/// Connections to the configured graph database for statements and transactions of Bolt clients that bypass the
+/// cache. `None` for the sample graph.
 ///
 /// # Errors
 /// When the URI cannot be read.
@@ -132,7 +133,7 @@ pub fn open_relays(settings: &Settings) -> anyhow::Result<Option<Arc<Relays>>> {
     })
 }
 
-/// Who signs the graph database's certificate.
+/// The authorities that sign the graph database's certificate.
 fn roots_of(origin: &OriginSettings) -> anyhow::Result<Roots> {
     match &origin.authorities {
         None => Ok(Roots::of_system()),

@@ -3,7 +3,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The two signals that tell this process to end.
+/// The two signals that order this process to end.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,

@@ -1,5 +1,5 @@
-//! Anchors against a real Neo4j: whatever condition an anchor is read from, every node that the server finds by it
-//! has that property with that value. The reader may find none; it never finds a wrong one.
+//! Anchors against a real Neo4j: for any condition from which an anchor is read, every node that the server finds by
+//! it has that property with that value. The reader may find no anchor; it never finds a wrong one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn what_an_anchor_says_is_so_for_every_row() {
         let condition = draws.condition(2);
         let tail = draws.of(&["", "WITH p ", "WITH p, p.x AND p.id = 3 AND p.x AS z "]);
         let returns = "RETURN DISTINCT p.id AS id, p.y AS y, p.x AS x, p.name AS name";
-        // A label expression is no label to the reader: nothing said of q is an anchor.
+        // The reader does not take a label expression for a label, so no condition on q is an anchor.
         let nodes = format!("(p:{label}), (q:{label}|{label} {{id: p.id, y: p.y}})");
         let statement = format!("MATCH {nodes} WHERE {condition} {tail}{returns}");
         let Some(anchor) = Anchor::of(&statement, &[0xA0]) else { continue };

@@ -74,7 +74,7 @@ fn a_sound_configuration_passes_and_serve_refuses_an_unsound_one() {
     );
 }
 
-/// What the command line says is usage; what file or environment say is a start that failed.
+/// An error of the command line is wrong usage. An error of file or environment is a failed start.
 #[test]
 fn a_wrong_flag_is_usage_and_a_wrong_file_or_variable_a_failure() {
     let file = file("[refresh]\nworkers = 0\n");
@@ -120,7 +120,7 @@ fn wrong_usage_exits_with_2() {
 
 #[test]
 fn a_node_that_is_not_there_is_a_failure_that_names_the_url() {
-    // A port that was free a moment ago; nobody else is told about it.
+    // A port that was free a moment ago, and that no other test gets.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     for args in [&["health"][..], &["status"], &["drain"], &["purge", "--all"], &["explain", "RETURN 1"]] {

@@ -1,6 +1,5 @@
-//! What `docs/OPERATING.md` and the alert rules name is what the code has: `Cache-Status` details, metrics, alerts,
-//! keys of the configuration.
-//! Decides nothing; it fails when one of the two moves alone.
+//! `docs/OPERATING.md` and the alert rules name exactly the items of the code: `Cache-Status` details, metrics,
+//! alerts, keys of the configuration. A test fails when one of the two changes alone.
 
 use std::collections::BTreeSet;
 
@@ -23,16 +22,17 @@ fn has_row_in(section: &str, word: &str) -> bool {
     section.contains(&format!("\n| `{word}` |"))
 }
 
-/// The words in the first column of the table with this header, in one section; none where there is no such table.
+/// The labels in the first column of the table with this header, in one section. Empty if there is no such table.
 fn words_of_table(heading: &str, header: &str) -> BTreeSet<&'static str> {
     let table = section(heading).and_then(|section| section.split_once(header));
-    // The rest of the header, and the line below it, are no rows.
+    // The rest of the header, and the line below it, are not rows.
     let lines = table.into_iter().flat_map(|(_, rows)| rows.lines().skip(2));
     let rows = lines.take_while(|line| line.starts_with("| `"));
     rows.filter_map(|row| row.split('`').nth(1)).collect()
 }
 
-/// Words of hits and misses, and of the node that asked the owner, each with a row; no row is of a word that nobody sends.
+/// Details of hits and misses, and of the node that asked the owner: each has a row, and each row belongs to a detail
+/// that is sent.
 #[test]
 fn the_details_of_answers_are_the_rows_of_their_table() {
     let details = [
@@ -54,7 +54,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
     assert_eq!(sent, rows);
 }
 
-/// The detail of a bypass, the label of its metric and the reason of `explain` are one word, and each has a row.
+/// The detail of a bypass, the label of its metric and the reason of `explain` are the same text, and each has a row.
 #[test]
 fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
     let of_texts = [
@@ -105,7 +105,7 @@ fn every_metric_is_listed() {
     }
 }
 
-/// Names of metrics in the rules' expressions: words before a selector or a range, or compared as they are.
+/// Names of metrics in the rules' expressions: texts before a selector or a range, or compared as they are.
 fn metrics_of_alerts() -> BTreeSet<&'static str> {
     let words = ALERTS.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words
@@ -117,7 +117,7 @@ fn metrics_of_alerts() -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// A rule on a series that nobody exports never fires, and nobody notices.
+/// A rule on a series that no node exports never fires, and no operator notices.
 #[test]
 fn every_metric_of_an_alert_is_exported() {
     let names = metrics_of_alerts();
@@ -128,7 +128,7 @@ fn every_metric_of_an_alert_is_exported() {
             ["_count", "_sum", "_bucket"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
         assert!(ALL.iter().any(|metric| metric.name == base), "{name}: in alerts.yml, and no node has it");
     }
-    // Labels too: a selector that nothing matches is as silent.
+    // Labels too: a selector without a match is as silent.
     for selector in ["hopcache_degraded{part=\"store\"}", "hopcache_degraded{part=\"origin\"}"] {
         assert!(ALERTS.contains(selector) && text.contains(selector), "{selector}");
     }
@@ -160,7 +160,7 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
     }
 }
 
-/// The keys that decide about freshness and prefetch: each has a row, and each row is of a key that is there.
+/// The keys for freshness and prefetch: each has a row, and each row belongs to an existing key.
 #[test]
 fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     let schema = config::schema();
@@ -174,7 +174,7 @@ fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     }
 }
 
-/// Label words that need no explanation: numbers, and bounds of buckets.
+/// Labels that need no explanation: numbers, and bounds of buckets.
 fn is_number(word: &str) -> bool {
     word == "+Inf" || word.parse::<f64>().is_ok()
 }
@@ -188,8 +188,8 @@ fn labels_of(line: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|label| label.split_once("=\"").map(|(name, word)| (name, word.trim_end_matches('"'))))
 }
 
-/// Whether `word` stands in a row of the section of `metric`, or as a whole word near its name: in its row, or in a line
-/// below the table that names it.
+/// Whether `word` stands in a row of the section of `metric`, or as a whole word near its name: in its row, or in a
+/// line below the table that names it.
 fn is_explained(metric: &str, word: &str) -> bool {
     let headings = OPERATING.lines().filter(|line| line.starts_with("### ") && line.contains(metric));
     if headings.filter_map(section).any(|section| has_row_in(section, word)) {
@@ -200,7 +200,7 @@ fn is_explained(metric: &str, word: &str) -> bool {
     OPERATING.lines().any(|line| line.contains(metric) && is_word(line))
 }
 
-/// Every word of a label is explained where its metric is.
+/// Every label is explained beside its metric.
 #[test]
 fn every_word_of_a_label_is_explained() {
     let text = Meters::with(&RefreshSection::default()).render(Readings::default());
@@ -217,7 +217,7 @@ fn every_word_of_a_label_is_explained() {
     assert!(words >= 150, "{words}");
 }
 
-/// What was not launched, observed or shared, and why: each word has a row in the section of its metric.
+/// The reasons why an item was not launched, observed or shared: each has a row in the section of its metric.
 #[test]
 fn every_word_of_learning_and_prefetch_is_explained() {
     let text = Meters::with(&RefreshSection::default()).render(Readings::default());

@@ -1,5 +1,5 @@
-//! I5, on the real server: texts with equal normal forms get equal answers, column names included, and a
-//! normal form is itself a text with that answer. Reads only, and no data of the server's.
+//! I5, on the real server: texts with equal normal forms get equal answers, column names included, and a normal form
+//! is itself a text with that answer. The test only reads, and touches no data of the server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ const APART: [(&str, &str); 12] = [
     ("RETURN 'a' AS x", "RETURN 'A' AS x"),
 ];
 
-/// Texts of which every gap between two tokens is changed in turn.
+/// Texts in which every gap between two tokens is changed in turn.
 const BASES: [&str; 14] = [
     "WITH {x: 1, y: [1, 2]} AS m RETURN m . x , m.y[0..1] AS y , m {.x, z: 2 * 3}",
     "UNWIND [3, 1] AS x RETURN x + 1 AS y , - x ORDER BY x DESC SKIP 0 LIMIT 5 ;",
@@ -76,7 +76,7 @@ impl Server {
         Self { client: reqwest::Client::new(), url, password: needed("HOPCACHE_TEST_NEO4J_PASSWORD") }
     }
 
-    /// Columns, values and error codes. Not messages and notifications: they quote positions.
+    /// Columns, values and error codes, but not messages and notifications: they quote positions.
     async fn answer(&self, text: &str) -> (Value, Vec<Value>) {
         let request = self.client.post(&self.url).basic_auth("neo4j", Some(&self.password));
         let request = request.header("Accept", "application/json").json(&json!({ "statement": text }));
@@ -111,8 +111,8 @@ async fn different_columns_have_different_normal_forms() {
     }
 }
 
-/// Changes each gap of each base in turn; whatever shares a normal form must share its answer, and the
-/// normal form, asked as a text, must give that answer too.
+/// Changes each gap of each base in turn. Texts with the same normal form must have the same answer, and the normal
+/// form as a text must have it too.
 #[tokio::test]
 async fn no_change_of_a_gap_breaks_the_rule() {
     let server = Server::from_environment();

@@ -1,5 +1,5 @@
-//! The Bolt origin against a real Neo4j: the port's contract, and what only a server with users,
-//! errors in mid-stream and a network can show (F25, F26, F27, F28, I5, I10).
+//! The Bolt origin against a real Neo4j: the port's contract, and cases that need a server with users, errors in
+//! mid-stream and a network (F25, F26, F27, F28, I5, I10).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ async fn a_failure_in_mid_stream_keeps_the_fields_and_gives_no_result() {
 #[tokio::test]
 async fn wrong_credentials_are_unauthorized_and_take_nothing_from_the_right_ones() {
     let origin = passthrough();
-    // A user that does not exist: wrong passwords of a real one would lock it for other tests.
+    // A user that does not exist: wrong passwords of a real user would lock it for other tests.
     let (right, wrong) = (neo4j(), identity("origin_contract_nobody", "not-the-password"));
     origin.verify(&right).await.unwrap();
     for _ in 0..2 {
@@ -70,13 +70,13 @@ async fn wrong_credentials_are_unauthorized_and_take_nothing_from_the_right_ones
         assert_eq!(failure.code, "Neo.ClientError.Security.Unauthorized");
         let fault = origin.run(&reading(&wrong, "RETURN 1")).await.unwrap_err().kind;
         assert!(matches!(fault, OriginFault::Unauthorized(_)), "{fault:?}");
-        // A second time on a pooled connection: the LOGON is made anew.
+        // A second time on a pooled connection: it sends LOGON again.
         origin.verify(&right).await.unwrap();
         origin.run(&reading(&right, "RETURN 1 AS n")).await.unwrap();
     }
 }
 
-/// I5: every run sees its own user, whoever used the origin before.
+/// I5: every run sees its own user, whichever user ran before.
 #[tokio::test]
 async fn connections_never_change_hands_and_a_changed_password_is_noticed() {
     let origin = passthrough();
@@ -181,7 +181,7 @@ async fn a_run_over_its_deadline_ends_on_the_server() {
     assert!(origin.is_reachable(), "a slow query is not a server that is away");
 }
 
-/// A cut exchange is never met again: 200 runs dropped at many points, then 200 right answers.
+/// The pool never lends a cut exchange: 200 runs dropped at many points, then 200 right answers.
 #[tokio::test]
 async fn runs_dropped_anywhere_leave_the_pool_sound() {
     let narrow = BoltSettings { connections_per_principal: 4, ..settings(Login::Passthrough) };
@@ -218,7 +218,7 @@ async fn runs_dropped_anywhere_leave_the_pool_sound() {
     join_all(checks).await;
 }
 
-/// Done when so much time has passed, to the microsecond (the runtime's timers go by milliseconds).
+/// Returns when this much time has passed, to the microsecond (the runtime's timers go by milliseconds).
 async fn spin(span: Duration) {
     let start = std::time::Instant::now();
     while start.elapsed() < span {
@@ -237,16 +237,16 @@ async fn nobody_listening_is_unreachable() {
     assert!(!origin.is_reachable());
 }
 
-/// F25: a black hole costs its connect timeout once. Then all are told at once, checks of credentials too, and
-/// the server is found again without anybody asking.
+/// F25: a black hole costs its connect timeout once. Then every call fails at once, checks of credentials too, and
+/// the node finds the server again without a request.
 #[tokio::test]
 async fn a_black_hole_is_waited_for_once_and_found_to_be_neo4j_again() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let here = listener.local_addr().unwrap();
     let brief = Duration::from_millis(300);
     let moves: Arc<Mutex<Vec<BreakerState>>> = Arc::default();
-    let told = Arc::clone(&moves);
-    let hook = Arc::new(move |state| told.lock().unwrap().push(state));
+    let recorded = Arc::clone(&moves);
+    let hook = Arc::new(move |state| recorded.lock().unwrap().push(state));
     let address = format!("bolt://{here}").parse().unwrap();
     let hole = BoltSettings { address, connect_timeout: brief, ..settings(Login::Passthrough) };
     let origin = BoltOrigin::watched(hole, hook);
@@ -290,8 +290,8 @@ async fn an_unknown_database_is_the_statements_fault() {
     assert!(failure.code.ends_with("DatabaseNotFound"), "{failure:?}");
 }
 
-/// The question for a degree (issue 5): right by this server's own count, and planned as a look at the degree that
-/// it keeps for each node, behind the index where there is one.
+/// The question for a degree (issue 5): it is right by this server's own count. Its plan reads the degree that the
+/// server keeps for each node, behind the index if there is one.
 #[tokio::test]
 async fn the_question_for_a_degree_is_answered_from_the_nodes_own_degree() {
     let origin = passthrough();

@@ -1,6 +1,6 @@
-//! What a client is told that has no answer: that it found no place in a flight (F5; that it finds none is
-//! shown by `crates/sim/tests/flight_ends.rs`, 20,000 followers are more than one listener's connections),
-//! that its write may have been carried out (I6), what came before a failure, that it was not checked.
+//! The messages for a client without an answer: it found no place in a flight (F5), its write may have been carried
+//! out (I6), a failure came behind records, or its credentials were not checked. `crates/sim/tests/flight_ends.rs`
+//! shows that a client finds no place: 20,000 followers are more than one listener's connections.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ async fn message_of(failure: Failure, how: How) -> String {
     body["errors"][0]["message"].as_str().unwrap().to_owned()
 }
 
-/// I6: a write that was sent and has no answer may have been carried out, whatever kept the answer away.
+/// I6: a write that was sent and has no answer may have been carried out, for any reason of the missing answer.
 #[tokio::test]
 async fn a_write_in_doubt_is_never_told_to_try_again() {
     let sent = |fault| Failure::from(OriginError::of_sent(fault));
@@ -38,14 +38,14 @@ async fn a_write_in_doubt_is_never_told_to_try_again() {
         FailureKind::DeadlinePassed.into(),
     ];
     for failure in faults {
-        let told = message_of(failure.clone(), How::bypass(Reason::Write)).await;
-        assert!(told.contains("may have been carried out") && !told.contains("Try again"), "{told}");
-        let told = message_of(failure, How::bypass(Reason::NoStore)).await;
-        assert!(!told.contains("may have been carried out"), "{told}");
+        let message = message_of(failure.clone(), How::bypass(Reason::Write)).await;
+        assert!(message.contains("may have been carried out") && !message.contains("Try again"), "{message}");
+        let message = message_of(failure, How::bypass(Reason::NoStore)).await;
+        assert!(!message.contains("may have been carried out"), "{message}");
     }
     let queued = Failure::from(OriginError::from(OriginFault::Overloaded));
-    let told = message_of(queued, How::bypass(Reason::Write)).await;
-    assert!(told.contains("Try again") && !told.contains("may have been carried out"), "{told}");
+    let message = message_of(queued, How::bypass(Reason::Write)).await;
+    assert!(message.contains("Try again") && !message.contains("may have been carried out"), "{message}");
 }
 
 /// I9: the records before a failure are shown within the bound of a result's body, or not at all.
@@ -70,7 +70,7 @@ async fn records_before_a_failure_are_left_out_where_they_are_too_many() {
     }
 }
 
-/// Who was not checked has no statement yet.
+/// A client whose credentials were not checked has no statement yet.
 #[tokio::test]
 async fn an_unchecked_sender_is_told_of_credentials() {
     let faults = [
@@ -85,9 +85,9 @@ async fn an_unchecked_sender_is_told_of_credentials() {
         assert_eq!(reply.status(), status);
         assert_eq!(reply.headers()["retry-after"], "1");
         let body = body_of(reply).await;
-        let told = body["errors"][0]["message"].as_str().unwrap();
-        assert!(told.contains("credentials"), "{told}");
-        assert!(!told.contains("statement") && !told.contains("cached"), "{told}");
+        let message = body["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains("credentials"), "{message}");
+        assert!(!message.contains("statement") && !message.contains("cached"), "{message}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! One contract for both stores: the embedded one and real Redis servers that the tests start
-//! themselves on free ports. Plus what only Redis has: being killed, stopped, read-only and full.
+//! One contract for both stores: the embedded one and real Redis servers that the tests start themselves on free
+//! ports. Also cases of Redis alone: killed, stopped, read-only and full.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

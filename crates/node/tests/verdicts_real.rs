@@ -1,6 +1,6 @@
-//! I6, on the real server: for every statement of `tests/golden/verdicts.json`, what the lexer lets pass
-//! and the server calls a read changes nothing, and what the lexer calls a write is one. Nothing that
-//! writes is run: the types come from `EXPLAIN`.
+//! I6, on the real server, for every statement of `tests/golden/verdicts.json`. A statement that the lexer lets pass
+//! and the server calls a read changes nothing. A statement that the lexer calls a write is one. No writing statement
+//! is run: the types come from `EXPLAIN`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use hopcache_core::cypher::verdict::Lexed;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 struct Row {
     statement: String,
     lexer: String,
-    /// The type that was recorded; none where the server refuses the statement.
+    /// The recorded type. `None` if the server refuses the statement.
     server: Option<String>,
 }
 
@@ -34,9 +34,9 @@ fn with_parameters(text: &str) -> neo4rs::Query {
     ["merge", "create", "set", "u", "call", "d"].iter().fold(query(text), |query, name| query.param(name, 1))
 }
 
-/// The letter of `EXPLAIN`; none where the server refuses the statement.
+/// The letter of `EXPLAIN`. `None` if the server refuses the statement.
 async fn kind(graph: &Graph, statement: &str) -> Option<&'static str> {
-    // Of the same length; neo4rs cannot read the summary of a profile.
+    // A text of the same length: neo4rs cannot read the summary of a profile.
     let head = statement.get(..7).unwrap_or_default().to_lowercase();
     let is_plan = head == "explain" || head == "profile";
     let text = format!("EXPLAIN {}", if is_plan { &statement[7..] } else { statement });
@@ -74,12 +74,12 @@ async fn what_passes_as_a_read_changes_nothing() {
     for row in rows() {
         let passes =
             matches!(Lexed::of(&row.statement, &[]), Lexed::PerhapsRead | Lexed::PerhapsReadOfParams);
-        // What scans the graph is left out: the server may hold a large one, and EXPLAIN has its type.
+        // Statements that scan the graph are left out: the server may hold a large one, and EXPLAIN has their type.
         let scans = row.statement.to_lowercase().contains("match");
         if !passes || scans || row.server.as_deref() != Some("r") {
             continue;
         }
-        // A parameter of the wrong type makes some fail while running: they change nothing either.
+        // A parameter of the wrong type makes some fail while running. They change nothing either.
         if let Ok(summary) = graph.run(with_parameters(&row.statement)).await {
             assert_eq!(*summary.stats(), neo4rs::summary::Counters::default(), "{}", row.statement);
             ran += 1;

@@ -1,4 +1,4 @@
-//! The node from outside where no service is needed: the program's arguments, documents, and answers to clients.
+//! The node from outside without services: the program's arguments, documents, and answers to clients.
 
 mod cli;
 mod documents;

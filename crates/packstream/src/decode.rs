@@ -41,9 +41,9 @@ pub enum Token<'a> {
     Bytes(&'a [u8]),
     /// Text.
     Str(&'a str),
-    /// A list of so many values.
+    /// A list of this many values.
     List(usize),
-    /// A map of so many pairs.
+    /// A map of this many pairs.
     Map(usize),
     /// A structure.
     Struct {
@@ -82,8 +82,8 @@ impl<'a> Reader<'a> {
     /// The next token.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are cut, no UTF-8, or not PackStream; a list, map or structure
-    /// that announces more values than bytes are left counts as cut.
+    /// [`DecodeError`] when the bytes are cut, not UTF-8, or not PackStream. A list, map or structure that announces
+    /// more values than bytes are left counts as cut.
     pub fn token(&mut self) -> Result<Token<'a>, DecodeError> {
         let marker = self.take::<1>()?[0];
         Ok(match marker {

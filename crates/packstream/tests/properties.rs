@@ -1,5 +1,5 @@
-//! PackStream: what is written is read back, one form for equal values, and no bytes from outside that
-//! panic, recurse without end or allocate by their own word (I13, F33).
+//! PackStream: written values are read back, equal values have one form, and no bytes from outside panic, recurse
+//! without end or allocate by a claimed length (I13, F33).
 
 use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Value, decode, encode, encode_canonical};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Failures as the client sees them: status and body. A failure behind the first record is no affair of
-//! this module: it is `errors` in a body of status 202 ([`crate::render::ResultView::errors`]).
+//! Failures as the client sees them: status and body. A failure behind the first record is not decided here: it is
+//! part of `errors` in a body of status 202 ([`crate::render::ResultView::errors`]).
 
 use crate::render;
 
@@ -15,8 +15,8 @@ pub fn body(code: &str, message: &str) -> Vec<u8> {
     out
 }
 
-/// Codes with a status of their own: what the server's filter for credentials answers, and an unknown
-/// database (both asked of the server, but for 429, which needs a locked account).
+/// Codes with a status of their own: those of the server's filter for credentials, and that of an unknown database.
+/// The server was asked for each of them except 429, which needs a locked account.
 const OWN: [(&str, u16); 5] = [
     ("Neo.ClientError.Security.Unauthorized", 401),
     ("Neo.ClientError.Security.TokenExpired", 401),
@@ -25,14 +25,14 @@ const OWN: [(&str, u16); 5] = [
     ("Neo.ClientError.Database.DatabaseNotFound", 404),
 ];
 
-/// HTTP status for a code of Neo4j: its own, else 400 for client errors and transient ones, else 500.
-/// That transient is 400 is Neo4j's choice (its `Neo4jExceptionMapper`).
+/// HTTP status for a code of Neo4j: its own, else 400 for client and transient errors, else 500. Neo4j maps transient
+/// errors to 400 (its `Neo4jExceptionMapper`).
 #[must_use]
 pub fn status(code: &str) -> u16 {
     if let Some((_, status)) = OWN.iter().find(|(known, _)| *known == code) {
         return *status;
     }
-    // "N/A" is what the server's driver calls its own refusals (an integer beyond 64 bits).
+    // "N/A" is the code of the driver's own refusals (an integer beyond 64 bits).
     let asked_wrong = code.starts_with("Neo.ClientError.") || code.starts_with("Neo.TransientError.");
     if asked_wrong || code == "N/A" { 400 } else { 500 }
 }

@@ -88,7 +88,7 @@ pub(crate) fn padded(out: &mut Vec<u8>, number: u64, width: usize) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a double as Java's `Double.toString` lays it out, NaN and infinities as bare words.
+/// Appends a double in the form of Java's `Double.toString`. NaN and infinities are bare words.
 ///
 /// Digits are the shortest that read back as the same double, at least two of them, as the
 /// specification of JDK 19 and later has it. JDK 17 writes a digit or two more for a few values

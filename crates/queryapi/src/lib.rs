@@ -1,10 +1,10 @@
 //! The client's dialect: Neo4j's HTTP Query API v2 (server 5.26), and the headers around it.
 //!
-//! This crate decides what request bytes mean ([`request`]), how a result becomes JSON ([`render`]),
-//! which body and status a failure has ([`failure`]), and how our headers are read and written
-//! ([`headers`]). It never does IO, never panics on bytes from outside, and knows no cache.
+//! This crate decides the meaning of request bytes ([`request`]), how a result becomes JSON ([`render`]), the body
+//! and status of a failure ([`failure`]), and how our headers are read and written ([`headers`]). It never does IO,
+//! never panics on bytes from outside, and knows no cache.
 //!
-//! Source of every rule: the server itself, asked (5.26.12); `tests/differential.rs` asks it again.
+//! Source of every rule: the answers of the server itself (5.26.12). `tests/differential.rs` asks it again.
 
 pub mod failure;
 pub mod headers;

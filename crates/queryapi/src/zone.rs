@@ -1,5 +1,5 @@
-//! Which offset a named zone has at a moment. Uses jiff's bundled tz database, so no file of the
-//! machine is read, and its rules, which hold for all years (chrono-tz ends its tables at 2100).
+//! The offset of a named zone at a moment. It uses jiff's bundled tz database, so it reads no file of the machine.
+//! Its rules hold for all years (chrono-tz ends its tables at 2100).
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 
 /// 400 years of the Gregorian calendar: the same dates fall on the same weekdays again.
 const CYCLE_S: i64 = 146_097 * 86_400;
-/// 1600-01-01 to 9600-01-01 UTC: inside jiff's range; before it every zone has its first offset, behind
-/// it the rules of the last years repeat by [`CYCLE_S`].
+/// 1600-01-01 to 9600-01-01 UTC, which is inside jiff's range. Before it every zone has its first offset; behind it
+/// the rules of the last years repeat by [`CYCLE_S`].
 const LATE_S: i64 = 240_773_990_400 - CYCLE_S;
 const EARLY_S: i64 = -11_676_096_000;
 
@@ -26,13 +26,13 @@ pub(crate) fn find(name: &str) -> Option<Zone> {
 }
 
 impl Zone {
-    /// Whether it has one offset for all times; the server shows such a value as one with an offset.
+    /// Whether it has one offset for all times. The server shows a value of such a zone with the offset alone.
     pub(crate) fn is_fixed(&self) -> bool {
         self.zone.following(Timestamp::MIN).next().is_none()
     }
 
-    /// The offset in seconds that the server shows at `utc_s`. Where local time is ambiguous (the hour that
-    /// a zone passes twice) that is the earlier offset with the same local time, for both moments.
+    /// The offset in seconds that the server shows at `utc_s`. Local time is ambiguous in the hour that a zone passes
+    /// twice. For both moments that is the earlier offset with the same local time.
     pub(crate) fn shown_offset_s(&self, utc_s: i64) -> Option<i32> {
         let moment = Timestamp::from_second(inside(utc_s)).ok()?;
         let offset = self.zone.to_offset(moment);

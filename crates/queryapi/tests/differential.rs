@@ -1,4 +1,4 @@
-//! What this crate says, against what the same server's own Query API says.
+//! This crate's output, compared with that of the same server's own Query API.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 mod bolt;
@@ -60,7 +60,7 @@ fn every_golden_statement_renders_as_the_servers_own_answer() {
     assert!(differences.is_empty(), "{} differ\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Parameters mean what they mean to the server, and what it refuses is refused in its words.
+/// Parameters have the server's meaning, and a body that the server refuses is refused with its code and message.
 #[test]
 fn every_golden_request_is_read_as_the_server_reads_it() {
     let mut bolt = Bolt::connect();

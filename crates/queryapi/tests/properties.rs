@@ -1,4 +1,4 @@
-//! What holds for all bytes and all values.
+//! Properties that hold for all bytes and all values.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, decode, encode, tag};
@@ -88,7 +88,7 @@ proptest! {
         }
     }
 
-    /// What is rendered typed reads back as the same canonical parameters.
+    /// A typed rendering reads back as the same canonical parameters.
     #[test]
     fn typed_values_survive_the_round_trip(number: i64, float: f64, text: String, day in -300_000_i64..300_000,
         months in -1_000_i64..1_000, seconds in -1_000_000_i64..1_000_000, nanos in 0_i64..1_000_000_000) {

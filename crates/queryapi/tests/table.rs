@@ -33,7 +33,7 @@ fn values_are_written_as_the_table_has_them() {
         tag: tag::POINT_2D,
         fields: vec![Value::Int(7203), Value::Float(1.5), Value::Float(-2.0)],
     };
-    // Type, plain, and the text of `_value` where it is not the plain form in quotes.
+    // Type, plain form, and the text of `_value` if it differs from the plain form in quotes.
     let table = [
         (Value::Int(i64::MIN), "Integer", "-9223372036854775808", "\"-9223372036854775808\""),
         (Value::Float(1e7), "Float", "1.0E7", "\"1.0E7\""),

@@ -135,6 +135,6 @@ async fn a_flood_leaves_the_node_well() {
         slowest.as_millis()
     ));
     assert!(grown < 32 << 10, "{grown} KiB more are resident");
-    assert!(log_count(node, "gossip not believed") <= 6, "once a minute for each reason");
+    assert!(log_count(node, "gossip refused") <= 6, "once a minute for each reason");
     party.wait_for(2).await;
 }

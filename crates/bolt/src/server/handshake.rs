@@ -1,5 +1,5 @@
-//! The first bytes of a connection: which version is spoken. Knows both handshakes, the legacy one (four offers) and the
-//! manifest (the server lists, the client picks).
+//! The first bytes of a connection: which version both sides speak. This file knows both handshakes: the legacy one
+//! (four offers) and the manifest (the server lists, the client picks).
 
 use bytes::{Buf, BytesMut};
 
@@ -9,7 +9,7 @@ const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
 const OPENING_BYTES: usize = 20;
 /// The offer that asks for the manifest.
 const MANIFEST: [u8; 4] = [0x00, 0x00, 0x01, 0xFF];
-/// Longest capability mask that is read, in bytes: nine hold 63 bits, and none is defined yet.
+/// Longest capability mask that is read, in bytes. Nine bytes hold 63 bits, and no capability is defined yet.
 const CAPABILITY_BYTES_MAX: usize = 9;
 /// First byte of a TLS record of a handshake.
 const TLS: u8 = 0x16;
@@ -30,10 +30,10 @@ impl Version {
         Self { major, minor }
     }
 
-    /// The newest that this server speaks.
+    /// The newest version that this server speaks.
     pub const NEWEST: Self = Self::new(5, 8);
 
-    /// Whether this server speaks it: what Neo4j 5.26 speaks. 5.5 was withdrawn.
+    /// Whether this server speaks the version. It speaks the versions of Neo4j 5.26. 5.5 was withdrawn.
     #[must_use]
     pub const fn is_spoken(self) -> bool {
         match self.major {
@@ -80,25 +80,25 @@ pub enum Unspoken {
     /// The client begins TLS on a plain listener.
     #[error("the client speaks TLS: use bolt:// or neo4j://, or set certificates for this listener")]
     Tls,
-    /// It sent an HTTP request.
+    /// The client sent an HTTP request.
     #[error("the client speaks HTTP: the Query API is on node.client_addr")]
     Http,
-    /// Something else.
+    /// The client sent something else.
     #[error("the client does not speak Bolt")]
     NotBolt,
-    /// There is no version in common; it was told so.
+    /// There is no version in common. The client has got that answer.
     #[error("the client offers no Bolt version that is spoken here (5.0 to 5.8, 4.1 to 4.4)")]
     NoVersion,
 }
 
-/// Where a handshake stands after some bytes.
+/// The state of a handshake after some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agreement {
     /// More bytes are needed.
     Pending,
     /// This version is spoken from now on.
     On(Version),
-    /// There is none.
+    /// There is no version in common.
     Refused(Unspoken),
 }
 
@@ -122,7 +122,7 @@ impl Handshake {
         Self { stage: Stage::Opening, newest }
     }
 
-    /// Takes what it needs from the front of `input` and appends what has to be sent to `out`.
+    /// Takes its bytes from the front of `input` and appends the bytes to send to `out`.
     pub fn receive(&mut self, input: &mut BytesMut, out: &mut Vec<u8>) -> Agreement {
         match self.stage {
             Stage::Opening => self.open(input, out),
@@ -179,7 +179,7 @@ impl Handshake {
         out.push(0);
     }
 
-    /// The client's pick: a version, and the capabilities that it wants, of which there are none.
+    /// The client's pick: a version, and its capabilities. No capability is defined, so the mask is read and ignored.
     fn picked(&self, input: &mut BytesMut) -> Agreement {
         let Some(pick) = input.first_chunk::<4>().copied() else { return Agreement::Pending };
         let mask = &input[4..];
@@ -200,13 +200,14 @@ impl Handshake {
     }
 }
 
-/// What the first bytes show, as soon as they show it.
+/// The protocol of the first bytes, as soon as they show it.
 fn not_bolt(input: &BytesMut) -> Option<Unspoken> {
     let seen = input.len().min(MAGIC.len());
     if input[..seen] == MAGIC[..seen] {
         return None;
     }
-    let starts = |word: &[u8]| input[..input.len().min(word.len())] == word[..input.len().min(word.len())];
+    let starts =
+        |prefix: &[u8]| input[..input.len().min(prefix.len())] == prefix[..input.len().min(prefix.len())];
     let is_http = [&b"GET "[..], b"POST", b"HEAD", b"OPTI", b"PUT "].into_iter().any(starts);
     match input.first() {
         Some(&TLS) => Some(Unspoken::Tls),
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// As recorded from Neo4j 5.26 (BOLT.md), but for 4.0, which nobody speaks any more.
+    /// As recorded from Neo4j 5.26 (BOLT.md), without 4.0, which no supported driver speaks any more.
     #[test]
     fn the_manifest_lists_what_is_spoken_and_the_client_picks() {
         let mut handshake = Handshake::new(Version::NEWEST);

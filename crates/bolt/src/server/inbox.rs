@@ -1,6 +1,6 @@
 //! The receiving half of one connection: handshake, then whole requests in order, and whether a RESET waits among them.
 //!
-//! It never holds more than its bounds: a caller that does not take requests is told to stop reading.
+//! It never holds more than its bounds: a caller that does not take requests has to stop reading from the socket.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::chunks::{Chunks, TooLarge};
 use super::handshake::{Agreement, Handshake, Unspoken, Version};
 use super::request::{BadRequest, Kind, ReadRequest, Request};
 
-/// What an inbox holds at most.
+/// The bounds of an inbox.
 #[derive(Debug, Clone, Copy)]
 pub struct InboxBounds {
     /// Largest message.
@@ -19,7 +19,7 @@ pub struct InboxBounds {
     pub stranger_bytes_max: usize,
     /// Requests that wait.
     pub waiting_max: usize,
-    /// Bytes of requests that wait, from which on no more is read.
+    /// Bytes of waiting requests: from this many on no more is read.
     pub waiting_bytes_max: usize,
 }
 
@@ -32,7 +32,7 @@ pub enum InboxFault {
     /// A message is over its bound.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// A message is no request.
+    /// A message that is not a request.
     #[error(transparent)]
     BadRequest(#[from] BadRequest),
 }
@@ -70,7 +70,7 @@ impl Inbox {
         }
     }
 
-    /// Takes bytes from the socket. What has to be sent for the handshake is appended to `out`.
+    /// Takes bytes from the socket. Bytes to send for the handshake are appended to `out`.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if self.fault.is_some() {
             return;
@@ -118,7 +118,7 @@ impl Inbox {
     /// The next request. Requests that came before a fault are given first.
     ///
     /// # Errors
-    /// [`InboxFault`], once nothing waits any more.
+    /// [`InboxFault`], when no request waits any more.
     pub fn next_request(&mut self) -> Result<Option<ReadRequest>, InboxFault> {
         let Some(next) = self.waiting.pop_front() else {
             return match &self.fault {
@@ -136,13 +136,13 @@ impl Inbox {
         Ok(Some(next))
     }
 
-    /// Whether a RESET waits: everything before it is to be ignored.
+    /// Whether a RESET waits. If so, all requests before it are to be ignored.
     #[must_use]
     pub fn has_reset(&self) -> bool {
         self.resets > 0
     }
 
-    /// Whether there is room for more: if not, the socket is not to be read until requests were taken.
+    /// Whether there is room for more. If not, the caller must not read from the socket until it has taken requests.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.fault.is_none()
@@ -156,7 +156,7 @@ impl Inbox {
         self.input.len() + self.chunks.begun_bytes() + self.waiting_bytes
     }
 
-    /// The sender has logged on, or off: larger messages may come, or not any more.
+    /// The client has logged on, or off. It decides which bound of a message holds.
     pub fn set_stranger(&mut self, is_stranger: bool) {
         self.is_stranger = is_stranger;
     }

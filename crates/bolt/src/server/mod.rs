@@ -5,14 +5,14 @@
 //! | `handshake` | which version a client and this server speak |
 //! | `chunks` | where a message ends, and how large it may be |
 //! | `inbox` | handshake and chunks of one connection, in order; whether a RESET waits |
-//! | `request` | what a message asks, or why it is malformed |
+//! | `request` | the request that a message holds, or why it is malformed |
 //! | `state` | which request is allowed in which state, and which state follows (a table) |
 //! | `reply` | the bytes of SUCCESS, RECORD, IGNORED and FAILURE |
 //!
 //! Nothing here runs a statement, knows a user or waits. A caller owns the socket and the deadlines.
 //!
 //! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", "Server state specification",
-//! versions 4.1 to 5.8), and what a real 5.26 answers where the documentation is silent.
+//! versions 4.1 to 5.8), and the answers of a real 5.26 where the documentation is silent.
 
 mod chunks;
 mod handshake;

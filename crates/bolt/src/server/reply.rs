@@ -11,7 +11,7 @@ const IGNORED: u8 = 0x7E;
 const FAILURE: u8 = 0x7F;
 /// The start of a RECORD message: a structure of one field.
 const RECORD_HEAD: [u8; 2] = [0xB1, RECORD];
-/// An empty message: a sign of life.
+/// An empty message, which shows that the connection lives.
 pub const NOOP: [u8; 2] = [0, 0];
 /// GQL status of an error without one of its own (ISO/IEC 39075, class 50; Neo4j, "Errors").
 const GQL_UNKNOWN: &str = "50N42";
@@ -57,7 +57,7 @@ fn with_map(out: &mut Vec<u8>, tag: u8, metadata: &Value) {
     frame(out, &writer.into_bytes());
 }
 
-/// What a message of a server is, by its first bytes.
+/// The kind of a server's message, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyKind {
     /// SUCCESS.
@@ -71,7 +71,7 @@ pub enum ReplyKind {
 }
 
 impl ReplyKind {
-    /// Which reply a message (without chunks) is.
+    /// The kind of a message (without chunks).
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         match *message.get(1)? {

@@ -1,4 +1,5 @@
-//! What a client's message asks. Reads the message's own fields; whether they make sense together is the caller's.
+//! The request in a client's message. This file reads the message's own fields; the caller decides whether they make
+//! sense together.
 
 use bytes::Bytes;
 use hopcache_packstream::{DecodeError, Reader, Token, Value};
@@ -6,13 +7,13 @@ use hopcache_packstream::{DecodeError, Reader, Token, Value};
 /// Which request a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Says who the client is; below 5.1 with credentials.
+    /// HELLO: names the client, and has its credentials below 5.1.
     Hello,
-    /// Credentials.
+    /// LOGON: brings credentials.
     Logon,
-    /// No credentials any more.
+    /// LOGOFF: ends the log-on.
     Logoff,
-    /// Which function of a driver is used.
+    /// TELEMETRY: names a function of the driver.
     Telemetry,
     /// Asks for a routing table.
     Route,
@@ -22,15 +23,15 @@ pub enum Kind {
     Pull,
     /// Drops records.
     Discard,
-    /// Begins a transaction.
+    /// BEGIN: begins a transaction.
     Begin,
     /// Commits it.
     Commit,
     /// Rolls it back.
     Rollback,
-    /// Ends everything that is under way.
+    /// RESET: ends everything that is under way.
     Reset,
-    /// The client leaves.
+    /// GOODBYE: the client leaves.
     Goodbye,
 }
 
@@ -72,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// As the specification writes it.
+    /// Its name in the specification.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -102,7 +103,7 @@ impl Kind {
 pub struct ReadRequest {
     /// The whole message, without chunks.
     pub message: Bytes,
-    /// What it asks.
+    /// The request.
     pub request: Request,
 }
 
@@ -115,7 +116,7 @@ pub enum Request {
     Logon(Value),
     /// LOGOFF.
     Logoff,
-    /// TELEMETRY. Which function it names changes nothing.
+    /// TELEMETRY. The named function changes nothing.
     Telemetry,
     /// ROUTE.
     Route {
@@ -141,9 +142,9 @@ pub enum Request {
     Commit,
     /// ROLLBACK.
     Rollback,
-    /// PULL of so many records of a result.
+    /// PULL.
     Pull(Take),
-    /// DISCARD of so many records of a result.
+    /// DISCARD.
     Discard(Take),
     /// RESET.
     Reset,
@@ -151,23 +152,23 @@ pub enum Request {
     Goodbye,
 }
 
-/// How many records of which result.
+/// The result and the number of records of PULL or DISCARD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Take {
-    /// At most so many records. `None`: all.
+    /// At most this many records. `None`: all.
     pub records_max: Option<u64>,
     /// The result's number in its transaction. `None`: of the last RUN.
     pub qid: Option<i64>,
 }
 
-/// Why a message is no request.
+/// Why a message is not a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// The bytes are not PackStream.
     #[error("the message is not PackStream: {0}")]
     PackStream(#[from] DecodeError),
-    /// No structure, or one that no request is.
-    #[error("0x{0:02X} is no request of a client")]
+    /// Not a structure, or a structure that is not a request.
+    #[error("0x{0:02X} is not a request of a client")]
     Unknown(u8),
     /// The wrong number of fields.
     #[error("{0} has {1} fields")]
@@ -181,7 +182,7 @@ pub enum BadRequest {
 }
 
 impl Request {
-    /// Which request it is.
+    /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -225,28 +226,28 @@ impl Request {
     fn fields(kind: Kind, reader: &mut Reader<'_>, message: &Bytes) -> Result<Self, BadRequest> {
         let map = |reader: &mut Reader<'_>, what| map_of(reader, kind, what);
         Ok(match kind {
-            Kind::Hello => Self::Hello(map(reader, "extra is no map")?),
-            Kind::Logon => Self::Logon(map(reader, "auth is no map")?),
-            Kind::Begin => Self::Begin(map(reader, "extra is no map")?),
-            Kind::Pull => Self::Pull(take(kind, &map(reader, "extra is no map")?)?),
-            Kind::Discard => Self::Discard(take(kind, &map(reader, "extra is no map")?)?),
+            Kind::Hello => Self::Hello(map(reader, "extra is not a map")?),
+            Kind::Logon => Self::Logon(map(reader, "auth is not a map")?),
+            Kind::Begin => Self::Begin(map(reader, "extra is not a map")?),
+            Kind::Pull => Self::Pull(take(kind, &map(reader, "extra is not a map")?)?),
+            Kind::Discard => Self::Discard(take(kind, &map(reader, "extra is not a map")?)?),
             Kind::Telemetry => match reader.value()? {
                 Value::Int(0..=3) => Self::Telemetry,
-                _ => return Err(BadRequest::Field(kind.name(), "api is no number from 0 to 3")),
+                _ => return Err(BadRequest::Field(kind.name(), "api is not a number from 0 to 3")),
             },
             Kind::Run => Self::Run {
                 statement: match reader.value()? {
                     Value::String(text) => text,
-                    _ => return Err(BadRequest::Field(kind.name(), "query is no string")),
+                    _ => return Err(BadRequest::Field(kind.name(), "query is not a string")),
                 },
                 params: match reader.clone().token()? {
                     Token::Map(_) => message.slice_ref(reader.skip()?),
-                    _ => return Err(BadRequest::Field(kind.name(), "parameters is no map")),
+                    _ => return Err(BadRequest::Field(kind.name(), "parameters is not a map")),
                 },
-                extra: map(reader, "extra is no map")?,
+                extra: map(reader, "extra is not a map")?,
             },
             Kind::Route => Self::Route {
-                context: map(reader, "routing is no map")?,
+                context: map(reader, "routing is not a map")?,
                 bookmarks: reader.value()?,
                 extra: reader.value()?,
             },
@@ -270,12 +271,12 @@ fn take(kind: Kind, extra: &Value) -> Result<Take, BadRequest> {
     let records_max = match extra.get("n") {
         Some(Value::Int(-1)) => None,
         Some(Value::Int(count @ 1..)) => Some(count.unsigned_abs()),
-        _ => return Err(BadRequest::Field(kind.name(), "n is neither -1 nor a positive number")),
+        _ => return Err(BadRequest::Field(kind.name(), "n has to be -1 or a positive number")),
     };
     let qid = match extra.get("qid") {
         None | Some(Value::Null | Value::Int(-1)) => None,
         Some(Value::Int(qid)) => Some(*qid),
-        Some(_) => return Err(BadRequest::Field(kind.name(), "qid is no number")),
+        Some(_) => return Err(BadRequest::Field(kind.name(), "qid is not a number")),
     };
     Ok(Take { records_max, qid })
 }

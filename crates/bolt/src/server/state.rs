@@ -10,9 +10,10 @@
 //! | TX_STREAMING | – | – | – | – | TX_STREAMING | TX_READY² | – | READY³ | READY |
 //! | FAILED, INTERRUPTED | ignored | ignored | … | | | | | ignored | READY |
 //!
-//! ¹ READY below 5.1, where HELLO has the credentials. ² Once no result is open; until then the state stays. ³ The
-//! specification names no such step; Neo4j 5.26 takes it, and drops the open results. A dash is a violation: FAILURE, and
-//! the connection ends. A failure leads to FAILED, before READY was reached to DEFUNCT. GOODBYE always leads to DEFUNCT.
+//! ¹ READY below 5.1, where HELLO has the credentials. ² When no result is open any more; until then the state stays.
+//! ³ The specification names no such step; Neo4j 5.26 takes it, and drops the open results. A dash is a violation:
+//! the server answers FAILURE, and the connection ends. A failure leads to FAILED, or to DEFUNCT before READY was
+//! reached. GOODBYE always leads to DEFUNCT.
 
 use super::handshake::Version;
 use super::request::Kind;
@@ -34,7 +35,7 @@ pub enum State {
     TxStreaming,
     /// Something failed: everything is ignored until RESET.
     Failed,
-    /// A RESET has overtaken: everything before it is ignored.
+    /// A RESET has overtaken other requests: all requests before it are ignored.
     Interrupted,
     /// The connection has ended.
     Defunct,
@@ -43,7 +44,7 @@ pub enum State {
 /// What to do with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Carry it out, then say how it ended.
+    /// Carry it out, then report how it ended.
     Handle,
     /// Answer IGNORED.
     Ignore,
@@ -56,7 +57,7 @@ pub enum Admission {
 /// How a handled request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// SUCCESS; so many results are open afterwards.
+    /// SUCCESS, with the number of results that are open afterwards.
     Success {
         /// Open results of the transaction, or of the auto-commit statement.
         open_results: usize,
@@ -280,7 +281,7 @@ mod tests {
     }
 
     proptest! {
-        /// No order of requests and endings leads from DEFUNCT back, or past a log-on.
+        /// No order of requests and endings leads back from DEFUNCT, or past a log-on.
         #[test]
         fn nobody_is_ready_without_a_log_on(steps in proptest::collection::vec((0_usize..13, any::<bool>(), 0_usize..3), 0..60)) {
             let mut machine = Machine::new(V5);

@@ -1,4 +1,4 @@
-//! A scripted Bolt server on loopback: it reads whole requests and sends whatever bytes a test wants.
+//! A scripted Bolt server on loopback: it reads whole requests and sends the bytes of a test.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Expect(u8),
     /// Sends raw bytes.
     Send(Vec<u8>),
-    /// Keeps the connection open, reading and saying nothing, until the client has gone.
+    /// Keeps the connection open, reading and sending nothing, until the client has gone.
     Hang,
     /// Keeps the connection open and reads nothing, until the test's runtime ends.
     Deaf,
@@ -83,7 +83,7 @@ pub(crate) async fn play(mut socket: impl AsyncRead + AsyncWrite + Unpin, script
     requests
 }
 
-/// Handshake, HELLO and LOGON, all well.
+/// Handshake, HELLO and LOGON, all successful.
 pub(crate) fn greeted() -> Vec<Step> {
     let hello = success(&[("server", "Neo4j/5.26.0".into())]);
     vec![

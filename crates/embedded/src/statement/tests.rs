@@ -1,4 +1,4 @@
-//! What the statement reader makes of texts that are hard to read.
+//! The statement reader's results for texts that are hard to read.
 
 use hopcache_core::result::StatementKind;
 
@@ -43,7 +43,7 @@ fn what_cannot_be_answered_soundly_is_refused() {
     }
 }
 
-/// I6: never `Read` for what can write, hidden as it may be.
+/// I6: never `Read` for a statement that can write, however it is hidden.
 #[test]
 fn only_plain_reads_are_reads() {
     let reads = [
@@ -74,7 +74,7 @@ fn only_plain_reads_are_reads() {
 }
 
 proptest::proptest! {
-    /// Whatever comes in: an answer, no panic, and the text that runs only gains names.
+    /// For any text: an answer, no panic, and the text that runs only gains names.
     #[test]
     fn any_text_is_taken(statement in "[ -~é\\n`'\"]{0,60}") {
         if let Ok(prepared) = prepare(&statement) {

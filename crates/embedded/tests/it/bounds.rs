@@ -1,4 +1,4 @@
-//! Time, memory and bytes of one statement (I9, I10), and what is left after a bound was met.
+//! Time, memory and bytes of one statement (I9, I10), and the state after a bound was met.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use hopcache_packstream::Value;
 
 use crate::support::{block_on, code, rows_of, run_of, shared, try_run};
 
-/// A statement that only ends when its thread does: 10^6 rows that cost no memory (about a second).
+/// A statement that ends only when its thread does: 10^6 rows that cost no memory (about a second).
 const LONG: &str = "UNWIND range(1, 1000) AS a UNWIND range(1, 1000) AS b RETURN sum(a * b) AS s";
 
 fn small(workers: usize, queue_wait_ms: u64) -> EmbeddedOrigin {
@@ -93,7 +93,7 @@ fn a_late_write_is_not_committed() {
 }
 
 #[test]
-fn who_gets_no_worker_in_time_is_told_overloaded() {
+fn a_run_without_a_worker_in_time_is_overloaded() {
     let origin = Arc::new(small(1, 10));
     block_on(async {
         let busy = run_of(LONG, &[], AccessMode::Read);

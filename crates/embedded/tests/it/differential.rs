@@ -43,7 +43,7 @@ fn age(id: usize) -> Value {
     sample().persons[id].age.map_or(Value::Null, Value::Int)
 }
 
-/// Persons at the ends of all trails (no relationship twice) of so many hops along KNOWS, any direction.
+/// Persons at the ends of all trails (no relationship twice) of this many hops along KNOWS, in any direction.
 fn trails(from: usize, hops: usize, used: &mut Vec<usize>, ends: &mut Vec<usize>, min: usize) {
     if used.len() >= min {
         ends.push(from);

@@ -111,7 +111,7 @@ fn failures_have_neo4js_codes() {
     assert_eq!(code(shared(), &run), "Neo.ClientError.Database.DatabaseNotFound");
 }
 
-/// I6: a write is done once, seen by every worker afterwards, and shows as one.
+/// I6: a write is carried out once, every worker sees it afterwards, and its result shows that it wrote.
 #[test]
 fn writes_are_seen_by_every_later_statement() {
     let origin = own();
@@ -169,7 +169,7 @@ fn the_examples_are_answered() {
     assert_eq!(try_run(&delayed, &run), Err(OriginFault::TimedOut));
 }
 
-/// The question for the degree of a query's anchor is one that this graph knows, too (issue 5).
+/// The embedded graph also answers the question for the degree of a query's anchor (issue 5).
 #[test]
 fn degrees_are_told() {
     let query = "MATCH (p:Person {id: $id})-[:KNOWS]-(f:Person) RETURN f.name";
@@ -180,11 +180,11 @@ fn degrees_are_told() {
             params: anchor.degree_params().into(),
             ..run_of(&anchor.degree_statement(), &[], AccessMode::Read)
         };
-        let told = rows_of(&try_run(shared(), &asked).unwrap());
+        let found = rows_of(&try_run(shared(), &asked).unwrap());
         let counted =
             rows("MATCH (p:Person {id: $id})-[r]-() RETURN count(r)", &[("id", Value::Int(person))]);
         let expected: &[Vec<Value>] = if person == 99_999_999 { &[] } else { &counted };
-        assert_eq!(told, expected);
-        println!("person {person}: {told:?}");
+        assert_eq!(found, expected);
+        println!("person {person}: {found:?}");
     }
 }

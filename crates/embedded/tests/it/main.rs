@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test says what is wrong by failing; clippy only knows test functions themselves"
+    reason = "a test reports by failing; clippy knows only the test functions themselves"
 )]
 
 mod bounds;

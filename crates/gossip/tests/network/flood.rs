@@ -1,4 +1,4 @@
-//! F14, I9: what is spread takes no more of the network than its limits, however much there is to spread.
+//! F14, I9: spread pieces take no more of the network than their limits, however many pieces there are.
 
 use hopcache_core::limits::{
     GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS, GOSSIP_SPREAD_BYTES_MAX,
@@ -10,13 +10,13 @@ use crate::net::Net;
 const NODES: u16 = 10;
 const SECONDS: u64 = 10;
 
-/// Datagrams of one node in a second: to each target in each round of news; a ping and the answer to another; an
+/// Datagrams of one node in a second: one to each target in each round of news; a ping and the answer to another; an
 /// announcement and the answer to another.
 const DATAGRAMS: u64 = GOSSIP_TARGETS as u64 * 1_000 / GOSSIP_SPREAD_EVERY_MS
     + 2 * 1_000 / GOSSIP_PERIOD_MS
     + 2 * 1_000 / GOSSIP_FEED_MS;
 
-/// Eight times as many pieces as learning may spread, each as long as may be.
+/// Eight times as many pieces as learning may spread, each of the longest length.
 #[test]
 fn a_flood_of_pieces_takes_no_more_than_its_datagrams() {
     let mut net = Net::settled(7, NODES);
@@ -40,5 +40,5 @@ fn a_flood_of_pieces_takes_no_more_than_its_datagrams() {
     println!("{sent} bytes for each node and second, {allowed} allowed");
     assert!(sent <= allowed, "{sent} bytes, {allowed} allowed");
     assert!(sent > allowed / 2, "it was a flood: {sent} bytes, {allowed} allowed");
-    assert_eq!((net.told("down"), net.is_converged()), (0, true), "membership goes on beside it");
+    assert_eq!((net.reports("down"), net.is_converged()), (0, true), "membership goes on beside it");
 }

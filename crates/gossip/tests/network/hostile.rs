@@ -1,5 +1,5 @@
-//! Bytes and members that no honest node sends (I9, I13; issue 6 "Bad input"). The seal is the driver's: here everybody
-//! holds the cluster key.
+//! Bytes and members that no honest node sends (I9, I13; issue 6 "Bad input"). The driver does the sealing, so every
+//! sender of these tests holds the cluster key.
 
 use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_MEMBERS_MAX, GOSSIP_NEWS_MAX, GOSSIP_TIMERS_MAX};
@@ -49,7 +49,7 @@ fn honest() -> (Gossip, Timers, Vec<Bytes>) {
                         if to == 0 {
                             seen.push(datagram.clone());
                         }
-                        // Node 3 hears nothing, so that indirect pings, suspicions and deaths are said too.
+                        // Node 3 receives nothing, so that indirect pings, suspicions and deaths are sent too.
                         if to != 3 {
                             let mut out = Vec::new();
                             let _ = nodes[to].0.heard(&datagram, &mut out);
@@ -76,11 +76,11 @@ fn fakes() -> u64 {
     std::env::var("HOPCACHE_TEST_GOSSIP_FAKES").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000)
 }
 
-/// One holder of the key says that ever new members are alive, or dead, by themselves and in others' news.
+/// One holder of the key invents new members without end, alive or dead, as sender and in news about others.
 #[test]
 fn a_holder_of_the_key_that_invents_members_takes_a_bounded_room() {
     let (mut node, mut timers, _) = honest();
-    let (mut refused, mut told, mut largest) = (0_u64, 0_u64, (0, 0, 0));
+    let (mut refused, mut believed, mut largest) = (0_u64, 0_u64, (0, 0, 0));
     let mut dice = Dice(7);
     for index in 0..fakes() {
         let mut fake = card(4 + (index % 10_000) as u16, 1_000_000 + index);
@@ -91,7 +91,7 @@ fn a_holder_of_the_key_that_invents_members_takes_a_bounded_room() {
         for effect in out {
             match effect {
                 Effect::Wake { after, timer } => timers.add(Millis(4_000 + index / 100), after, timer),
-                Effect::Heard(_) | Effect::Down(_) | Effect::Left(_) => told += 1,
+                Effect::Heard(_) | Effect::Down(_) | Effect::Left(_) => believed += 1,
                 _ => {}
             }
         }
@@ -110,14 +110,17 @@ fn a_holder_of_the_key_that_invents_members_takes_a_bounded_room() {
         largest.1 = largest.1.max(node.news_len());
         largest.2 = largest.2.max(timers.len());
     }
-    println!("{} fakes: {refused} refused, {told} told, largest table, news, timers {largest:?}", fakes());
+    println!(
+        "{} fakes: {refused} refused, {believed} believed, largest table, news, timers {largest:?}",
+        fakes()
+    );
     assert!(largest.0 <= GOSSIP_MEMBERS_MAX, "{largest:?}");
     assert!(largest.1 <= GOSSIP_NEWS_MAX + GOSSIP_MEMBERS_MAX, "{largest:?}");
     assert!(largest.2 <= GOSSIP_TIMERS_MAX, "{largest:?}");
-    assert!(told > 0 && largest.0 == GOSSIP_MEMBERS_MAX, "the attack happened: {told}, {largest:?}");
+    assert!(believed > 0 && largest.0 == GOSSIP_MEMBERS_MAX, "the attack happened: {believed}, {largest:?}");
 }
 
-/// What `fake` says when it leaves a cluster whose only other member is `node`: first alive, then gone.
+/// The messages of `fake` when it leaves a cluster with `node` as the only other member: first alive, then gone.
 fn goodbye_to(node: &Gossip, fake: Card) -> Bytes {
     let mut out = Vec::new();
     let mut liar = Gossip::new(fake, Settings::default(), 3);
@@ -131,7 +134,7 @@ fn goodbye_to(node: &Gossip, fake: Card) -> Bytes {
     sent.unwrap()
 }
 
-/// The honest go on while somebody floods one of them.
+/// The honest members go on while a sender floods one of them.
 #[test]
 fn a_flooded_node_stays_a_member() {
     let mut net = Net::settled(8, 3);
@@ -150,8 +153,8 @@ fn a_flooded_node_stays_a_member() {
     assert!(net.counts.refused > 0, "the table was full: {:?}", net.counts);
     net.run_ms(30_000);
     assert!(honest(&net));
-    let deaths = net.nodes.values().flat_map(|node| &node.told);
-    assert_eq!(deaths.filter(|told| told.1 == "down" && told.3.0 <= 3).count(), 0);
+    let deaths = net.nodes.values().flat_map(|node| &node.reports);
+    assert_eq!(deaths.filter(|report| report.1 == "down" && report.3.0 <= 3).count(), 0);
 }
 
 #[test]

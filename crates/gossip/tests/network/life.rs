@@ -1,4 +1,4 @@
-//! Nodes that come, change, leave, restart (F11): what the others hear of it, and how fast.
+//! Nodes that come, change, leave and restart (F11): the reports at the other nodes, and how fast they arrive.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ fn a_goodbye_reaches_all_in_one_round() {
         let mut net = Net::settled(1, count);
         net.act(0, Gossip::leave);
         net.run_ms(10);
-        let heard = net.told("left");
-        assert_eq!((heard, net.told("down")), (usize::from(count) - 1, 0), "{count} nodes, after 10 ms");
+        let heard = net.reports("left");
+        assert_eq!((heard, net.reports("down")), (usize::from(count) - 1, 0), "{count} nodes, after 10 ms");
         net.kill(0);
         net.run_ms(30_000);
         assert!(net.is_converged());
-        assert_eq!((net.told("left"), net.told("down")), (heard, 0), "told once");
+        assert_eq!((net.reports("left"), net.reports("down")), (heard, 0), "reported once");
     }
 }
 
-/// A goodbye of which the half is lost: the rest hear it from the others.
+/// Half of the goodbye's datagrams are lost: the rest of the nodes hear it from the others.
 #[test]
 fn a_goodbye_that_is_lost_on_the_way_is_passed_on() {
     let mut net = Net::settled(2, 20);
@@ -36,7 +36,7 @@ fn a_goodbye_that_is_lost_on_the_way_is_passed_on() {
     net.kill(0);
     assert!(net.counts.lost > 0);
     net.run_ms(2_000);
-    assert_eq!((net.told("left"), net.told("down")), (19, 0));
+    assert_eq!((net.reports("left"), net.reports("down")), (19, 0));
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn what_a_node_says_of_itself_reaches_all() {
         if loss == 0 {
             assert!(took_ms <= 1_500, "{took_ms} ms");
             net.run_ms(10_000);
-            assert_eq!((net.told("down"), net.is_converged()), (0, true), "a new card is no death");
+            assert_eq!((net.reports("down"), net.is_converged()), (0, true), "a new card is no death");
         }
-        // An older card is not said, the same neither.
+        // Neither an older card nor the same card is spread.
         let before = net.counts.sent;
         net.act(1, |gossip, out| {
             gossip.say(card(1, 2), out);
@@ -68,7 +68,7 @@ fn what_a_node_says_of_itself_reaches_all() {
     }
 }
 
-/// The same name and address in a new life, at once and while the old one is not yet given up.
+/// The same name and address in a new life, at once, while the others still take the old life for alive.
 #[test]
 fn a_restart_is_a_new_life_and_the_old_one_dies() {
     for seed in 70..75 {
@@ -85,7 +85,7 @@ fn a_restart_is_a_new_life_and_the_old_one_dies() {
             "seed {seed}: new life heard of by all after {heard_ms} ms, the old one given up after {settled_ms} ms"
         );
         assert!(net.is_converged());
-        for node in net.nodes.values().flat_map(|node| &node.told).filter(|told| told.1 == "down") {
+        for node in net.nodes.values().flat_map(|node| &node.reports).filter(|report| report.1 == "down") {
             assert_eq!(node.3, Incarnation(3), "only the old life died");
         }
     }
@@ -96,11 +96,11 @@ fn two_nodes_of_one_name_are_both_heard_of() {
     let mut net = Net::settled(4, 3);
     net.start(Card { peer_addr: at(9), ..card(1, 99) }, at(0));
     net.run_ms(10_000);
-    let told = &net.node(0).told;
+    let reports = &net.node(0).reports;
     let lives: BTreeSet<_> =
-        told.iter().filter(|told| told.2.as_str() == "node-1").map(|told| told.3).collect();
+        reports.iter().filter(|report| report.2.as_str() == "node-1").map(|report| report.3).collect();
     assert_eq!(lives.len(), 2, "core decides by probes which of them it keeps");
-    assert_eq!((net.told("down"), net.is_converged()), (0, true), "they do not fight");
+    assert_eq!((net.reports("down"), net.is_converged()), (0, true), "they do not fight");
 }
 
 /// F11: maps stay within their bounds while nodes come and go, and the table is clean some time later.
@@ -124,7 +124,7 @@ fn fifty_joins_and_leaves_in_ten_seconds_leave_nothing_behind() {
         }
     }
     println!("largest table, news, timers: {largest:?}");
-    assert!(net.told("up") > 5 * 20, "most of them were heard of");
+    assert!(net.reports("up") > 5 * 20, "most of them were heard of");
     assert!(largest.0 <= 60 && largest.1 <= 60 && largest.2 <= 16, "{largest:?}");
     assert!(
         largest.0 <= GOSSIP_MEMBERS_MAX && largest.1 <= GOSSIP_NEWS_MAX && largest.2 <= GOSSIP_TIMERS_MAX

@@ -4,7 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what tests share may fail them, and figures are said"
+    reason = "shared test code may fail tests and prints figures"
 )]
 
 mod flood;

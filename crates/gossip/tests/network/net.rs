@@ -1,6 +1,6 @@
 //! A virtual network of [`Gossip`] instances: virtual time, loss, duplication, delay, cuts, stalls; all from one seed.
 //!
-//! Decides which datagram arrives when. Never what a node makes of it.
+//! It decides which datagram arrives when. It never decides how a node reacts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub(crate) struct Weather {
 
 pub(crate) const FAIR: Weather = Weather { loss_percent: 0, twice_percent: 0, delay_ms_max: 3 };
 
-/// What really happened, so that a test can prove its fault.
+/// Counts of the faults that took place, so that a test can prove its fault.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,
@@ -55,12 +55,12 @@ pub(crate) struct Counts {
 pub(crate) struct Node {
     pub(crate) gossip: Gossip,
     pub(crate) timers: Timers,
-    /// Where it tries to get in, every five seconds, as a node does with its seeds.
+    /// The address of its seed, to which it announces itself every five seconds as a node does.
     seed: SocketAddr,
     announce_at: Millis,
     stalled_until: Millis,
-    /// What its effects said: `up`, `down`, `left`, and when, of whom in which life.
-    pub(crate) told: Vec<(Millis, &'static str, NodeName, Incarnation)>,
+    /// Its reports: time, kind (`up`, `down`, `left`), and the name and life of the member.
+    pub(crate) reports: Vec<(Millis, &'static str, NodeName, Incarnation)>,
     pub(crate) rejoined: u64,
     pub(crate) pieces: Vec<Bytes>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Net {
     pub(crate) counts: Counts,
     /// Digest of everything that was sent, in order.
     pub(crate) trace: u64,
-    /// These hear each other and nobody else.
+    /// Only these nodes hear each other.
     island: BTreeSet<SocketAddr>,
     flights: BTreeMap<(Millis, u64), (SocketAddr, SocketAddr, Bytes)>,
     flown: u64,
@@ -123,24 +123,24 @@ impl Net {
             seed,
             announce_at: self.now,
             stalled_until: Millis(0),
-            told: Vec::new(),
+            reports: Vec::new(),
             rejoined: 0,
             pieces: Vec::new(),
         };
         self.nodes.insert(addr, node);
     }
 
-    /// SIGKILL: it is gone without a word.
+    /// SIGKILL: the node ends without a goodbye.
     pub(crate) fn kill(&mut self, node: u16) -> Node {
         self.nodes.remove(&at(node)).unwrap()
     }
 
-    /// SIGSTOP for so long: timers and datagrams wait for it.
+    /// SIGSTOP for this time: timers and datagrams wait.
     pub(crate) fn stall(&mut self, node: u16, for_ms: u64) {
         self.nodes.get_mut(&at(node)).unwrap().stalled_until = Millis(self.now.0 + for_ms);
     }
 
-    /// From now on nobody asks its seed: what heals, heals by gossip alone.
+    /// From now on no node announces itself to its seed: the cluster can heal by gossip alone.
     pub(crate) fn forget_seeds(&mut self) {
         self.nodes.values_mut().for_each(|node| node.announce_at = Millis(u64::MAX));
     }
@@ -167,19 +167,19 @@ impl Net {
         self.run_until_ms(ms, |_| false);
     }
 
-    /// Runs until it holds, at most so long; how long it took.
+    /// Runs until the condition holds, at most for this time. Returns the time that it took.
     pub(crate) fn run_until_ms(&mut self, ms: u64, holds: impl Fn(&Self) -> bool) -> u64 {
         let (start, end) = (self.now, Millis(self.now.0 + ms));
         while self.now < end && !holds(self) {
             self.now = self.next().min(end);
-            // Timers first: the order in which a slow node would blame others for its own slowness.
+            // Timers first: this is the order in which a slow node would blame others for its own slowness.
             self.tick();
             self.deliver();
         }
         self.now.0 - start.0
     }
 
-    /// Whether all that live know all that live, in their present lives, and nobody else.
+    /// Whether every live node knows all live nodes in their present lives, and no other node.
     pub(crate) fn is_converged(&self) -> bool {
         let living: BTreeSet<&Card> = self.nodes.values().map(|node| node.gossip.me()).collect();
         self.nodes.values().all(|node| {
@@ -188,9 +188,9 @@ impl Net {
         })
     }
 
-    /// How often any node was told this.
-    pub(crate) fn told(&self, what: &str) -> usize {
-        self.nodes.values().flat_map(|node| &node.told).filter(|told| told.1 == what).count()
+    /// The number of reports of this kind at all nodes.
+    pub(crate) fn reports(&self, what: &str) -> usize {
+        self.nodes.values().flat_map(|node| &node.reports).filter(|report| report.1 == what).count()
     }
 
     fn next(&self) -> Millis {
@@ -199,7 +199,7 @@ impl Net {
             let due = node.timers.next().map_or(node.announce_at, |timer| timer.min(node.announce_at));
             due.max(node.stalled_until)
         });
-        // Never in the past: what is late is done now.
+        // Never in the past: a late timer is handled now.
         nodes.chain(flight).min().unwrap_or(self.now).max(self.now)
     }
 
@@ -208,7 +208,7 @@ impl Net {
             let (key, (from, to, datagram)) = entry.remove_entry();
             let Some(node) = self.nodes.get_mut(&to) else { continue };
             if node.stalled_until > self.now {
-                // The kernel keeps it; of the same order as it came.
+                // The kernel keeps them, and they are of the same order as they came.
                 self.flights.insert((node.stalled_until, key.1), (from, to, datagram));
                 continue;
             }
@@ -258,8 +258,8 @@ impl Net {
     }
 
     fn note(&mut self, at: SocketAddr, what: &'static str, card: &Card) {
-        let told = (self.now, what, card.name.clone(), card.life);
-        self.nodes.get_mut(&at).unwrap().told.push(told);
+        let report = (self.now, what, card.name.clone(), card.life);
+        self.nodes.get_mut(&at).unwrap().reports.push(report);
     }
 
     pub(crate) fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Bytes) {

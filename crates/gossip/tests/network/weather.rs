@@ -28,17 +28,17 @@ fn a_cluster_converges_under_loss_duplication_and_reordering() {
     }
 }
 
-/// Under lasting loss members may be taken for dead falsely; each comes back, and when the weather clears all agree.
+/// Under lasting loss members may be declared dead falsely. Each comes back, and all agree when the loss ends.
 #[test]
 fn after_a_storm_of_a_minute_all_agree() {
     for seed in 10..15 {
         let (mut net, _) = in_a_storm(seed, 10);
         net.run_ms(60_000);
-        let (deaths, lost) = (net.told("down"), net.counts.lost);
+        let (deaths, lost) = (net.reports("down"), net.counts.lost);
         net.weather = crate::net::FAIR;
         let took_ms = net.run_until_ms(30_000, Net::is_converged);
         println!(
-            "seed {seed}: {lost} lost, {deaths} false deaths told in the storm, agreed {took_ms} ms after it"
+            "seed {seed}: {lost} lost, {deaths} false deaths reported in the storm, agreed {took_ms} ms after it"
         );
         assert!(net.is_converged() && lost > 0, "seed {seed}");
         net.run_ms(10_000);
@@ -56,16 +56,16 @@ fn a_crash_is_seen_by_all_within_a_bound() {
             net.kill(count - 1);
             all.push(net.run_until_ms(30_000, Net::is_converged));
             assert!(net.is_converged(), "{count} nodes, seed {seed}");
-            assert_eq!(net.told("down"), usize::from(count) - 1, "nobody else was blamed");
+            assert_eq!(net.reports("down"), usize::from(count) - 1, "nobody else was blamed");
         }
         println!("{count:>5}  {all:?}");
-        // Two periods until somebody's ping fails in most draws, one more for its end, the suspicion, the news.
+        // Two periods until a member's ping fails in most draws, one more for its end, the suspicion, the news.
         let bound = 6 * GOSSIP_PERIOD_MS + GOSSIP_SUSPECT_MS + 500;
         assert!(all.iter().all(|took| *took <= bound), "{count} nodes: {all:?}, bound {bound}");
     }
 }
 
-/// F12: both halves go on; when the cut heals they are one again, without anybody's doing.
+/// F12: both halves go on. When the cut heals they become one cluster again without any action of an operator.
 #[test]
 fn a_partition_splits_and_merges() {
     for (seed, island, count) in [(30, 3, 6_u16), (31, 1, 5), (32, 1, 2), (33, 10, 20)] {
@@ -93,21 +93,22 @@ fn a_partition_splits_and_merges() {
     }
 }
 
-/// F10, F12: who left in order while others were cut off is not lost to them. Whether all have what they had for lost for
-/// left, after at most so long.
+/// F10, F12: members that left in order while others were cut off count as left there too. Returns how many ms it
+/// took until every member had replaced `down` by `left`.
 fn all_hear_of_the_goodbye(net: &mut Net, ms: u64) -> u64 {
     let knows = |net: &Net| {
         net.nodes.values().all(|node| {
-            let last = node.told.iter().rfind(|told| told.2.as_str() == "node-5");
-            last.is_some_and(|told| told.1 == "left")
+            let last = node.reports.iter().rfind(|report| report.2.as_str() == "node-5");
+            last.is_some_and(|report| report.1 == "left")
         })
     };
     let took_ms = net.run_until_ms(ms, knows);
-    let last = |node: &crate::net::Node| node.told.iter().rfind(|told| told.2.as_str() == "node-5").cloned();
+    let last =
+        |node: &crate::net::Node| node.reports.iter().rfind(|report| report.2.as_str() == "node-5").cloned();
     assert!(knows(net), "{:?}", net.nodes.values().map(last).collect::<Vec<_>>());
-    let left = net.told("left");
+    let left = net.reports("left");
     net.run_ms(60_000);
-    assert_eq!((net.told("left"), net.is_converged()), (left, true), "told once");
+    assert_eq!((net.reports("left"), net.is_converged()), (left, true), "reported once");
     took_ms
 }
 
@@ -123,8 +124,8 @@ fn who_left_behind_a_cut_is_known_to_have_left_once_it_heals() {
         net.act(5, Gossip::leave);
         net.kill(5);
         net.run_ms(cut_ms - cut_ms / 10);
-        let (cut, told) = (net.counts.cut, net.told("left"));
-        assert!(cut > 0 && told == 5 - usize::from(island), "those behind the cut have not heard it");
+        let (cut, left) = (net.counts.cut, net.reports("left"));
+        assert!(cut > 0 && left == 5 - usize::from(island), "those behind the cut have not heard it");
         net.weather.loss_percent = loss_percent;
         net.heal();
         let took_ms = all_hear_of_the_goodbye(&mut net, 30_000);
@@ -132,7 +133,7 @@ fn who_left_behind_a_cut_is_known_to_have_left_once_it_heals() {
     }
 }
 
-/// The table is told in turns where it does not fit one datagram.
+/// The goodbyes go out in turns when they do not fit one datagram.
 #[test]
 fn sixty_goodbyes_behind_a_cut_are_all_told() {
     let mut net = Net::settled(95, 64);
@@ -142,30 +143,34 @@ fn sixty_goodbyes_behind_a_cut_are_all_told() {
         net.kill(node);
     }
     net.run_ms(30_000);
-    let left = |net: &Net| net.node(0).told.iter().filter(|told| told.1 == "left").count();
+    let left = |net: &Net| net.node(0).reports.iter().filter(|report| report.1 == "left").count();
     assert_eq!(left(&net), 0);
     net.heal();
     let took_ms = net.run_until_ms(30_000, |net| left(net) >= 60);
     assert_eq!(left(&net), 60, "after {took_ms} ms");
 }
 
-/// F2: a process that stops for less than a suspicion lasts is not given up, and blames nobody when it goes on.
+/// F2: a process that stops for less than a suspicion lasts is not declared dead, and blames no other member
+/// afterwards.
 #[test]
 fn a_short_stall_kills_nobody_and_a_long_one_is_mended() {
     for seed in 40..50 {
         let mut net = Net::settled(seed, 5);
         net.stall(2, 900);
         net.run_ms(10_000);
-        assert_eq!((net.told("down"), net.is_converged()), (0, true), "seed {seed}");
+        assert_eq!((net.reports("down"), net.is_converged()), (0, true), "seed {seed}");
         net.stall(2, 8_000);
         net.run_ms(7_900);
-        assert_eq!(net.told("down"), 4, "the others gave it up");
+        assert_eq!(net.reports("down"), 4, "the others gave it up");
         let took_ms = net.run_until_ms(10_000, Net::is_converged);
         assert!(net.is_converged(), "seed {seed}: not back");
-        // Once for each of the others at most: each may have to say so in its own words.
+        // At most once for each of the others: each of them may have to report the death itself.
         assert!((1..=4).contains(&net.node(2).rejoined), "it heard that it was taken for dead");
         net.run_ms(5_000);
-        assert!(net.node(2).told.iter().all(|told| told.1 != "down"), "it blamed others for its own sleep");
+        assert!(
+            net.node(2).reports.iter().all(|report| report.1 != "down"),
+            "it blamed others for its own sleep"
+        );
         println!("seed {seed}: back {took_ms} ms after a stall of 8 s");
     }
 }
@@ -180,10 +185,10 @@ fn a_starved_node_blames_nobody() {
             net.stall(2, 1_300);
             net.run_ms(1_360);
         }
-        let blamed = net.node(2).told.iter().filter(|told| told.1 == "down").count();
+        let blamed = net.node(2).reports.iter().filter(|report| report.1 == "down").count();
         println!(
             "seed {seed}: it blamed {blamed}; the others gave it up {} times",
-            net.told("down") - blamed
+            net.reports("down") - blamed
         );
         assert_eq!(blamed, 0, "seed {seed}");
         net.run_until_ms(10_000, Net::is_converged);

@@ -32,12 +32,12 @@ use crate::labels;
 struct Question {
     #[serde(default = "default_database")]
     database: String,
-    /// User name as of HTTP Basic; absent for requests without credentials.
+    /// User name of HTTP Basic; absent for requests without credentials.
     principal: Option<String>,
     statement: String,
     #[serde(default)]
     parameters: Map<String, Value>,
-    /// As of the header `Hopcache-Hint`.
+    /// A hint in the form of the header `Hopcache-Hint`.
     hint: Option<String>,
 }
 
@@ -64,7 +64,7 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
     if question.statement.len() > STATEMENT_BYTES_MAX {
         return Err(Problem::bad(format!("statement: over {STATEMENT_BYTES_MAX} bytes")));
     }
-    // The client's own way through the parser, so that the key is the one its requests have.
+    // The client's own parser, so that the key equals the key of its requests.
     let body = json!({"statement": question.statement, "parameters": question.parameters}).to_string();
     let request =
         request::parse(body.as_bytes(), Encoding::Plain).map_err(|error| Problem::bad(error.to_string()))?;

@@ -13,7 +13,7 @@ use crate::audit;
 
 pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
     let engine = Arc::clone(&admin.state.engine);
-    // A task of its own, as for a purge: an operator who hangs up does not leave half of the nodes untold.
+    // A task of its own, as for a purge: when the operator hangs up, the order still reaches all nodes.
     let Ok(flushed) = tokio::spawn(async move { engine.prefetch().flush_waste().await }).await else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the flush broke off; run it again")
             .into_response();

@@ -1,4 +1,4 @@
-//! Which requests the admin listener answers at all: those of the right host, without a page's origin, with the token.
+//! Which requests the admin listener answers: those for an allowed host, not made by a web page, and with the token.
 //! The two health probes are not guarded: they show yes or no and the reason, and orchestrators name any host there.
 
 use std::sync::Arc;
@@ -12,18 +12,14 @@ use subtle::ConstantTimeEq;
 use super::Admin;
 use super::problem::Problem;
 use crate::audit;
-use crate::host_check::{HostFault, names_one_host};
+use crate::host_check::{self, HostFault};
 use crate::listener::ClientCertified;
 
-/// Refuses requests for another host (DNS rebinding, F52). A page cannot send the token, so where one is needed the host
-/// does not matter.
+/// Refuses requests for another host (DNS rebinding, F52). A page cannot send the token, so with a token any host
+/// will do.
 pub(super) async fn check_host(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
-    let checked = match &admin.token {
-        None => admin.hosts.check(&request),
-        Some(_) if names_one_host(&request) => Ok(()),
-        Some(_) => Err(HostFault::NotOne),
-    };
-    match checked {
+    let hosts = admin.token.is_none().then_some(&admin.hosts);
+    match host_check::check(hosts, &request) {
         Ok(()) => next.run(request).await,
         Err(fault @ HostFault::NotOne) => Problem::bad(fault.to_string()).into_response(),
         Err(fault @ HostFault::Foreign) => {
@@ -41,16 +37,17 @@ pub(super) async fn refuse_web_pages(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Refuses requests without a client certificate, if operators show one. The handshake refuses a wrong certificate, and lets
-/// a client pass that shows none.
+/// Refuses requests without a client certificate, if the configuration asks operators for one. The handshake refuses
+/// a wrong certificate, and accepts a client without one.
 pub(super) async fn check_certificate(
     State(admin): State<Arc<Admin>>,
     request: Request,
     next: Next,
 ) -> Response {
     if admin.needs_certificate && request.extensions().get::<ClientCertified>().is_none() {
-        let told = "show a client certificate that an authority of node.admin_tls.client_ca_file has signed";
-        return Problem::new(StatusCode::FORBIDDEN, told).into_response();
+        let detail =
+            "show a client certificate that an authority of node.admin_tls.client_ca_file has signed";
+        return Problem::new(StatusCode::FORBIDDEN, detail).into_response();
     }
     next.run(request).await
 }

@@ -33,10 +33,10 @@ pub struct Admin {
     state: Arc<NodeState>,
     token: Option<Secret>,
     hosts: HostCheck,
-    /// Whether operators show a client certificate (`node.admin_tls.client_ca_file`).
+    /// Whether operators have to show a client certificate (`node.admin_tls.client_ca_file`).
     needs_certificate: bool,
     service_user: Option<String>,
-    /// The permit of the one request at a time that searches what was learned.
+    /// The permit of the one request at a time that searches the learned data.
     seeking: Semaphore,
 }
 
@@ -44,7 +44,7 @@ impl Admin {
     /// The admin listener of a node.
     #[must_use]
     pub fn new(state: Arc<NodeState>, settings: &Settings) -> Arc<Self> {
-        // The embedded graph has no users: there each request keeps its own sender (see `front::ask`).
+        // The embedded graph has no users: each request keeps its own sender there (see `front::ask`).
         let service_user = match (&settings.origin.auth, &settings.origin.uri) {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
             _ => None,
@@ -60,7 +60,7 @@ impl Admin {
         })
     }
 
-    /// Who gives an order, for the audit: all that the listener knows.
+    /// The sender of an order, for the audit. The listener knows no more than this.
     fn operator(&self) -> &'static str {
         if self.token.is_some() { "admin token" } else { "no token needed" }
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::body::within;
 use crate::refusal_response::Unserved;
 
-/// The error, and what to do about it.
+/// The error, and the action to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -47,7 +47,7 @@ impl Problem {
     }
 }
 
-/// This listener's response when no request was read. `None` when the client has asked nothing, or does not read.
+/// This listener's response when no request was read. `None` when the client has sent nothing, or does not read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, detail) = match why {

@@ -27,7 +27,7 @@ struct Order {
 }
 
 impl Order {
-    /// The scope as the audit names it; what is too long to be a name is cut.
+    /// The scope as the audit names it. A text that is too long for a name is cut.
     fn named(&self) -> String {
         let cut = |text: &str| {
             text.chars().filter(|c| !c.is_control()).take(AUDIT_WHO_CHARS_MAX).collect::<String>()
@@ -47,7 +47,7 @@ pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Respon
         Err(problem) => return problem.into_response(),
     };
     let engine = Arc::clone(&admin.state.engine);
-    // A task of its own: an operator who hangs up leaves no half-told cluster behind.
+    // A task of its own: when the operator hangs up, the order still reaches all nodes.
     let Ok(purged) = tokio::spawn(async move { engine.invalidate().purge(&scope).await }).await else {
         audit::purge(admin.operator(), &named, false, None);
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the purge broke off; run it again")

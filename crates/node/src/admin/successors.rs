@@ -1,5 +1,5 @@
-//! `GET /admin/v1/successors`: which queries follow which, as this node has learned it. It shows no value of a parameter
-//! and no literal. They may be personal data, and an operator who looks at learning does not need them.
+//! `GET /admin/v1/successors`: which queries follow which, as this node has learned it. It shows no value of a
+//! parameter and no literal: they may be personal data, and an operator who looks at learning does not need them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ async fn turn(seeking: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
 }
 
 fn asked(uri: &Uri) -> Result<Asked, Problem> {
-    // Its words name the field that is wrong.
+    // serde's message names the field that is wrong.
     let asked: Query<Asked> = Query::try_from_uri(uri).map_err(|error| Problem::bad(error.body_text()))?;
     let Query(asked) = asked;
     if !(1..=SUCCESSORS_SHOWN_MAX).contains(&asked.limit) {
@@ -110,8 +110,8 @@ fn source(view: &PatternView) -> Value {
     })
 }
 
-/// The share of launches that were used. `None` when nothing was launched. Several nodes count both, and the news of one
-/// may arrive before the news of the other.
+/// The share of launches that were used. `None` if there were no launches. Several nodes count both, and the news of
+/// one may arrive before the news of the other.
 fn precision(outcome: &Decayed) -> Option<f64> {
     (outcome.launched > 0.0).then(|| rounded((outcome.used / outcome.launched).min(1.0)))
 }
@@ -166,26 +166,26 @@ fn exact(params: &[u8]) -> Vec<String> {
     let read = (0..pairs).map_while(|_| {
         let name = reader.key().ok()?;
         let kind = Kind::of(reader.skip().ok()?)?;
-        Some(format!("${name} ({})", word(kind)))
+        Some(format!("${name} ({})", kind_label(kind)))
     });
     read.collect()
 }
 
 fn from(binding: &Binding) -> String {
     match binding {
-        Binding::Param { name, kind } => format!("parameter {name} ({})", word(*kind)),
+        Binding::Param { name, kind } => format!("parameter {name} ({})", kind_label(*kind)),
         Binding::Field { column, path, rows, kind } => {
             let path: String = path.iter().map(|key| format!(".{key}")).collect();
             let rows = if *rows == Rows::First { "the first row" } else { "each row" };
-            format!("result.{column}{path} of {rows} ({})", word(*kind))
+            format!("result.{column}{path} of {rows} ({})", kind_label(*kind))
         }
         Binding::Constant(value) => {
-            format!("a constant ({})", Kind::of(value).map_or("unreadable", word))
+            format!("a constant ({})", Kind::of(value).map_or("unreadable", kind_label))
         }
     }
 }
 
-const fn word(kind: Kind) -> &'static str {
+const fn kind_label(kind: Kind) -> &'static str {
     match kind {
         Kind::Null => "null",
         Kind::Bool => "boolean",
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((asked.pattern.as_str(), asked.limit), ("$id :\u{fffd}", 7));
     }
 
-    /// One at a time: the next waits its turn, and is told what to do when it does not come.
+    /// One search at a time: the next one waits its turn, and after the wait its error says what to do.
     #[tokio::test(start_paused = true)]
     async fn one_is_answered_at_a_time() {
         let seeking = Semaphore::new(1);
@@ -246,7 +246,7 @@ mod tests {
         assert!(turn(&seeking).await.is_ok());
     }
 
-    /// Neither a literal of a statement nor a parameter's value is shown; names and types are.
+    /// Neither a literal of a statement nor a parameter's value is shown; names and types are shown.
     #[test]
     fn what_is_shown_has_names_and_types_and_no_value() {
         let mut params = Writer::new();

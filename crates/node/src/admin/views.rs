@@ -23,11 +23,11 @@ pub(super) async fn livez() -> Response {
 pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let reasons = admin.state.reasons_not_ready();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let word = if reasons.is_empty() { "ready" } else { "not ready" };
+    let status_text = if reasons.is_empty() { "ready" } else { "not ready" };
     let degraded = admin.state.degraded();
     let parts: Vec<&str> = degraded.iter().map(|(part, _)| *part).collect();
     let why: BTreeMap<&str, &str> = degraded.iter().map(|(part, why)| (*part, why.as_ref())).collect();
-    answer(status, &json!({"status": word, "reasons": reasons, "degraded": parts, "why": why}))
+    answer(status, &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
 pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {

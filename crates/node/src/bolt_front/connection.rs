@@ -1,5 +1,5 @@
-//! The bytes of one Bolt connection: when they are read, when replies are sent, and that a RESET overtakes what is under
-//! way. Works over any stream: plain or TLS.
+//! The bytes of one Bolt connection: when they are read, when replies are sent, and how a RESET overtakes the
+//! requests before it. It works over any stream, plain or TLS.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::BoltFront;
+use super::failure::BoltFailure;
 use super::outbox::Outbox;
-use super::said::Said;
 use super::session::Session;
 use crate::client_addr::ClientAddr;
 
@@ -23,13 +23,13 @@ const BOUNDS: InboxBounds = InboxBounds {
     waiting_max: limits::BOLT_WAITING_MAX,
     waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
 };
-/// Read from the socket at a time. A RUN with its PULL is some hundred bytes.
+/// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
 const READ_BYTES: usize = 4 << 10;
-/// What an HTTP client is told.
+/// The answer to an HTTP client.
 const NOT_HTTP: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 58\r\n\r\nnot a WebSocket handshake; the Query API has its own port\n";
 
-/// The client is gone, or sends what cannot be read.
+/// The client has gone, or sends bytes that cannot be read.
 struct Gone;
 
 /// The reading half.
@@ -40,7 +40,7 @@ struct Incoming<R> {
 }
 
 impl<R: AsyncRead + Unpin> Incoming<R> {
-    /// Reads once. May be dropped: nothing is lost.
+    /// Reads once. The future may be dropped: no byte is lost.
     async fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Gone> {
         self.buffer.clear();
         self.buffer.reserve(READ_BYTES);
@@ -79,7 +79,7 @@ pub(super) async fn serve<T>(
     session.out.close().await;
 }
 
-/// The handshake. `None` when there is no version, which the client was told.
+/// The handshake. `None` if there is no version in common; the client has that answer already.
 async fn shake<R, W>(incoming: &mut Incoming<R>, writer: &mut W) -> Option<Version>
 where
     R: AsyncRead + Unpin,
@@ -120,7 +120,7 @@ async fn converse<R: AsyncRead + Unpin>(
                 Ok(()) => continue,
                 Err(Gone) => return,
             },
-            Err(fault) => return session.refuse(&said(&fault)),
+            Err(fault) => return session.refuse(&failure_of(&fault)),
         };
         let kind = request.request.kind();
         if kind != Kind::Reset && incoming.inbox.has_reset() && is_interruptible(kind) {
@@ -134,8 +134,8 @@ async fn converse<R: AsyncRead + Unpin>(
     }
 }
 
-/// Sends the replies so far and waits for more requests. A connection on which nothing is open ends when the node stops,
-/// and one that does not log on ends too.
+/// Sends the replies so far and waits for more requests. A connection without an open result or transaction ends when
+/// the node stops. A connection that does not log on in time ends too.
 async fn wait<R: AsyncRead + Unpin>(
     incoming: &mut Incoming<R>,
     session: &mut Session,
@@ -163,7 +163,7 @@ async fn wait<R: AsyncRead + Unpin>(
     }
 }
 
-/// Carries one request out, and reads on meanwhile: a RESET drops it, and so does a client that leaves.
+/// Carries one request out, and reads on meanwhile. A RESET drops the request, and so does the end of the connection.
 async fn handle<R: AsyncRead + Unpin>(
     incoming: &mut Incoming<R>,
     session: &mut Session,
@@ -189,15 +189,15 @@ async fn handle<R: AsyncRead + Unpin>(
     Ok(())
 }
 
-/// Whether a RESET ends it. COMMIT and ROLLBACK are awaited: what they did would not be known.
+/// Whether a RESET ends it. COMMIT and ROLLBACK are awaited, because their effect would be unknown otherwise.
 const fn is_interruptible(kind: Kind) -> bool {
     matches!(kind, Kind::Run | Kind::Pull | Kind::Discard | Kind::Begin | Kind::Route)
 }
 
-fn said(fault: &InboxFault) -> Said {
+fn failure_of(fault: &InboxFault) -> BoltFailure {
     match fault {
-        InboxFault::BadRequest(error) => Said::of_bad_request(error),
-        InboxFault::TooLarge(error) => Said::own("RequestTooLarge", format!("{error}.")),
-        InboxFault::Unspoken(error) => Said::invalid(error.to_string()),
+        InboxFault::BadRequest(error) => BoltFailure::of_bad_request(error),
+        InboxFault::TooLarge(error) => BoltFailure::own("RequestTooLarge", format!("{error}.")),
+        InboxFault::Unspoken(error) => BoltFailure::invalid(error.to_string()),
     }
 }

@@ -1,5 +1,5 @@
-//! Which database a client means that names none, and whether one that it names exists. Neo4j says both, and is asked once
-//! in a while for each principal.
+//! The database of a client that names none, and whether a named database exists. Neo4j decides both. This node asks
+//! it now and then for each principal.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio::time::Instant;
 
 use super::BoltFront;
 
-/// The home database where the server names none: that of the sample graph, and Neo4j's default.
+/// The home database if the server names none: that of the sample graph, and Neo4j's default.
 const HOME_DEFAULT: &str = "neo4j";
 /// The answer is one record of one number.
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 
-/// Credentials, the user that is impersonated, the name that was asked for.
+/// Credentials, the impersonated user, and the name in the request.
 type Asked = ([u8; 32], Option<String>, Option<String>);
 
-/// What Neo4j has said of databases.
+/// Neo4j's answers about databases.
 pub(super) struct Databases {
     known: Mutex<LruCache<Asked, (Arc<str>, Instant)>>,
 }
@@ -46,7 +46,7 @@ impl Databases {
 }
 
 impl BoltFront {
-    /// The database that a principal means by this name, or by none.
+    /// The database that a principal means by this name, or by no name.
     ///
     /// # Errors
     /// Neo4j's own: there is no such database, or this user may not use it.
@@ -74,10 +74,10 @@ impl BoltFront {
             class: RunClass::Bypass,
         };
         let answer = self.state.origin.run(&run).await;
-        // The name as the client wrote it is part of the query key over HTTP, and so it is here.
+        // Over HTTP the name as the client wrote it is part of the query key, so it is here too.
         let resolved: Arc<str> = match (name, answer) {
             (Some(name), Ok(_)) => name.into(),
-            // `system` exists, and runs no such statement.
+            // `system` exists, and does not run such a statement.
             (Some(name), Err(error)) if refuses_only_the_statement(&error.kind) => name.into(),
             (None, Ok(result)) => {
                 result.summary.get("db").and_then(Value::as_str).unwrap_or(HOME_DEFAULT).into()
@@ -88,12 +88,12 @@ impl BoltFront {
         Ok(resolved)
     }
 
-    /// The same, where no other run may be made: as it is known.
+    /// Like [`BoltFront::database`], without a run: only from earlier answers.
     pub(super) fn known_database(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
         self.databases.known(&(identity.fingerprint, impersonated.map(str::to_owned), None))
     }
 }
 
 fn refuses_only_the_statement(fault: &OriginFault) -> bool {
-    matches!(fault, OriginFault::Failed(said) if said.code.starts_with("Neo.ClientError.Statement."))
+    matches!(fault, OriginFault::Failed(failure) if failure.code.starts_with("Neo.ClientError.Statement."))
 }

@@ -1,4 +1,4 @@
-//! Accepts Bolt connections, as many as there may be, until the node stops. The connection decides everything else.
+//! Accepts Bolt connections up to their bound, until the node stops. The connection decides everything else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::listener::Listening;
 use crate::refusal_response::Unserved;
 use crate::tls::HandshakeError;
 
-/// Pause after a failed accept: without it a want of descriptors would use a whole core.
+/// Pause after a failed accept: without it a lack of descriptors would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the listener allows, and who hears of connections that it does not serve.
@@ -26,7 +26,7 @@ pub(crate) struct BoltBounds {
     pub(crate) unserved: Arc<dyn Fn(Unserved) + Send + Sync>,
 }
 
-/// Serves until `stop`. Connections on which something is open go on until it has ended.
+/// Serves until `stop`. Connections with an open result or transaction go on until it has ended.
 ///
 /// The caller owns the listener, the tracker and the token.
 pub(crate) async fn serve(
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        // A driver that is cut off at once takes another node, or tries again later.
+        // A driver whose connection is closed at once takes another node, or tries again later.
         let Some(place) = slots.enter() else {
             (bounds.unserved)(Unserved::Crowded);
             continue;

@@ -1,5 +1,5 @@
-//! Who a client is: HELLO and LOGON become an identity that Neo4j has accepted. Passwords are not kept beyond the log-on's
-//! identity, which statements run as.
+//! The client's identity: HELLO and LOGON become an identity that Neo4j has accepted. Passwords are kept only in the
+//! log-on's identity, with which statements run.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_packstream::Value;
 
 use super::AGENT_DEFAULT;
-use super::said::Said;
-use super::session::{Session, Trouble};
+use super::failure::BoltFailure;
+use super::session::{RequestError, Session};
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
-/// A client that is logged on.
+/// A logged-on client.
 #[derive(Clone)]
 pub(super) struct Login {
-    /// What it presented.
+    /// The credentials of the client.
     pub(super) credentials: Credentials,
-    /// What was checked.
+    /// The identity that Neo4j has accepted.
     pub(super) identity: Arc<Identity>,
 }
 
 impl Session {
-    /// HELLO: says who the server is; below 5.1 it has the credentials.
-    pub(super) async fn hello(&mut self, extra: Value) -> Result<Value, Trouble> {
+    /// HELLO: its answer names the server. Below 5.1 it has the credentials.
+    pub(super) async fn hello(&mut self, extra: Value) -> Result<Value, RequestError> {
         if !self.version.has_logon() {
             self.log_on(&extra).await?;
         }
@@ -46,7 +46,7 @@ impl Session {
     }
 
     /// LOGON, or the credentials of an old HELLO.
-    pub(super) async fn log_on(&mut self, auth: &Value) -> Result<(), Trouble> {
+    pub(super) async fn log_on(&mut self, auth: &Value) -> Result<(), RequestError> {
         let credentials = credentials(auth)?;
         let identity = self.front.shared.senders.identity(credentials.clone());
         self.check(&identity).await?;
@@ -55,16 +55,16 @@ impl Session {
     }
 
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
-    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), Trouble> {
+    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map(drop).map_err(|error| Trouble::Failed(Said::of_fault(&error.kind)))
+        checked.map(drop).map_err(|error| RequestError::Failed(BoltFailure::of_fault(&error.kind)))
     }
 }
 
-fn credentials(auth: &Value) -> Result<Credentials, Said> {
+fn credentials(auth: &Value) -> Result<Credentials, BoltFailure> {
     let text = |name: &str| auth.get(name).and_then(Value::as_str).map(str::to_owned);
-    let missing = |name: &str| Said::new(UNAUTHORIZED, format!("Authentication token has no {name}."));
+    let missing = |name: &str| BoltFailure::new(UNAUTHORIZED, format!("Authentication token has no {name}."));
     match text("scheme").as_deref() {
         None | Some("none") => Ok(Credentials::None),
         Some("basic") => Ok(Credentials::Basic {
@@ -74,21 +74,21 @@ fn credentials(auth: &Value) -> Result<Credentials, Said> {
         Some("bearer") => {
             Ok(Credentials::Bearer { token: text("credentials").ok_or_else(|| missing("credentials"))? })
         }
-        Some(scheme) => Err(Said::new(
+        Some(scheme) => Err(BoltFailure::new(
             UNAUTHORIZED,
             format!("Authentication scheme '{scheme}' is not supported by Hopcache."),
         )),
     }
 }
 
-/// What is kept of HELLO.
+/// The part of HELLO that is kept.
 fn without_secrets(extra: Value) -> Value {
     let Value::Map(mut pairs) = extra else { return extra };
     pairs.retain(|(name, _)| name.starts_with("notifications_"));
     Value::Map(pairs)
 }
 
-/// Whether a version of a client's can be served from what is kept.
+/// Whether the cache may answer clients of this version.
 pub(super) const fn keeps_values(version: Version) -> bool {
     version.major >= 5
 }

@@ -1,36 +1,36 @@
-//! The Bolt listener: it reads a driver's messages, asks the engine, and writes what Neo4j would write.
+//! The Bolt listener: it reads a driver's messages, asks the engine, and writes Neo4j's replies.
 //!
 //! | module | decides |
 //! |---|---|
 //! | `listener` | which connections are accepted, and when they end |
-//! | `connection` | when bytes are read and written; that a RESET overtakes |
+//! | `connection` | when bytes are read and written; how a RESET overtakes |
 //! | `outbox` | how replies are collected and sent |
-//! | `session` | what a request does, by the state table of `hopcache_bolt::server` |
-//! | `login` | who the client is |
-//! | `terms` | what the options of RUN and BEGIN ask |
+//! | `session` | the effect of a request, by the state table of `hopcache_bolt::server` |
+//! | `login` | the identity of the client |
+//! | `options` | the meaning of the options of RUN and BEGIN |
 //! | `statement` | whether the cache answers a statement |
 //! | `records` | the records of a cached result, in pieces |
-//! | `passing` | a statement that Neo4j answers, message by message |
+//! | `relayed` | a statement that Neo4j answers, message by message |
 //! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
-//! | `databases` | which database a client means that names none |
-//! | `said` | a failure in words for a driver |
+//! | `databases` | the database of a client that names none |
+//! | `failure` | the code and message of a failure for a driver |
 //!
-//! The engine, and not this module, decides whether, where and how a query is cached. A statement that passes the cache
-//! by is not run by the engine: its messages go to Neo4j on a connection of their own (`crate::origin::relays`), and
-//! Neo4j's go back, as bytes.
+//! The engine, and not this module, decides whether, where and how a query is cached. A statement that bypasses the
+//! cache is not run by the engine: its messages go to Neo4j on a connection of their own (`crate::origin::relays`),
+//! and Neo4j's messages go back, as bytes.
 
 pub(crate) mod advertised;
 mod connection;
 mod databases;
+mod failure;
 pub(crate) mod listener;
 mod login;
+mod options;
 mod outbox;
-mod passing;
 mod records;
-mod said;
+mod relayed;
 mod session;
 mod statement;
-mod terms;
 mod transaction;
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ use crate::front::FrontShared;
 use crate::node_state::NodeState;
 use crate::origin::relays::Relays;
 
-/// The agent where Neo4j has not told its own: drivers read the version of it.
+/// The agent if Neo4j has not sent its own. Drivers read the version of it.
 const AGENT_DEFAULT: &str = "Neo4j/5.26.0";
 
 /// The Bolt listener's state.
@@ -88,12 +88,12 @@ impl BoltFront {
         })
     }
 
-    /// What Neo4j is, as far as it has told.
+    /// Neo4j's version and agent, as far as they are known.
     async fn server(&self) -> ServerInfo {
-        let told = match &self.relays {
+        let known = match &self.relays {
             Some(relays) => relays.server_info().await,
             None => None,
         };
-        told.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None })
+        known.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None })
     }
 }

@@ -1,6 +1,6 @@
 //! Replies on their way to one client. Whole messages are collected and sent together.
 //!
-//! Sending may be dropped at any await: what was sent is remembered, so that the next call goes on behind it.
+//! A send may be dropped at any await: the number of sent bytes is kept, so that the next call continues behind them.
 
 use std::io;
 use std::time::Duration;
@@ -22,20 +22,20 @@ impl Outbox {
         Self { writer: Box::new(writer), waiting: Vec::new(), sent: 0 }
     }
 
-    /// Where whole messages are appended.
+    /// The buffer to which whole messages are appended.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.waiting
     }
 
-    /// Whether so much waits that it should be sent before more is appended.
+    /// Whether enough bytes wait that they should be sent before more is appended.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() - self.sent >= BOLT_REPLY_BYTES
     }
 
-    /// Sends what waits.
+    /// Sends the waiting bytes.
     ///
     /// # Errors
-    /// When the client is gone, or takes nothing for too long.
+    /// When the client has gone, or takes nothing for too long.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.waiting.len() {
             let write_timeout = Duration::from_millis(READER_TIMEOUT_MS);
@@ -50,14 +50,14 @@ impl Outbox {
         self.waiting.clear();
         // A large record leaves a large buffer behind.
         self.waiting.shrink_to(2 * BOLT_REPLY_BYTES);
-        // TLS keeps bytes until it is told.
+        // TLS keeps bytes until it is flushed.
         self.writer.flush().await
     }
 
-    /// Waits for something, and sends the client a sign of life now and then meanwhile.
+    /// Waits for a future, and meanwhile sends NOOPs to the client now and then.
     ///
     /// # Errors
-    /// When the client is gone.
+    /// When the client has gone.
     pub(crate) async fn wait_for<T>(&mut self, what: impl Future<Output = T>) -> io::Result<T> {
         let mut what = std::pin::pin!(what);
         loop {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(heard, [0; 4], "two NOOPs");
     }
 
-    /// A send that is dropped half way goes on where it was: no byte is lost, none is sent twice.
+    /// A send that is dropped half way continues where it was: no byte is lost, and none is sent twice.
     #[tokio::test(start_paused = true)]
     async fn a_dropped_send_goes_on_behind_what_was_sent() {
         let (ours, mut theirs) = tokio::io::duplex(8);

@@ -1,5 +1,5 @@
-//! The open result of a statement that the cache answered: its records go out as the bytes that the origin sent, in pieces
-//! of PULL's `n`. No value is decoded.
+//! The open result of a statement that the cache answered. Its records go out as the bytes that the origin sent, in
+//! pieces of PULL's `n`. No value is decoded.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use hopcache_bolt::server::{Version, reply};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value};
 
+use super::failure::BoltFailure;
+use super::options::filtered;
 use super::outbox::Outbox;
-use super::said::Said;
-use super::terms::filtered;
 
 /// How the records of a piece ended.
 pub(super) enum Piece {
     /// SUCCESS with this map, and whether more is left.
     Done { metadata: Value, has_more: bool },
     /// The statement failed behind these records, as it did at Neo4j.
-    Failed(Said),
+    Failed(BoltFailure),
 }
 
 /// An open result.
@@ -26,7 +26,7 @@ pub(super) struct CachedResult {
     rest: Bytes,
     kind: Option<StatementKind>,
     summary: Value,
-    failure: Option<Said>,
+    failure: Option<BoltFailure>,
     /// The text of `Cache-Status`.
     status: String,
 }
@@ -39,7 +39,7 @@ impl CachedResult {
     }
 
     /// Records, and the failure behind them.
-    pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: Said) -> Self {
+    pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: BoltFailure) -> Self {
         let summary = Value::Map(Vec::new());
         Self { fields, rest: records, kind: None, summary, failure: Some(failure), status: String::new() }
     }
@@ -74,10 +74,10 @@ impl CachedResult {
         Value::Map(pairs)
     }
 
-    /// Sends at most so many records, or drops them.
+    /// Sends at most this many records. Without `out` it drops them.
     ///
     /// # Errors
-    /// When the client is gone.
+    /// When the client has gone.
     pub(super) async fn take(
         &mut self,
         records_max: Option<u64>,
@@ -117,7 +117,10 @@ impl CachedResult {
     /// Entries carry a checksum, so this is a defect of this node.
     fn unreadable(&mut self) -> Piece {
         self.rest = Bytes::new();
-        Piece::Failed(Said::new("Neo.DatabaseError.General.UnknownError", "A kept record cannot be read."))
+        Piece::Failed(BoltFailure::new(
+            "Neo.DatabaseError.General.UnknownError",
+            "A kept record cannot be read.",
+        ))
     }
 
     fn end(&mut self) -> Piece {
@@ -192,7 +195,7 @@ mod tests {
         assert_eq!(pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
     }
 
-    /// A piece that ends with the last record says so: Neo4j does not make the client ask once more.
+    /// A piece that ends with the last record ends the result: like Neo4j, it does not make the client ask once more.
     #[tokio::test]
     async fn a_piece_of_all_records_is_the_last() {
         let (_, piece) = sent(&mut three(), Some(3)).await;
@@ -211,10 +214,10 @@ mod tests {
     #[tokio::test]
     async fn a_failure_comes_behind_its_records() {
         let records = encode(&Value::List(vec![Value::Int(1)]));
-        let failure = Said::new("Neo.ClientError.Statement.ArithmeticError", "/ by zero");
+        let failure = BoltFailure::new("Neo.ClientError.Statement.ArithmeticError", "/ by zero");
         let mut result = CachedResult::failed(vec!["n".to_owned()], records.into(), failure.clone());
         let (bytes, piece) = sent(&mut result, None).await;
         assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0]);
-        assert!(matches!(piece, Piece::Failed(said) if said == failure));
+        assert!(matches!(piece, Piece::Failed(failure) if failure == failure));
     }
 }

@@ -1,9 +1,9 @@
-//! One client's session: what each request does, in the state that the table of `hopcache_bolt::server` gives.
+//! One client's session: the effect of each request, in the state that the table of `hopcache_bolt::server` gives.
 //!
 //! Rules that the connection relies on:
-//! - A reply that ends a request is appended last: nothing is awaited behind it. So a request that is dropped half way has
-//!   not been answered yet.
-//! - Dropping a session closes its relay if anything is open on it, and Neo4j ends that.
+//! - A reply that ends a request is appended last: nothing is awaited after it. So a request that is dropped half way
+//!   has no reply yet.
+//! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
 use std::io;
 use std::sync::Arc;
@@ -18,44 +18,44 @@ use hopcache_core::membership::MemberInfo;
 use hopcache_packstream::Value;
 
 use super::BoltFront;
+use super::failure::BoltFailure;
 use super::login::Login;
+use super::options::StatementOptions;
 use super::outbox::Outbox;
-use super::passing::{PassingResult, append_as_is, append_success};
 use super::records::{CachedResult, Piece};
-use super::said::Said;
+use super::relayed::{RelayedResult, append_as_is, append_success};
 use super::statement::{Asked, Statement};
-use super::terms::Terms;
 use super::transaction::Transaction;
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
 
-/// Drivers take this node out of their routing tables then.
+/// With this code drivers remove this node from their routing tables.
 const UNAVAILABLE: &str = "Neo.TransientError.General.DatabaseUnavailable";
 
 /// Why a request did not succeed.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// FAILURE in these words.
-    Failed(Said),
+pub(super) enum RequestError {
+    /// FAILURE with this code and message.
+    Failed(BoltFailure),
     /// FAILURE as Neo4j wrote it.
     Neo4j(Bytes),
     /// The connection to Neo4j, or to the client, broke: this connection ends.
     Cut(String),
 }
 
-impl Trouble {
+impl RequestError {
     pub(super) fn cut(why: &str) -> Self {
         Self::Cut(why.to_owned())
     }
 }
 
-impl From<Said> for Trouble {
-    fn from(said: Said) -> Self {
-        Self::Failed(said)
+impl From<BoltFailure> for RequestError {
+    fn from(failure: BoltFailure) -> Self {
+        Self::Failed(failure)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for RequestError {
     fn from(error: io::Error) -> Self {
         Self::Cut(error.to_string())
     }
@@ -66,7 +66,7 @@ pub(super) enum OpenResult {
     /// From the cache.
     Cached(Box<CachedResult>),
     /// From Neo4j.
-    Passing(PassingResult),
+    Relayed(RelayedResult),
 }
 
 /// One client's session.
@@ -111,8 +111,8 @@ impl Session {
         self.machine.state()
     }
 
-    pub(super) fn login(&self) -> Result<&Login, Trouble> {
-        self.login.as_ref().ok_or_else(|| Said::invalid("Nobody is logged on.").into())
+    pub(super) fn login(&self) -> Result<&Login, RequestError> {
+        self.login.as_ref().ok_or_else(|| BoltFailure::invalid("No user is logged on.").into())
     }
 
     /// Carries a request out and appends its replies.
@@ -124,7 +124,7 @@ impl Session {
             Admission::End => return,
             Admission::Violation => {
                 let message = format!("{} is not allowed in the state of this connection.", kind.name());
-                return self.refuse(&Said::invalid(message));
+                return self.refuse(&BoltFailure::invalid(message));
             }
         }
         let done = self.carry_out(read.request).await;
@@ -138,54 +138,54 @@ impl Session {
         reply::ignored(self.out.bytes());
     }
 
-    /// A RESET waits: what comes before it is ignored.
+    /// A RESET waits: all requests before it are ignored.
     pub(super) fn interrupt(&mut self) {
         self.machine.interrupt();
     }
 
-    /// A leaving node begins nothing new: a driver takes another node, or connects again.
-    pub(super) fn check_stays(&self) -> Result<(), Trouble> {
+    /// A leaving node begins nothing new. A driver takes another node, or connects again.
+    pub(super) fn check_stays(&self) -> Result<(), RequestError> {
         if self.front.is_leaving.load(Ordering::Relaxed) {
-            return Err(Said::new(UNAVAILABLE, "This node is leaving. Other nodes answer.").into());
+            return Err(BoltFailure::new(UNAVAILABLE, "This node is leaving. Other nodes answer.").into());
         }
         Ok(())
     }
 
-    /// Says why, and ends the connection.
-    pub(super) fn refuse(&mut self, said: &Said) {
-        reply::failure(self.out.bytes(), self.version, &said.code, &said.message);
+    /// Sends the failure and ends the connection.
+    pub(super) fn refuse(&mut self, failure: &BoltFailure) {
+        reply::failure(self.out.bytes(), self.version, &failure.code, &failure.message);
         self.machine.end();
     }
 
-    fn settle(&mut self, kind: Kind, done: Result<Value, Trouble>) {
+    fn settle(&mut self, kind: Kind, done: Result<Value, RequestError>) {
         let ending = match done {
             Ok(metadata) => {
                 append_success(self.out.bytes(), &metadata);
                 let in_transaction = self.transaction.as_ref().map_or(0, Transaction::open_results);
                 Ending::Success { open_results: in_transaction + usize::from(self.result.is_some()) }
             }
-            Err(Trouble::Failed(said)) => {
-                reply::failure(self.out.bytes(), self.version, &said.code, &said.message);
+            Err(RequestError::Failed(failure)) => {
+                reply::failure(self.out.bytes(), self.version, &failure.code, &failure.message);
                 Ending::Failure
             }
-            Err(Trouble::Neo4j(message)) => {
+            Err(RequestError::Neo4j(message)) => {
                 append_as_is(self.out.bytes(), &message);
                 Ending::Failure
             }
-            Err(Trouble::Cut(why)) => {
+            Err(RequestError::Cut(why)) => {
                 tracing::debug!(why, "a Bolt connection ends");
                 self.machine.end();
                 return;
             }
         };
         if ending == Ending::Failure {
-            // The relay, if there is one, stays until RESET: Neo4j awaits that as well.
+            // The relay, if there is one, stays until RESET, which Neo4j awaits as well.
             (self.result, self.transaction) = (None, None);
         }
         self.machine.ended(kind, ending);
     }
 
-    async fn carry_out(&mut self, request: Request) -> Result<Value, Trouble> {
+    async fn carry_out(&mut self, request: Request) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
             Request::Hello(extra) => self.hello(extra).await,
@@ -211,39 +211,39 @@ impl Session {
         }
     }
 
-    async fn run(&mut self, statement: &Statement, extra: &Value) -> Result<Value, Trouble> {
+    async fn run(&mut self, statement: &Statement, extra: &Value) -> Result<Value, RequestError> {
         if self.transaction.is_some() {
             return Box::pin(self.run_in_transaction(statement, extra)).await;
         }
-        let terms = Terms::read(extra)?;
+        let options = StatementOptions::read(extra)?;
         let identity = self.login()?.identity.clone();
         self.check(&identity).await?;
-        match self.ask(&terms, statement).await? {
+        match self.ask(&options, statement).await? {
             Asked::Answered(mut result) => {
                 result.filter(self.version, extra, &self.hello);
                 let opening = result.opening(None);
                 self.result = Some(OpenResult::Cached(result));
                 Ok(opening)
             }
-            Asked::Passes(reason) => Box::pin(self.run_at_neo4j(&terms, statement, extra, reason)).await,
+            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, extra, reason)).await,
         }
     }
 
     async fn run_at_neo4j(
         &mut self,
-        terms: &Terms,
+        options: &StatementOptions,
         statement: &Statement,
         extra: &Value,
         reason: Option<hopcache_engine::outcome::Reason>,
-    ) -> Result<Value, Trouble> {
-        self.need_relay(terms).await?;
-        let (success, result) = self.pass_run(statement, extra, reason).await?;
-        self.result = Some(OpenResult::Passing(result));
+    ) -> Result<Value, RequestError> {
+        self.need_relay(options).await?;
+        let (success, result) = self.relay_run(statement, extra, reason).await?;
+        self.result = Some(OpenResult::Relayed(result));
         Ok(success)
     }
 
     /// PULL or DISCARD.
-    async fn take(&mut self, kind: Kind, take: Take) -> Result<Value, Trouble> {
+    async fn take(&mut self, kind: Kind, take: Take) -> Result<Value, RequestError> {
         if self.transaction.is_some() {
             let (qid, result) = self.result_in_transaction(take.qid)?;
             let (metadata, left) = self.take_from(kind, take.records_max, result).await?;
@@ -252,10 +252,10 @@ impl Session {
             }
             return Ok(metadata);
         }
-        let result = self.result.take().ok_or_else(|| Said::invalid("There is no open result."))?;
-        let is_passing = matches!(result, OpenResult::Passing(_));
+        let result = self.result.take().ok_or_else(|| BoltFailure::invalid("There is no open result."))?;
+        let is_relayed = matches!(result, OpenResult::Relayed(_));
         let (metadata, left) = self.take_from(kind, take.records_max, result).await?;
-        if left.is_none() && is_passing {
+        if left.is_none() && is_relayed {
             self.release();
         }
         self.result = left;
@@ -268,23 +268,24 @@ impl Session {
         kind: Kind,
         records_max: Option<u64>,
         mut result: OpenResult,
-    ) -> Result<(Value, Option<OpenResult>), Trouble> {
+    ) -> Result<(Value, Option<OpenResult>), RequestError> {
         match &mut result {
             OpenResult::Cached(cached) => {
                 let out = (kind == Kind::Pull).then_some(&mut self.out);
                 match cached.take(records_max, out).await? {
                     Piece::Done { metadata, has_more } => Ok((metadata, has_more.then_some(result))),
-                    Piece::Failed(said) => Err(said.into()),
+                    Piece::Failed(failure) => Err(failure.into()),
                 }
             }
-            OpenResult::Passing(passing) => {
-                let (metadata, has_more) = self.pass_records(kind, records_max, passing).await?;
+            OpenResult::Relayed(relayed) => {
+                let (metadata, has_more) = self.relay_records(kind, records_max, relayed).await?;
                 Ok((metadata, has_more.then_some(result)))
             }
         }
     }
 
-    /// Forgets what is open. What runs at Neo4j has ended there when this returns, or its connection is closed.
+    /// Forgets open results and transactions. When this returns they have ended at Neo4j, or their connection is
+    /// closed.
     async fn reset(&mut self) {
         (self.result, self.transaction) = (None, None);
         if let Some(relay) = self.relay.take()
@@ -294,8 +295,9 @@ impl Session {
         }
     }
 
-    /// A routing table: every ready node has every role. Where none is known to be ready it is this node.
-    async fn route(&mut self, context: &Value, extra: &Value) -> Result<Value, Trouble> {
+    /// A routing table: every ready node has every role. If no node is known to be ready, the table has this node
+    /// alone.
+    async fn route(&mut self, context: &Value, extra: &Value) -> Result<Value, RequestError> {
         let text = |name: &str| extra.get(name).and_then(Value::as_str).map(str::to_owned);
         self.check_stays()?;
         // In 4.3 the last field is the database itself.
@@ -305,9 +307,10 @@ impl Session {
         self.check(&login.identity).await?;
         let (front, asked) = (Arc::clone(&self.front), user.as_deref());
         let acting = front.shared.senders.acting(login.credentials, asked);
-        let acting = acting.ok_or_else(|| Said::own("NoImpersonation", "imp_user is not possible here."))?;
+        let acting =
+            acting.ok_or_else(|| BoltFailure::own("NoImpersonation", "imp_user is not possible here."))?;
         let database = self.out.wait_for(front.database(&acting, asked, name.as_deref())).await?;
-        let database = database.map_err(|error| Said::of_fault(&error.kind))?;
+        let database = database.map_err(|error| BoltFailure::of_fault(&error.kind))?;
         Ok(table(&front.routers(context), &database))
     }
 }

@@ -1,8 +1,8 @@
-//! An explicit transaction. BEGIN is lazy: it reaches Neo4j with the first statement that has to. Reads before that may be
-//! answered by the cache; from then on everything in the transaction runs on its one relay.
+//! An explicit transaction. BEGIN is lazy: it goes to Neo4j with the first statement that the cache cannot answer.
+//! The cache may answer reads before that. From then on all statements of the transaction run on its one relay.
 //!
-//! A transaction that has reached Neo4j ends there before its client is told so. When the client is gone its relay is
-//! closed, and Neo4j rolls back.
+//! A transaction that has reached Neo4j ends there before its client gets the answer. When the client has gone, its
+//! relay is closed, and Neo4j rolls back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
+use super::failure::BoltFailure;
 use super::login::keeps_values;
-use super::said::Said;
-use super::session::{OpenResult, Session, Trouble};
+use super::options::{StatementOptions, for_neo4j, with_map};
+use super::session::{OpenResult, RequestError, Session};
 use super::statement::{Asked, Statement};
-use super::terms::{Terms, for_neo4j, with_map};
 
 const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
 
 /// A transaction of one session.
 pub(super) struct Transaction {
-    terms: Terms,
-    /// BEGIN's options, as Neo4j gets them.
+    options: StatementOptions,
+    /// BEGIN's options for Neo4j.
     extra: Value,
     deadline: Option<Instant>,
-    /// Whether Neo4j has it.
+    /// Whether the transaction has begun at Neo4j.
     has_begun: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
 }
 
 impl Transaction {
-    /// Open results.
+    /// The number of open results.
     pub(super) fn open_results(&self) -> usize {
         self.results.len()
     }
 
-    /// How much of its time is left, if it has a bound.
+    /// The time that is left, if the transaction has a time limit.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -53,18 +53,20 @@ impl Transaction {
 }
 
 impl Session {
-    /// BEGIN. What Neo4j would refuse here is refused here: credentials, an unknown database, bad options and bookmarks.
-    pub(super) async fn begin(&mut self, extra: Value) -> Result<Value, Trouble> {
+    /// BEGIN. It is refused for the same reasons as at Neo4j: credentials, an unknown database, bad options and
+    /// bookmarks.
+    pub(super) async fn begin(&mut self, extra: Value) -> Result<Value, RequestError> {
         self.check_stays()?;
-        let terms = Terms::read(&extra)?;
+        let options = StatementOptions::read(&extra)?;
         let identity = self.login()?.identity.clone();
         self.check(&identity).await?;
-        let acting = self.acting(&terms)?;
-        let deadline = terms.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        let acting = self.acting(&options)?;
+        let deadline =
+            options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let is_eager = terms.has_bookmarks || terms.no_store || !keeps_values(self.version);
+        let is_eager = options.has_bookmarks || options.no_store || !keeps_values(self.version);
         let mut transaction = Transaction {
-            terms: terms.clone(),
+            options: options.clone(),
             extra: sent,
             deadline,
             has_begun: false,
@@ -72,7 +74,7 @@ impl Session {
             next_qid: 0,
         };
         if is_eager && self.front.relays.is_some() {
-            self.need_relay(&terms).await?;
+            self.need_relay(&options).await?;
             self.queue(&with_map(Kind::Begin, &transaction.extra))?;
             let success = self.answer().await?;
             transaction.has_begun = true;
@@ -80,9 +82,9 @@ impl Session {
             return Ok(success);
         }
         let front = Arc::clone(&self.front);
-        let (user, name) = (terms.impersonated.as_deref(), terms.database.as_deref());
+        let (user, name) = (options.impersonated.as_deref(), options.database.as_deref());
         let database = self.out.wait_for(front.database(&acting, user, name)).await?;
-        let database = database.map_err(|error| Said::of_fault(&error.kind))?;
+        let database = database.map_err(|error| BoltFailure::of_fault(&error.kind))?;
         self.transaction = Some(transaction);
         let named = self.version.at_least(5, 8).then(|| ("db".to_owned(), Value::from(&*database)));
         Ok(Value::Map(named.into_iter().collect()))
@@ -93,24 +95,26 @@ impl Session {
         &mut self,
         statement: &Statement,
         extra: &Value,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, RequestError> {
         let transaction = self.transaction_mut()?;
         if transaction.open_results() >= BOLT_RESULTS_MAX {
             let message =
                 format!("Over {BOLT_RESULTS_MAX} results are open in this transaction: read or drop some.");
-            return Err(Said::own("TooManyResults", message).into());
+            return Err(BoltFailure::own("TooManyResults", message).into());
         }
         if transaction.left() == Some(Duration::ZERO) {
-            return Err(
-                Said::new(TIMED_OUT, "The transaction has been terminated: its timeout has passed.").into()
-            );
+            return Err(BoltFailure::new(
+                TIMED_OUT,
+                "The transaction has been terminated: its timeout has passed.",
+            )
+            .into());
         }
         let mut reason = Some(Reason::Transaction);
         if !transaction.has_begun {
-            let mut terms = transaction.terms.clone();
-            terms.timeout_ms =
+            let mut options = transaction.options.clone();
+            options.timeout_ms =
                 transaction.left().map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-            match self.ask(&terms, statement).await? {
+            match self.ask(&options, statement).await? {
                 Asked::Answered(mut result) => {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
@@ -120,21 +124,21 @@ impl Session {
                     transaction.results.insert(qid, OpenResult::Cached(result));
                     return Ok(opening);
                 }
-                Asked::Passes(why) => reason = why,
+                Asked::ToNeo4j(why) => reason = why,
             }
-            self.queue_begin(&terms).await?;
+            self.queue_begin(&options).await?;
         }
-        let (mut success, result) = self.pass_run(statement, extra, reason).await?;
+        let (mut success, result) = self.relay_run(statement, extra, reason).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
-        transaction.results.insert(qid, OpenResult::Passing(result));
+        transaction.results.insert(qid, OpenResult::Relayed(result));
         set(&mut success, "qid", Value::Int(qid));
         Ok(success)
     }
 
     /// Queues BEGIN before the first statement, so that both go in one packet.
-    async fn queue_begin(&mut self, terms: &Terms) -> Result<(), Trouble> {
-        self.need_relay(terms).await?;
+    async fn queue_begin(&mut self, options: &StatementOptions) -> Result<(), RequestError> {
+        self.need_relay(options).await?;
         let transaction = self.transaction_mut()?;
         let mut extra = transaction.extra.clone();
         if let Some(left) = transaction.left() {
@@ -144,8 +148,8 @@ impl Session {
         self.queue(&with_map(Kind::Begin, &extra))
     }
 
-    /// Takes Neo4j's answer to a BEGIN that went with the statement behind it.
-    pub(super) async fn await_begin(&mut self) -> Result<(), Trouble> {
+    /// Takes Neo4j's answer to a BEGIN that was sent together with the statement behind it.
+    pub(super) async fn await_begin(&mut self) -> Result<(), RequestError> {
         if self.transaction.as_ref().is_some_and(|transaction| !transaction.has_begun) {
             self.answer().await?;
             self.transaction_mut()?.has_begun = true;
@@ -153,26 +157,31 @@ impl Session {
         Ok(())
     }
 
-    /// PULL or DISCARD in the transaction: which result, by its number or the last one.
-    pub(super) fn result_in_transaction(&mut self, qid: Option<i64>) -> Result<(i64, OpenResult), Trouble> {
+    /// PULL or DISCARD in the transaction: finds the result by its number, or the last one.
+    pub(super) fn result_in_transaction(
+        &mut self,
+        qid: Option<i64>,
+    ) -> Result<(i64, OpenResult), RequestError> {
         let transaction = self.transaction_mut()?;
         let qid = qid.unwrap_or(transaction.next_qid - 1);
         let result = transaction.results.remove(&qid);
-        let result = result
-            .ok_or_else(|| Said::invalid(format!("There is no open result {qid} in this transaction.")))?;
+        let result = result.ok_or_else(|| {
+            BoltFailure::invalid(format!("There is no open result {qid} in this transaction."))
+        })?;
         Ok((qid, result))
     }
 
-    /// A result that is not at its end yet.
+    /// Keeps a result that is not at its end yet.
     pub(super) fn put_back(&mut self, qid: i64, result: OpenResult) {
         if let Some(transaction) = &mut self.transaction {
             transaction.results.insert(qid, result);
         }
     }
 
-    /// COMMIT or ROLLBACK. Where Neo4j has the transaction, its answer is Neo4j's. An answer that is lost ends the
-    /// connection: the driver knows then that a commit may or may not have happened, and nobody tries it again.
-    pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, Trouble> {
+    /// COMMIT or ROLLBACK. If the transaction has begun at Neo4j, Neo4j's answer is passed on. A lost answer ends the
+    /// connection: the driver then knows that the commit may or may not have happened, and no part of Hopcache tries
+    /// it again.
+    pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
         if !self.transaction_mut()?.has_begun {
             self.transaction = None;
             return Ok(Value::Map(Vec::new()));
@@ -184,8 +193,8 @@ impl Session {
         Ok(success)
     }
 
-    fn transaction_mut(&mut self) -> Result<&mut Transaction, Trouble> {
-        self.transaction.as_mut().ok_or_else(|| Said::invalid("There is no open transaction.").into())
+    fn transaction_mut(&mut self) -> Result<&mut Transaction, RequestError> {
+        self.transaction.as_mut().ok_or_else(|| BoltFailure::invalid("There is no open transaction.").into())
     }
 }
 

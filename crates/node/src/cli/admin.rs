@@ -15,10 +15,10 @@ use super::{Output, print, print_json, say, table};
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     statement: StatementArgs,
-    /// As whom the query would run
+    /// The user as whom the query would run
     #[arg(long)]
     principal: Option<String>,
-    /// What the query would hint, as in the header Hopcache-Hint: degree=500, volatility=1.5
+    /// A hint, as in the header Hopcache-Hint: degree=500, volatility=1.5
     #[arg(long)]
     hint: Option<String>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
     }
 }
 
-/// That an entry was prefetched, in one sentence.
+/// A sentence about the prefetch of an entry.
 fn prefetch_line(answer: &Value) -> Option<String> {
     let prefetched = answer.get("entry")?.get("prefetched")?.as_object()?;
     let text = |name: &str| prefetched.get(name).map(table::cell).unwrap_or_default();
@@ -130,7 +130,7 @@ pub(super) async fn health(args: &HealthArgs, output: Output) -> anyhow::Result<
     Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// An object as lines `name  value`; inner objects indented by their names.
+/// An object as lines `name  value`, with inner objects indented below their names.
 fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
     if output == Output::Json || !answer.is_object() {
         return if output == Output::Json {

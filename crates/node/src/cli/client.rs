@@ -1,5 +1,5 @@
-//! The HTTP client of the commands: where a node is, with which credentials, and what its errors
-//! look like. Knows only what INTERFACE says.
+//! The HTTP client of the commands: where a node is, with which credentials it is asked, and how its errors are
+//! shown. It knows only the interface of INTERFACE.
 
 use std::time::Duration;
 
@@ -77,12 +77,12 @@ pub(super) fn client_listener(url: Option<&str>, trust: &TrustArgs) -> (String, 
     (near.url, trust.or(near.trust))
 }
 
-/// A client for `url`. Nodes are asked directly, whatever proxy this machine browses through.
+/// A client for `url`. Nodes are asked directly, even if this machine has a proxy.
 pub(super) fn http_client(url: &str, trust: &Trust, certificate: &CertificateArgs) -> anyhow::Result<Client> {
     let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).no_proxy();
     let is_https = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
     let builder = if is_https {
-        // A redirection would lead away from TLS, or to another host with the token.
+        // A redirection would lead away from TLS, or would take the token to another host.
         builder
             .redirect(reqwest::redirect::Policy::none())
             .tls_backend_preconfigured(trust.config(certificate)?)
@@ -92,7 +92,7 @@ pub(super) fn http_client(url: &str, trust: &Trust, certificate: &CertificateArg
     builder.build().context("HTTP client")
 }
 
-/// Why a listener was not reached, and what to do about it.
+/// Why a listener was not reached, and the action to take.
 pub(super) fn unreached(url: &str, trust: &Trust, error: reqwest::Error) -> anyhow::Error {
     match trust.advice(&error) {
         Some(advice) => anyhow::anyhow!("{url}: {advice}"),
@@ -120,8 +120,8 @@ impl Admin {
     }
 
     /// For health probes, which no node refuses: without a token. The environment's node is asked whatever its
-    /// certificate is, as a probe of an orchestrator asks it. A bad new certificate must not end a node that serves
-    /// with the old one.
+    /// certificate is, as a probe of an orchestrator asks it. So a bad new certificate does not end a node that
+    /// serves with the old one.
     pub(super) fn for_health(args: &AdminArgs) -> anyhow::Result<Self> {
         let around = if args.admin_url.is_none() { surroundings() } else { None };
         let (base, trust) = place(args, around.as_ref());
@@ -134,7 +134,7 @@ impl Admin {
         Ok(Self { client: http_client(&base, &trust, &args.certificate)?, base, trust, token })
     }
 
-    /// Asks, and gives back status and body whatever they are.
+    /// Asks, and returns status and body of any answer.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -156,7 +156,7 @@ impl Admin {
         Ok((status, serde_json::from_slice(&bytes).unwrap_or_else(|_| text())))
     }
 
-    /// As [`Admin::ask`]; a status other than 2xx is an error with the node's own words.
+    /// Like [`Admin::ask`]. A status other than 2xx is an error with the node's own message.
     pub(super) async fn demand(
         &self,
         method: Method,
@@ -190,10 +190,10 @@ fn place(args: &AdminArgs, around: Option<&Loaded>) -> (String, Trust) {
     (near.url, near.trust)
 }
 
-/// The words of a problem+json body, or the body itself.
+/// The title and detail of a problem+json body, or the body itself.
 pub(super) fn problem(answer: &Value) -> String {
-    let words: Vec<&str> = ["title", "detail"].iter().filter_map(|key| answer.get(key)?.as_str()).collect();
-    if words.is_empty() { super::table::cell(answer) } else { words.join(": ") }
+    let texts: Vec<&str> = ["title", "detail"].iter().filter_map(|key| answer.get(key)?.as_str()).collect();
+    if texts.is_empty() { super::table::cell(answer) } else { texts.join(": ") }
 }
 
 /// Reads a body of at most `bytes_max` bytes.

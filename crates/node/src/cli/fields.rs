@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::table;
 
-/// A pattern as somebody writes it: the node says it with a space between all tokens.
+/// A pattern in the usual spelling. The node sends it with a space between all tokens.
 pub(super) fn readable(pattern: &str) -> String {
     const CLOSED_UP: [(&str, &str); 20] = [
         ("( ", "("),
@@ -31,7 +31,7 @@ pub(super) fn readable(pattern: &str) -> String {
     CLOSED_UP.iter().fold(pattern.to_owned(), |text, (apart, closed)| text.replace(apart, closed))
 }
 
-/// What stands in a field, for people.
+/// The content of a field, for people.
 pub(super) fn text(value: &Value, name: &str) -> String {
     value.get(name).filter(|value| !value.is_null()).map(table::cell).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The command line: which commands there are and what they are called. stdout is data, stderr is
-//! talk; exit codes: 0 done, 1 failed, 2 usage. Decides nothing about serving.
+//! The command line: the commands and their names. stdout is data, stderr is for messages. Exit codes: 0 done, 1
+//! failed, 2 usage. It decides nothing about serving.
 
 mod admin;
 mod client;
@@ -43,7 +43,7 @@ enum Command {
     Query(query::QueryArgs),
     /// Say how a query would be answered, and why (not) from the cache
     Explain(admin::ExplainArgs),
-    /// Show what was learned to follow what: as text, as JSON, for Graphviz, or as a picture
+    /// Show which query follows which, as learned: as text, as JSON or for Graphviz
     Successors(successors::SuccessorsArgs),
     /// Show whether a node is ready, and the ring as it sees it
     Status(client::AdminArgs),
@@ -85,7 +85,7 @@ struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The configuration of one node. Nobody gets the sample graph who has not asked for it.
+    /// The configuration of one node. A node serves the sample graph only if `--sample` asks for it.
     fn load(&self) -> Result<config::Loaded, config::ConfigErrors> {
         let loaded = self.config.load()?;
         let is_sample = loaded.settings.origin.uri == config::OriginUri::Embedded;
@@ -134,7 +134,7 @@ pub(crate) enum Output {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     // Two providers in one binary panic at the first TLS configuration; ours is named first thing.
-    // `Err` means that one is installed already, which is as good.
+    // `Err` means that one is installed already, which is enough.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -191,7 +191,7 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Data, on stdout. A reader that has left (`| head`) is no failure either; any other error is.
+/// Data, on stdout. A reader that has left (`| head`) is not a failure either; any other error is.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {

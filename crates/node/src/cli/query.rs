@@ -85,7 +85,7 @@ pub(super) async fn query(args: &QueryArgs, output: Output) -> anyhow::Result<Ex
     };
     let errors = answer.get("errors").and_then(Value::as_array).is_some_and(|errors| !errors.is_empty());
     if !status.is_success() && !errors {
-        // A node's other listeners answer so, and so does whatever else may stand there.
+        // A node's other listeners answer like this, and so may any other server at this address.
         bail!(
             "{base}: {}: {}; is this where a node listens for clients (node.client_addr, port 7475 by default)?",
             status.as_u16(),
@@ -103,7 +103,7 @@ fn excerpt(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Where the answer came from, in the words of its headers.
+/// Where the answer came from, as its headers name it.
 fn say_origin(headers: &HeaderMap) {
     for name in ["cache-status", "age"] {
         let value = headers.get(name).and_then(|value| value.to_str().ok());

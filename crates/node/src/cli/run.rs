@@ -1,9 +1,9 @@
-//! The boundary between the command line and what it starts. The two functions below are the only
+//! The boundary between the command line and the nodes that it starts. The two functions below are the only
 //! places that start nodes.
 
 use crate::config::{DevOptions, Loaded, Report, UnusedVariable};
 
-/// Runs one node until it is told to stop.
+/// Runs one node until a signal or a drain ends it.
 ///
 /// # Errors
 /// When the node cannot start, or ended badly.

@@ -41,7 +41,7 @@ pub(super) async fn successors(args: &SuccessorsArgs, output: Output) -> anyhow:
         print(&Graph::of(&answer).to_dot())?;
     } else {
         say(&heading(&answer));
-        print(&told(&answer))?;
+        print(&text_of(&answer))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,7 +60,7 @@ fn heading(answer: &Value) -> String {
     format!("this node knows {patterns} patterns and {forms} queries that may follow one{off}")
 }
 
-fn told(answer: &Value) -> String {
+fn text_of(answer: &Value) -> String {
     let mut lines = Vec::new();
     for source in items(answer, "patterns") {
         if !lines.is_empty() {
@@ -121,7 +121,7 @@ fn tell_successor(successor: &Value, lines: &mut Vec<String>) {
     ));
 }
 
-/// A text of a graph's user has whatever line breaks it has.
+/// A text of a graph's user may have any line breaks.
 fn one_line(text: String) -> String {
     if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
 }
@@ -161,8 +161,8 @@ MATCH (p) RETURN \u{fffd}[2J
 
 (its text is not known here)
   one exact query of it, 00cd: seen 1.0, launches at most 4 at a time, nothing launched yet";
-        assert_eq!(told(&answer), expected);
+        assert_eq!(text_of(&answer), expected);
         assert_eq!(heading(&answer), "this node knows 2 patterns and 1 queries that may follow one");
-        assert_eq!(told(&json!({})), "", "whatever another version answers");
+        assert_eq!(text_of(&json!({})), "", "whatever another version answers");
     }
 }

@@ -1,9 +1,9 @@
-//! Tables for people, sized by what characters look like, not by their bytes.
+//! Tables for people, sized by the width of characters, not by their bytes.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
-/// Most characters of one cell; a result may hold megabytes in one.
+/// Most characters of one cell: a result may hold megabytes in one cell.
 const CELL_CHARS_MAX: usize = 2_000;
 
 /// Draws rows under a header.
@@ -22,7 +22,7 @@ pub(super) fn cell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// Without control characters: what stands in a graph must not steer somebody's terminal.
+/// Without control characters: a text of the graph must not control the reader's terminal.
 pub(super) fn clean(text: &str) -> String {
     let visible =
         text.chars().take(CELL_CHARS_MAX).map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c });

@@ -1,4 +1,4 @@
-//! Whom the commands believe over https: which certificate of a node is accepted, and what is said of one that is not.
+//! Trust of the commands over https: which certificate of a node is accepted, and the message for a refused one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub(super) enum Trust {
     System,
     /// Those that an authority of this file has signed for the host name.
     Authorities(PathBuf),
-    /// The first of this file and no other, whatever its name: the node's own, on this machine.
+    /// The first certificate of this file and no other, with any name: the node's own, on this machine.
     Own(PathBuf),
-    /// Any. For questions without a secret, to a node on this machine.
+    /// Any certificate. For questions without a secret, to a node on this machine.
     Any,
 }
 
@@ -85,7 +85,7 @@ impl Trust {
         }
     }
 
-    /// What to do about a connection that failed, where TLS is the reason.
+    /// Advice for a failed connection, if TLS is the reason.
     pub(super) fn advice(&self, error: &reqwest::Error) -> Option<String> {
         let why = tls_error(error)?;
         let of = match self {
@@ -162,8 +162,8 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Accepts one certificate whatever its name, or any. The handshake's signature is checked, so the other end has the
-/// key.
+/// Accepts one certificate, whatever its name, or any certificate. The handshake's signature is checked, so the other
+/// end has the key.
 #[derive(Debug)]
 struct NodeOnThisMachine {
     certificate: Option<CertificateDer<'static>>,

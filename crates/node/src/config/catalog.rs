@@ -1,5 +1,5 @@
-//! The list of keys, read from the schema of [`Document`]: what kind of value each takes, in which
-//! range, and how an error says so. Never holds a value.
+//! The list of keys, read from the schema of [`Document`]: the kind and range of each value, and how an error
+//! describes them. It never holds a value.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use super::text::{parse_duration, parse_size};
 
-/// What a key takes.
+/// The kind of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Boolean,
@@ -127,7 +127,7 @@ impl Key {
         }
     }
 
-    /// What may stand there, in words.
+    /// The allowed values, as a text.
     pub(super) fn allowed(&self) -> String {
         if let Some(text) = self.schema.get("x-allowed").and_then(Value::as_str) {
             return match self.kind {
@@ -135,9 +135,9 @@ impl Key {
                 _ => text.to_owned(),
             };
         }
-        let words = self.words();
-        if !words.is_empty() {
-            return words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ");
+        let choices = self.choices();
+        if !choices.is_empty() {
+            return choices.iter().map(|choice| format!("{choice:?}")).collect::<Vec<_>>().join(", ");
         }
         let what = match self.kind {
             Kind::Boolean => "true or false",
@@ -156,10 +156,10 @@ impl Key {
         }
     }
 
-    /// The words of an enumeration; empty where any text is taken.
-    fn words(&self) -> Vec<&str> {
-        if let Some(words) = self.schema.get("enum").and_then(Value::as_array) {
-            return words.iter().filter_map(Value::as_str).collect();
+    /// The values of an enumeration. Empty for a key that takes any text.
+    fn choices(&self) -> Vec<&str> {
+        if let Some(choices) = self.schema.get("enum").and_then(Value::as_array) {
+            return choices.iter().filter_map(Value::as_str).collect();
         }
         let choices = self.schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
         choices.filter_map(|choice| choice.get("const").and_then(Value::as_str)).collect()

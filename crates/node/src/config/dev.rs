@@ -12,14 +12,14 @@ use super::uri::Address;
 /// Most nodes of a development cluster: they are named by the letters a to i.
 pub const NODES_MAX: u16 = 9;
 
-/// What `hopcache dev` starts.
+/// The nodes that `hopcache dev` starts.
 #[derive(Debug, Clone)]
 pub struct DevOptions {
     /// How many nodes, 1 to [`NODES_MAX`].
     pub nodes: u16,
     /// Client port of the first node; peers at + 1, admin at + 2, Bolt at + 3, the next node at + 10.
     pub base_port: u16,
-    /// What every node shares: all of the configuration but names, addresses, seeds and key.
+    /// The configuration that all nodes share: all of it but names, addresses, seeds and key.
     pub base: Settings,
 }
 
@@ -59,7 +59,7 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
         .collect()
 }
 
-/// The report of one node, whose own values take the place of those that were given to all.
+/// The report of one node. Its own values replace the values that all nodes share.
 #[must_use]
 pub fn dev_report(report: &Report, settings: &Settings) -> Report {
     let Settings { node, cluster, .. } = settings;

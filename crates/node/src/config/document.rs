@@ -1,6 +1,5 @@
-//! Every key of the configuration: its type, default, range and meaning, each in one place. The JSON
-//! schema, the checks and the texts of errors are made from these types. `settings` decides rules
-//! that need two keys or a file.
+//! Every key of the configuration: its type, default, range and meaning, each in one place. The JSON schema, the
+//! checks and the texts of errors are made from these types. `settings` decides rules that need two keys or a file.
 
 use std::path::PathBuf;
 

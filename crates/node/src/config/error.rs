@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words that say what to change. Never shows a secret.
+//! Errors of a configuration. Each names the change to make, and never shows a secret.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody set it.
+    /// The default: no source set it.
     Default,
     /// A configuration file.
     File {
-        /// The file as it was named.
+        /// The path of the file, as given.
         path: PathBuf,
         /// Line of the value, from 1.
         line: usize,
     },
     /// An environment variable, by its name.
     Environment(String),
-    /// A flag, as it is called.
+    /// A flag, by its name.
     Flag(String),
     /// `hopcache dev`, which gives each node its own name, ports and key.
     Dev,
@@ -35,7 +35,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One thing that is wrong.
+/// One error of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The file cannot be read.
@@ -46,7 +46,7 @@ pub enum Problem {
         /// The system's reason.
         reason: String,
     },
-    /// The file is no TOML.
+    /// The file is not TOML.
     #[error("{path}:{line}: not valid TOML: {reason}", path = path.display())]
     Syntax {
         /// The file.
@@ -61,9 +61,9 @@ pub enum Problem {
     UnknownKey {
         /// The key as read.
         key: String,
-        /// Where it stands.
+        /// The source of the key.
         source_of: Source,
-        /// What was probably meant.
+        /// The probable key.
         suggestion: Option<String>,
     },
     /// There is no such environment variable.
@@ -71,25 +71,25 @@ pub enum Problem {
     UnknownVariable {
         /// The variable's name.
         name: String,
-        /// What was probably meant.
+        /// The probable variable.
         suggestion: Option<String>,
     },
     /// A flag `--set` without `section.key=value`.
     #[error("--set {0:?}: write it as section.key=value")]
     MalformedSet(String),
-    /// The value is not one of the key's.
+    /// The value is not allowed for the key.
     #[error("{key}: {read} is not allowed{why} (read from {source_of}); allowed: {allowed}",
         why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     WrongValue {
         /// The key.
         key: String,
-        /// What was read; a mask for a secret.
+        /// The value; a mask for a secret.
         read: String,
-        /// Why it was refused, where there is more to say than what is allowed.
+        /// Why it was refused, if the list of allowed values does not explain it.
         why: Option<String>,
-        /// Where it stands.
+        /// The source of the value.
         source_of: Source,
-        /// What may stand there.
+        /// The allowed values.
         allowed: String,
     },
     /// Values that do not go together.
@@ -97,11 +97,11 @@ pub enum Problem {
     Together {
         /// The key to change.
         key: String,
-        /// The rule, with what to do.
+        /// The rule, with the change to make.
         rule: String,
-        /// What it is now.
+        /// The present value.
         read: String,
-        /// Where that comes from.
+        /// The source of the present value.
         source_of: Source,
     },
 }
@@ -113,7 +113,7 @@ fn hint(suggestion: Option<&str>) -> String {
     )
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// All errors of a configuration; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<Problem>);
 

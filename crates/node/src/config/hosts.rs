@@ -1,4 +1,4 @@
-//! Names in `node.allowed_hosts`. Decides their forms; never whether a request is served.
+//! Names in `node.allowed_hosts`. It decides their forms, and never whether a request is served.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The sources of values: a TOML file, the environment, `--set` flags. Each becomes a list of (key,
-//! value, where from). Decides which names are known; never whether a value is allowed.
+//! The sources of values: a TOML file, the environment, `--set` flags. Each becomes a list of (key, value, source).
+//! It decides which names are known, and never whether a value is allowed.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) struct Given {
     pub(super) source: Source,
 }
 
-/// What the sources gave, least important first, what is wrong with their names, and what is only odd.
+/// The values of the sources, least important first, the errors in their names, and warnings.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     pub(super) given: Vec<Given>,
@@ -30,7 +30,7 @@ pub(super) struct Layers {
     pub(super) unused: Vec<UnusedVariable>,
 }
 
-/// Variables of this program that are no keys: of the command line, and of tests.
+/// Variables of this program that are not keys: of the command line, and of tests.
 const OTHER_VARIABLES: [&str; 9] = [
     "HOPCACHE_CONFIG",
     "HOPCACHE_URL",
@@ -43,15 +43,15 @@ const OTHER_VARIABLES: [&str; 9] = [
     "HOPCACHE_KEY_FILE",
 ];
 
-/// What the names of the variables begin with that are shared with other programs of this kind.
+/// Prefixes of variables that are shared with other programs of this kind.
 const ALIAS_PREFIX: &str = "CACHE_XFETCH_";
 
-/// Prefixes that others own, and of which nothing is said: test services, and what Kubernetes injects into every pod beside
-/// a Service called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …).
+/// Prefixes that others own. Variables with them give no warning: test services, and the variables that Kubernetes
+/// injects into every pod beside a Service called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …).
 const FOREIGN_PREFIXES: [&str; 3] = ["HOPCACHE_TEST_", "HOPCACHE_SERVICE_", "HOPCACHE_PORT"];
 
 impl Layers {
-    /// Adds what a TOML text says; `path` is where it is from.
+    /// Adds the values of a TOML text. `path` is its source.
     pub(super) fn add_file(&mut self, text: &str, path: &Path) {
         let table = match DeTable::parse(text) {
             Ok(table) => table,
@@ -97,7 +97,7 @@ impl Layers {
         }
     }
 
-    /// Adds what the environment says: `CACHE_XFETCH_*` first, so that `HOPCACHE_*` wins.
+    /// Adds the values of the environment: `CACHE_XFETCH_*` first, so that `HOPCACHE_*` wins.
     pub(super) fn add_environment(&mut self, variables: &[(String, String)]) {
         for (name, text) in variables {
             let key = CATALOG.values().find(|key| key.alias.as_deref() == Some(name));
@@ -105,7 +105,7 @@ impl Layers {
                 let source = Source::Environment(name.clone());
                 self.given.push(Given { key, value: alias_value(key.kind, text), source });
             } else if name.starts_with(ALIAS_PREFIX) {
-                // Whoever wrote it believes that it does something.
+                // The operator expects such a variable to have an effect, so it is an error.
                 let aliases = CATALOG.values().filter_map(|key| key.alias.as_deref());
                 let suggestion = nearest(name, aliases).map(ToOwned::to_owned);
                 self.problems.push(Problem::UnknownVariable { name: name.clone(), suggestion });
@@ -124,7 +124,7 @@ impl Layers {
                     let source = Source::Environment(name.clone());
                     self.given.push(Given { key, value: typed(key.kind, text), source });
                 }
-                // `__` is the sign of a key. A name without it can be anybody's: Kubernetes injects
+                // `__` marks a key. A name without it can belong to another program: Kubernetes injects
                 // `HOPCACHE_NODE_A_SERVICE_HOST` beside a Service called `hopcache-node-a`.
                 _ if rest.contains("__") => {
                     let suggestion = suggestion_for(name);
@@ -138,7 +138,7 @@ impl Layers {
     /// Adds one `--set section.key=value`.
     pub(super) fn add_set(&mut self, text: &str) {
         let Some((path, value)) = text.split_once('=') else {
-            // Only the part that can be a key: a forgotten `=` must not print a secret.
+            // Shows only the part that can be a key: a forgotten `=` must not print a secret.
             let shown: String =
                 text.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
             self.problems.push(Problem::MalformedSet(shown));
@@ -180,7 +180,7 @@ fn variable_part(path: &str) -> String {
     path.replace('.', "__").to_uppercase()
 }
 
-/// A file's text, to name lines of it.
+/// A file's text, to find the line of a value.
 struct FileText<'a> {
     text: &'a str,
     path: &'a Path,
@@ -197,8 +197,8 @@ fn line_at(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A TOML value as JSON. What JSON cannot say (NaN, a date, a number out of range) stays a text, which
-/// the check of the key then refuses by showing it.
+/// A TOML value as JSON. A value that JSON cannot hold (NaN, a date, a number out of range) stays a text. The check
+/// of the key then refuses it and shows it.
 fn json(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::Boolean(truth) => Value::Bool(*truth),
@@ -219,8 +219,8 @@ fn number(text: &str) -> Value {
     number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
 }
 
-/// The text of a variable or flag as a value of the key's kind; where it is none, it stays a text and is
-/// refused by the key's check.
+/// The text of a variable or flag as a value of the key's kind. A text of another kind stays a text, and the key's
+/// check refuses it.
 fn typed(kind: Kind, text: &str) -> Value {
     let text = text.trim();
     let as_text = || Value::String(text.to_owned());
@@ -239,8 +239,8 @@ fn typed(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// As [`typed`], and the forms in which programs that share the `CACHE_XFETCH_*` variables write them: a
-/// duration as a bare number of seconds, also with a fraction; a truth as `yes`, `on`, `no`, `off`, in any case.
+/// Like [`typed`], with the forms that other programs with `CACHE_XFETCH_*` variables use: a duration as a bare
+/// number of seconds, also with a fraction; a truth as `yes`, `on`, `no`, `off`, in any case.
 fn alias_value(kind: Kind, text: &str) -> Value {
     let text = text.trim();
     match kind {
@@ -254,8 +254,8 @@ fn alias_value(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// A bare number of seconds as a duration's text. Whole numbers keep their digits: one that is too large is
-/// refused by what was read.
+/// A bare number of seconds as a duration's text. Whole numbers keep their digits, so that the error for a number
+/// that is too large shows it as it was written.
 fn seconds(text: &str) -> Option<Value> {
     if text.parse::<u64>().is_ok() {
         return Some(Value::String(format!("{text}s")));

@@ -1,6 +1,6 @@
-//! The configuration: flags over environment over file over defaults, each value with where it came
-//! from. A name that does not exist or a value that is not allowed stops the start; nothing is
-//! guessed or ignored. Reads files, never writes or connects.
+//! The configuration: flags over environment over file over defaults, each value with its source. A name that does
+//! not exist or a value that is not allowed stops the start; nothing is guessed or ignored. It reads files, and never
+//! writes or connects.
 
 mod catalog;
 mod dev;
@@ -56,8 +56,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// With this process's environment. Without `file`, `HOPCACHE_CONFIG` may name one. Variables that are
-    /// not UTF-8 are not ours and are left out.
+    /// With this process's environment. Without `file`, `HOPCACHE_CONFIG` may name one. Variables that are not UTF-8
+    /// are not Hopcache's, and are left out.
     #[must_use]
     pub fn of_process(file: Option<PathBuf>, sets: Vec<String>) -> Self {
         let environment: Vec<(String, String)> = std::env::vars_os()
@@ -74,16 +74,16 @@ impl Sources {
 pub struct Loaded {
     /// The values in force.
     pub settings: Settings,
-    /// The same for people, with where each came from.
+    /// The values in force for people, each with its source.
     pub report: Report,
-    /// Variables that begin as ours do and set nothing.
+    /// Variables that begin like Hopcache's and set nothing.
     pub unused: Vec<UnusedVariable>,
 }
 
 /// Reads and checks the whole configuration.
 ///
 /// # Errors
-/// Everything that is wrong, not only the first: each [`Problem`] says what to change.
+/// All errors, not only the first one: each [`Problem`] names the change to make.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     let mut layers = Layers::default();
     if let Some(path) = &sources.file {
@@ -101,8 +101,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
 
 fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     let Layers { given, mut problems, unused } = layers;
-    // Each value alone on top of the defaults, also one that a later source overrides: it is wrong
-    // where it stands, and would bite when the override goes away.
+    // Each value alone on top of the defaults, also a value that a later source overrides: it is wrong where it
+    // stands, and would fail the start when the override goes away.
     problems.extend(given.iter().filter_map(check_one));
     if !problems.is_empty() {
         return Err(ConfigErrors(problems));
@@ -116,7 +116,8 @@ fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     Ok(Loaded { settings, report, unused })
 }
 
-/// Values that passed alone did not pass together: not an operator's mistake, but told, not a panic.
+/// Values that passed alone did not pass together. This is not the operator's mistake, but it is reported and does
+/// not panic.
 fn internal(reason: &serde_json::Error) -> ConfigErrors {
     ConfigErrors(vec![Problem::Together {
         key: "configuration".to_owned(),
@@ -126,7 +127,7 @@ fn internal(reason: &serde_json::Error) -> ConfigErrors {
     }])
 }
 
-/// The given values as one JSON document; what is not given is filled in by serde's defaults.
+/// The given values as one JSON document. serde's defaults fill in the rest.
 fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Value {
     let mut root = serde_json::Map::new();
     for given in given {
@@ -146,7 +147,7 @@ fn insert(inside: &mut serde_json::Map<String, Value>, path: &str, value: &Value
     }
 }
 
-/// What is wrong with one value alone.
+/// The error of one value alone.
 fn check_one(given: &Given) -> Option<Problem> {
     let wrong = |why: Option<String>| Problem::WrongValue {
         key: given.key.path.clone(),
@@ -162,8 +163,8 @@ fn check_one(given: &Given) -> Option<Problem> {
     }
 }
 
-/// Our own reasons say more than "allowed" does; serde's own ("invalid type …") do not, and may repeat
-/// the value.
+/// Our own reasons say more than "allowed" does. serde's own reasons ("invalid type …") do not, and may repeat the
+/// value.
 fn reason(text: &str) -> Option<String> {
     let foreign = ["invalid ", "unknown ", "missing ", "expected ", "a node name", "data did not"];
     (!foreign.iter().any(|prefix| text.starts_with(prefix))).then(|| text.to_owned())
@@ -173,7 +174,7 @@ fn reason(text: &str) -> Option<String> {
 const SHOWN_CHARS_MAX: usize = 80;
 
 fn shown(given: &Given) -> String {
-    // A URI may hold a password even when it is otherwise wrong.
+    // A URI may hold a password even if it is otherwise wrong.
     let text = given.value.to_string();
     if given.key.secret || (given.key.path.ends_with(".uri") && text.contains('@')) {
         return MASK.to_owned();

@@ -1,5 +1,5 @@
-//! Every knob of refreshes: its range, from a file and from each variable that is understood, and what is said of a
-//! value outside (issue 5, "Limits").
+//! Every setting of refreshes: its range, from a file and from each variable, and the error for a value outside
+//! (issue 5, "Limits").
 
 use std::path::Path;
 
@@ -26,10 +26,10 @@ fn error_of(result: Result<Loaded, ConfigErrors>) -> String {
 
 const DURATION: &str = "a duration such as \"250ms\", \"60s\" or \"10m\", from";
 
-/// A value outside: as a variable has it, and as the message shows it.
+/// A value outside the range: as a variable has it, and as the message shows it.
 type Outside = (&'static str, &'static str);
 
-/// Key, the variable that is shared with others, what is allowed, and values outside.
+/// Key, the shared variable, the allowed values, and values outside.
 const OUTSIDE: &[(&str, &str, &str, &[Outside])] = &[
     (
         "refresh.beta",
@@ -95,7 +95,7 @@ fn a_value_outside_its_range_names_key_value_place_and_range() {
     }
 }
 
-/// Durations say more: what is wrong with the text.
+/// Durations say more: the error in the text.
 #[test]
 fn a_duration_outside_its_range_names_key_value_place_and_range() {
     let cases = [
@@ -147,7 +147,7 @@ fn the_ends_of_each_range_are_allowed() {
     }
 }
 
-/// All nine, in the forms in which programs that share them write them.
+/// All nine, in the forms that other programs with these variables use.
 #[test]
 fn every_shared_variable_is_understood() {
     let variables = [
@@ -189,7 +189,7 @@ fn every_shared_variable_is_understood() {
     assert_eq!((refresh.min_ttl, refresh.timeout), (Millis(120_000), Millis(250)));
 }
 
-/// A typing error there would be believed to do something.
+/// An operator would expect a misspelt variable to have an effect.
 #[test]
 fn an_unknown_shared_variable_is_an_error_with_a_suggestion() {
     let cases = [
@@ -213,15 +213,15 @@ fn our_own_variable_wins_over_the_shared_one() {
     assert!(error_of(from_variables(&wrong)).starts_with("refresh.beta: 12.0 is not allowed"));
 }
 
-/// The schema is what operators read: what a key compares with. That each key is in force is tested beside
-/// `node/policy.rs`.
+/// The schema is for operators: it says with which ttl the key is compared. A test beside `node/policy.rs` checks
+/// that each key is in force.
 #[test]
 fn the_schema_says_what_a_ttl_is_compared_with() {
     assert!(schema().to_string().contains("It is compared with the ttl before jitter"));
 }
 
 proptest! {
-    /// I13: no text of a shared variable panics; what is accepted is in its range.
+    /// I13: no text of a shared variable panics, and an accepted value is in its range.
     #[test]
     fn any_shared_variable_is_read_or_refused(which in 0_usize..10, text in "[0-9a-zA-Z.,+\\- ]{0,24}") {
         let names: Vec<&str> = CATALOG.values().filter_map(|key| key.alias.as_deref()).collect();

@@ -1,5 +1,5 @@
-//! The configuration in force with where each value came from, secrets masked: what `config show` and
-//! `GET /admin/v1/config` print.
+//! The configuration in force, each value with its source, secrets masked: the output of `config show` and `GET
+//! /admin/v1/config`.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Line {
     pub key: String,
     /// As TOML would write it; masked for a secret.
     pub value: String,
-    /// Where it came from.
+    /// Its source.
     pub source: Source,
 }
 
@@ -37,7 +37,7 @@ impl Report {
         Ok(())
     }
 
-    /// The same with another value of a key, and where that came from.
+    /// The same report with another value of a key, and its source.
     pub(super) fn with(mut self, key: &str, value: Value, source: Source) -> Self {
         if let Some(place) = self.values.pointer_mut(&pointer(key)) {
             *place = value;
@@ -46,13 +46,13 @@ impl Report {
         self
     }
 
-    /// Where a key's value came from.
+    /// The source of a key's value.
     #[must_use]
     pub fn source(&self, key: &str) -> Source {
         self.sources.get(key).cloned().unwrap_or(Source::Default)
     }
 
-    /// A key's value in force as text, masked for a secret; empty where there is none.
+    /// A key's value in force as text, masked for a secret. Empty if there is no value.
     #[must_use]
     pub fn value(&self, key: &str) -> String {
         let value = self.values.pointer(&pointer(key));
@@ -98,12 +98,12 @@ impl Report {
         let mut keys = Map::new();
         for (name, value) in inside.as_object().into_iter().flatten() {
             let key = format!("{section}.{name}");
-            let told = if value.is_object() {
+            let shown = if value.is_object() {
                 self.table(&key, value)
             } else {
                 json!({"value": value, "source": self.source(&key).to_string()})
             };
-            keys.insert(name.clone(), told);
+            keys.insert(name.clone(), shown);
         }
         Value::Object(keys)
     }

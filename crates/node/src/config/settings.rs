@@ -33,9 +33,9 @@ pub struct Settings {
     pub cluster: ClusterSettings,
     /// The graph database that answers.
     pub origin: OriginSettings,
-    /// What the nodes share.
+    /// The store that the nodes share.
     pub store: StoreUri,
-    /// Who signs the store's certificate, where not one of the system's authorities.
+    /// Authorities that sign the store's certificate, if not those of the system.
     pub store_authorities: Option<Authorities>,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub refresh: RefreshSection,
     /// Prefetch.
     pub prefetch: PrefetchSection,
-    /// What the process says on stderr.
+    /// Log lines on stderr.
     pub log: LogSection,
 }
 
@@ -58,13 +58,13 @@ pub struct NodeSettings {
     pub peer_addr: Address,
     /// Where peers reach this node.
     pub peer_advertise: Address,
-    /// Where to listen for the admin paths.
+    /// Where to listen for operators (admin paths).
     pub admin_addr: Address,
     /// TLS of the client listener.
     pub client_tls: Option<TlsFiles>,
     /// TLS of the admin listener.
     pub admin_tls: Option<TlsFiles>,
-    /// Where to listen for Bolt clients, if anywhere.
+    /// Where to listen for Bolt clients. `None` without a Bolt listener.
     pub bolt_addr: Option<Address>,
     /// Where Bolt clients reach this node.
     pub bolt_advertise: Option<Address>,
@@ -74,13 +74,13 @@ pub struct NodeSettings {
     pub allowed_hosts: Vec<AllowedHost>,
     /// Bytes of memory for entries.
     pub memory_bytes: u64,
-    /// Connections of clients at the most.
+    /// Largest number of client connections.
     pub connections_max: u32,
     /// Weight on the ring.
     pub ring_weight: f64,
-    /// How long leaving in good order may take.
+    /// How long an orderly end may take.
     pub drain_ms: Millis,
-    /// How much of it the node serves on as before.
+    /// How long of this time the node serves on as before.
     pub serve_on_ms: Millis,
 }
 
@@ -93,13 +93,13 @@ pub struct ClusterSettings {
     pub name: String,
     /// The cluster's key; present whenever a seed is another node.
     pub key: Option<Secret>,
-    /// Believed as well, while the key is changed.
+    /// Accepted as well during a change of the key.
     pub previous_key: Option<Secret>,
-    /// What query keys and entry seals come from, where that is not the cluster's key.
+    /// The source of query keys and entry seals, if it is not the cluster's key.
     pub data_key: Option<Secret>,
     /// Places of each node on the ring.
     pub virtual_nodes: u32,
-    /// How long a node that starts waits to be taken into the others' rings.
+    /// How long a starting node waits until the others have it in their rings.
     pub join_timeout_ms: Millis,
 }
 
@@ -108,9 +108,9 @@ pub struct ClusterSettings {
 pub struct OriginSettings {
     /// Where it is.
     pub uri: OriginUri,
-    /// Who signs its certificate, where not one of the system's authorities.
+    /// Authorities that sign its certificate, if not those of the system.
     pub authorities: Option<Authorities>,
-    /// As whom statements run.
+    /// The user of statements.
     pub auth: OriginAuth,
     /// Runs at a time from this node.
     pub concurrent_max: u32,
@@ -120,12 +120,12 @@ pub struct OriginSettings {
     pub read_procedures: Vec<String>,
 }
 
-/// As whom statements run at the origin.
+/// The user of statements at the origin.
 #[derive(Debug, Clone)]
 pub enum OriginAuth {
-    /// As each client, with its own credentials.
+    /// Each client, with its own credentials.
     Passthrough,
-    /// As one user.
+    /// One user for all clients.
     Service {
         /// Its name.
         user: String,
@@ -135,7 +135,7 @@ pub enum OriginAuth {
 }
 
 impl ClusterSettings {
-    /// Whether `seed` is the node that listens at `node.peer_addr`, as far as its text tells.
+    /// Whether `seed` is the node that listens at `node.peer_addr`, as far as its text shows.
     #[must_use]
     pub fn is_self(node: &NodeSettings, seed: &Address) -> bool {
         names_self(seed, &node.peer_addr, &node.peer_advertise)
@@ -177,7 +177,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
     })
 }
 
-/// The rules that need more than one key, and what they found wrong.
+/// The rules that need more than one key, and their errors.
 struct Rules<'a> {
     report: &'a Report,
     problems: Vec<Problem>,
@@ -208,8 +208,8 @@ impl Rules<'_> {
         let twice =
             kinds.iter().enumerate().find(|(at, kind)| kinds.iter().take(*at).any(|other| other == *kind));
         if let Some((_, kind)) = twice {
-            let word = serde_json::to_string(kind).unwrap_or_default();
-            let rule = format!("{word} is said twice: name each kind once");
+            let name = serde_json::to_string(kind).unwrap_or_default();
+            let rule = format!("{name} is given twice: name each kind once");
             self.refuse("prefetch.kinds", serde_json::to_string(kinds).unwrap_or_default(), rule);
         }
     }
@@ -261,7 +261,7 @@ impl Rules<'_> {
         })
     }
 
-    /// By default as long as a balancer that probes every second needs, and no more than a quarter of the whole.
+    /// By default as long as a balancer with a probe each second needs, and at most a quarter of `node.drain`.
     fn serve_on(&mut self, node: &mut NodeSection) -> Millis {
         let serve_on = node.serve_on.unwrap_or(Millis((node.drain.0 / 4).min(SERVE_ON_MS_DEFAULT_MAX)));
         if serve_on.0 > node.drain.0 / 2 {
@@ -287,7 +287,7 @@ impl Rules<'_> {
             self.key("cluster.previous_key", &cluster.previous_key, &cluster.previous_key_file)?;
         let data_key = self.key("cluster.data_key", &cluster.data_key, &cluster.data_key_file)?;
         if key.is_none() && previous_key.is_some() {
-            let rule = "a second key is believed beside cluster.key or cluster.key_file: set one of them";
+            let rule = "a second key is accepted beside cluster.key or cluster.key_file: set one of them";
             self.refuse("cluster.previous_key", super::text::MASK.to_owned(), rule);
         }
         let other = cluster.seeds.iter().find(|seed| !ClusterSettings::is_self(node, seed));
@@ -307,7 +307,7 @@ impl Rules<'_> {
         })
     }
 
-    /// A key that is given as itself or as a file, or not at all; none of these where something is wrong with it.
+    /// A key that is given directly or in a file, or not at all. `None` also if it has an error.
     fn key(&mut self, name: &str, key: &Option<Secret>, file: &Option<PathBuf>) -> Option<Option<Secret>> {
         let masked = super::text::MASK.to_owned();
         match (key, file) {

@@ -1,4 +1,4 @@
-//! What the configuration says when something is wrong, which source wins, and that no text panics.
+//! The messages of a wrong configuration, which source wins, and that no text panics.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn errors(result: Result<Loaded, ConfigErrors>) -> String {
         .unwrap_or_else(|errors| errors.to_string())
 }
 
-/// Wrong files, and what is said of them.
+/// Wrong files, and their messages.
 const WRONG_FILES: &[(&str, &str)] = &[
     (
         "[refresh]\nbeta = 3.5",
@@ -100,7 +100,7 @@ const WRONG_FILES: &[(&str, &str)] = &[
     ("[node]\nttl = \"1s\"", "node.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?"),
 ];
 
-/// Each message names the key, what was read, from where, and what is allowed.
+/// Each message names the key, the value, its source, and the allowed values.
 #[test]
 fn messages_of_wrong_files() {
     for (text, message) in WRONG_FILES {
@@ -118,7 +118,7 @@ fn messages_of_values_that_do_not_go_together() {
         ),
         (
             "prefetch.kinds = [\"exact\", \"template\", \"exact\"]",
-            "prefetch.kinds: \"exact\" is said twice: name each kind once (it is [\"exact\",\"template\",\"exact\"], from hopcache.toml:1)",
+            "prefetch.kinds: \"exact\" is given twice: name each kind once (it is [\"exact\",\"template\",\"exact\"], from hopcache.toml:1)",
         ),
         (
             "node.peer_advertise = \"0.0.0.0:7476\"",
@@ -142,7 +142,7 @@ fn messages_of_values_that_do_not_go_together() {
         ),
         (
             "cluster.previous_key = \"a key that is long enough\"",
-            "cluster.previous_key: a second key is believed beside cluster.key or cluster.key_file: set one of them (it is ********, from hopcache.toml:1)",
+            "cluster.previous_key: a second key is accepted beside cluster.key or cluster.key_file: set one of them (it is ********, from hopcache.toml:1)",
         ),
         (
             "cluster.key = \"short\"",
@@ -179,7 +179,8 @@ fn messages_of_the_environment_and_flags() {
     );
 }
 
-/// INTERFACE section 3: a name without `__` can be anybody's, and is no reason not to start. One with it is a mistake.
+/// INTERFACE section 3: a name without `__` can belong to another program, and does not prevent the start. A name
+/// with it is a mistake.
 #[test]
 fn variables_that_set_nothing_are_warned_about() {
     let injected = [
@@ -187,11 +188,11 @@ fn variables_that_set_nothing_are_warned_about() {
         ("HOPCACHE_NODE_A_PORT_7475_TCP", "tcp://10.0.0.1:7475"),
     ];
     let loaded = from(&[injected[0], injected[1], ("HOPCACHE_ENTRYTTL", "a secret")], &[]).unwrap();
-    let said = warnings(&loaded.unused);
-    assert_eq!(said[0], "HOPCACHE_ENTRYTTL: no such variable; did you mean HOPCACHE_ENTRY__TTL?");
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(injected.iter().all(|(name, _)| said[1].contains(name)), "{said:?}");
-    assert!(!format!("{said:?} {:?}", loaded.unused).contains("secret"), "a value is nobody's to see");
+    let found = warnings(&loaded.unused);
+    assert_eq!(found[0], "HOPCACHE_ENTRYTTL: no such variable; did you mean HOPCACHE_ENTRY__TTL?");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(injected.iter().all(|(name, _)| found[1].contains(name)), "{found:?}");
+    assert!(!format!("{found:?} {:?}", loaded.unused).contains("secret"), "values are never shown");
     for mine in
         ["HOPCACHE_CONFIG", "HOPCACHE_TEST_REDIS", "HOPCACHE_SERVICE_HOST", "HOPCACHE_PORT_7475_TCP", "PATH"]
     {
@@ -209,7 +210,7 @@ fn more_seeds_than_a_cluster_has_members_are_refused() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn every_problem_is_reported_at_once() {
     let all = from_text("entry.grace = -1\nentry.ttl_jitter = 2\nentry.tll = 1").unwrap_err();
     assert_eq!(all.0.len(), 3, "{all}");
 }
@@ -267,7 +268,7 @@ fn secrets_come_from_files_beside_the_configuration_and_are_never_shown() {
     assert!(!shown.contains("long enough") && !shown.contains("hunter2"), "{shown}");
 }
 
-/// A table in a section is set by file, variable and flag, key by key, each with where it came from.
+/// A table in a section is set by file, variable and flag, key by key, each with its source.
 #[test]
 fn a_table_in_a_section_has_keys_of_its_own() {
     let text = "[node]\nclient_tls = { cert_file = \"tls/cert.pem\", key_file = \"tls/key.pem\" }";
@@ -284,10 +285,10 @@ fn a_table_in_a_section_has_keys_of_its_own() {
     assert_eq!(client.key_file, Path::new("/run/key.pem"));
     let admin = loaded.settings.node.admin_tls.unwrap();
     assert_eq!(admin.client_ca_file.as_deref(), Some(Path::new("c.pem")));
-    let told = loaded.report.to_json();
-    assert_eq!(told["node"]["client_tls"]["cert_file"]["source"], "/etc/hopcache/node.toml:2");
+    let json = loaded.report.to_json();
+    assert_eq!(json["node"]["client_tls"]["cert_file"]["source"], "/etc/hopcache/node.toml:2");
     assert_eq!(
-        told["node"]["client_tls"]["key_file"]["source"],
+        json["node"]["client_tls"]["key_file"]["source"],
         "environment HOPCACHE_NODE__CLIENT_TLS__KEY_FILE"
     );
     let lines = loaded.report.lines();

@@ -1,5 +1,5 @@
-//! The texts of single values: durations, sizes, addresses, URIs, names, secrets. Decides what each
-//! may look like and how it is written back; never which key it belongs to or what range it needs.
+//! The texts of single values: durations, sizes, addresses, URIs, names, secrets. It decides the form of each and how
+//! it is written back, and never the key or the range of a value.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands in the place of a secret wherever a value is shown.
+/// The mask that replaces a secret wherever a value is shown.
 pub const MASK: &str = "********";
 
 /// Reads a duration such as `60s`, `250ms`, `1h 30m`. `0` needs no unit; every other number does.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that names the error.
 pub fn parse_duration(text: &str) -> Result<Millis, String> {
     if text.trim() == "0" {
         return Ok(Millis::ZERO);
@@ -36,7 +36,7 @@ pub fn parse_duration(text: &str) -> Result<Millis, String> {
 /// Reads a size such as `256MiB`, `8MB` or a plain number of bytes.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that names the error.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     text.trim().parse::<bytesize::ByteSize>().map(|size| size.as_u64())
 }
@@ -87,7 +87,7 @@ pub(super) mod duration {
         }
     }
 
-    /// The same of a field that may be left out.
+    /// The same for an optional field.
     pub(crate) mod optional {
         use super::{Deserializer, Millis, Serializer};
 
@@ -157,7 +157,7 @@ pub(super) mod name {
     }
 }
 
-/// Reads a cluster's name: what a node's name may look like.
+/// Reads a cluster's name. It has the form of a node's name.
 pub(super) mod cluster_name {
     use super::{Deserialize, Deserializer, NodeName};
     use serde::de::Error as _;

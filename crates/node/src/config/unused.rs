@@ -1,5 +1,5 @@
-//! Environment variables that begin as ours do and set nothing: a warning, never a failed start (INTERFACE section 3).
-//! Their values are not kept, and never shown: they may be secrets of others.
+//! Environment variables that begin like Hopcache's and set nothing: a warning, never a failed start (INTERFACE
+//! section 3). Their values are not kept and never shown: they may be secrets of other programs.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ pub struct UnusedVariable {
 }
 
 impl UnusedVariable {
-    /// `suggest` names the variable that was probably meant. It is not asked about what orchestrators make.
+    /// `suggest` names the variable that was probably meant. It is not called for variables of an orchestrator.
     pub(super) fn new(name: &str, suggest: impl Fn(&str) -> Option<String>) -> Self {
         let suggestion = if is_injected(name) { None } else { suggest(name) };
         Self { name: name.to_owned(), suggestion }
     }
 }
 
-/// Whether an orchestrator made it: Kubernetes injects `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_{name}`, `…_PORT`
-/// and `…_PORT_{number}_{protocol}…` for every Service, also Docker's links did.
+/// Whether an orchestrator made it: Kubernetes injects `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_{name}`,
+/// `…_PORT` and `…_PORT_{number}_{protocol}…` for every Service, and Docker's links did the same.
 fn is_injected(name: &str) -> bool {
     let numbered = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     name.ends_with("_SERVICE_HOST")
@@ -44,18 +44,18 @@ pub fn warnings(unused: &[UnusedVariable]) -> Vec<String> {
     /// Names in a sentence.
     const NAMES_SHOWN_MAX: usize = 8;
     let (meant, others): (Vec<_>, Vec<_>) = unused.iter().partition(|variable| variable.suggestion.is_some());
-    let mut said: Vec<String> = meant.iter().map(ToString::to_string).collect();
+    let mut warnings: Vec<String> = meant.iter().map(ToString::to_string).collect();
     if !others.is_empty() {
         let names: Vec<&str> =
             others.iter().take(NAMES_SHOWN_MAX).map(|variable| variable.name.as_str()).collect();
         let more = others.len() - names.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        said.push(format!(
+        warnings.push(format!(
             "{}{more}: no setting of hopcache, and ignored (orchestrators inject such variables)",
             names.join(", ")
         ));
     }
-    said
+    warnings
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_injected_is_told_in_one_sentence_and_what_may_be_meant_in_its_own() {
+    fn injected_variables_share_one_sentence_and_misspelt_ones_have_their_own() {
         let names = [
             "HOPCACHE_NODE_A_SERVICE_HOST",
             "HOPCACHE_NODE_A_SERVICE_PORT",
@@ -77,10 +77,10 @@ mod tests {
             "HOPCACHE_3",
         ];
         let suggest = |name: &str| (name == "HOPCACHE_ENTRY_TTL").then(|| "HOPCACHE_ENTRY__TTL".to_owned());
-        let said = warnings(&names.map(|name| UnusedVariable::new(name, suggest)));
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert_eq!(said[0], "HOPCACHE_ENTRY_TTL: no such variable; did you mean HOPCACHE_ENTRY__TTL?");
-        let last = said.last().unwrap();
+        let found = warnings(&names.map(|name| UnusedVariable::new(name, suggest)));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0], "HOPCACHE_ENTRY_TTL: no such variable; did you mean HOPCACHE_ENTRY__TTL?");
+        let last = found.last().unwrap();
         assert!(last.starts_with("HOPCACHE_NODE_A_SERVICE_HOST, HOPCACHE_NODE_A_SERVICE_PORT,"), "{last}");
         assert!(last.contains("HOPCACHE_2 and 1 more: "), "{last}");
         assert!(warnings(&[]).is_empty());

@@ -1,5 +1,5 @@
-//! Where things are: listen and peer addresses, the origin's and the store's URIs. Decides their
-//! forms and how they are shown without their passwords; never connects or resolves anything.
+//! Addresses: those of listeners and peers, the URIs of the origin and the store. This file decides their forms and
+//! how they are shown without their passwords. It never connects or resolves anything.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::{MASK, Secret};
 
-/// `host:port`; the host is a DNS name, an IPv4 address or an IPv6 address in brackets. Port 0, where
-/// something listens, means a free port of the system's choice.
+/// `host:port`. The host is a DNS name, an IPv4 address or an IPv6 address in brackets. Port 0 of a listener means a
+/// free port that the system chooses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// DNS name or IP address, without brackets.
@@ -28,7 +28,7 @@ impl Address {
         self.host.eq_ignore_ascii_case("localhost") || self.ip().is_some_and(|ip| ip.is_loopback())
     }
 
-    /// Whether the host stands for every interface (`0.0.0.0`, `[::]`), which names nobody to others.
+    /// Whether the host stands for every interface (`0.0.0.0`, `[::]`), so that other machines cannot use it.
     #[must_use]
     pub fn is_unspecified(&self) -> bool {
         self.ip().is_some_and(|ip| ip.is_unspecified())
@@ -88,7 +88,7 @@ impl FromStr for OptionalAddress {
     }
 }
 
-/// Which graph database answers.
+/// The graph database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OriginUri {
     /// `embedded:`, the sample graph inside this process.
@@ -105,7 +105,7 @@ pub enum OriginUri {
 /// How a Bolt connection is protected, by the URI's scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoltEncryption {
-    /// `bolt`: not at all.
+    /// `bolt`: no protection.
     Plain,
     /// `bolt+s`: TLS, the certificate is checked.
     Tls,
@@ -159,7 +159,7 @@ impl fmt::Display for OriginUri {
     }
 }
 
-/// What the nodes share.
+/// The store that the nodes share.
 #[derive(Debug, Clone)]
 pub enum StoreUri {
     /// `memory:`, inside this process.
@@ -242,7 +242,7 @@ impl fmt::Display for StoreUri {
     }
 }
 
-/// Serde and schema by `FromStr` and `Display`; `$allowed` is what an error says may stand there.
+/// Serde and schema by `FromStr` and `Display`. `$allowed` is the text of an error for the allowed values.
 macro_rules! text_value {
     ($name:ty, $title:literal, $kind:literal, $allowed:literal) => {
         impl Serialize for $name {

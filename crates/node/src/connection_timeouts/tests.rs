@@ -1,5 +1,5 @@
-//! Whole conversations through hyper, in memory, on a paused clock: it moves on only when all tasks
-//! wait, so each connection's end is measured exactly. F31 throughout.
+//! Whole conversations through hyper, in memory, on a paused clock: it moves on only when all tasks wait, so each
+//! connection's end is measured exactly. All tests are about F31.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -28,17 +28,17 @@ const TIMEOUT: ConnectionTimeouts = ConnectionTimeouts {
     crowded: Duration::from_secs(5),
 };
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
-/// What the pipe between client and server holds.
+/// The capacity of the pipe between client and server.
 const PIPE_BYTES: usize = 4096;
 
-/// Lets so much of the paused clock go by.
+/// Lets this much of the paused clock go by.
 async fn pass(ms: u64) {
     // tidy: the clock is paused; it jumps on when all tasks wait
     sleep(Duration::from_millis(ms)).await;
 }
 
-/// `/slow` is answered after 61 s, `/large` with far more than the pipe holds, all else at once; a
-/// body is read first.
+/// `/slow` is answered after 61 s, `/large` with far more than the pipe holds, all else at once. A body is read
+/// first.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
@@ -77,7 +77,7 @@ fn response(why: Unserved) -> Option<Response<Bytes>> {
     is_sent.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
 }
 
-/// Reads up to and with `end`; what was read.
+/// Reads up to and with `end`. Returns the bytes.
 async fn read_to(client: &mut DuplexStream, end: &str) -> String {
     let mut answer = Vec::new();
     while !answer.ends_with(end.as_bytes()) {
@@ -86,13 +86,13 @@ async fn read_to(client: &mut DuplexStream, end: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Asks, and reads an answer without a body.
+/// Sends a request, and reads an answer without a body.
 async fn exchange(client: &mut DuplexStream, request: &[u8]) {
     client.write_all(request).await.unwrap();
     read_to(client, "[0]").await;
 }
 
-/// The seconds until the server closes, and what it says before.
+/// The seconds until the server closes, and the bytes that it sends before.
 async fn closed(client: &mut DuplexStream) -> (f64, String) {
     let (started, mut answer) = (Instant::now(), String::new());
     let most = Duration::from_secs(300);
@@ -133,7 +133,7 @@ async fn a_slow_head_is_cut_however_often_a_byte_comes() {
         pass(100).await;
         assert!(started.elapsed() < Duration::from_secs(30), "never cut");
     }
-    // A second more for the words to be read.
+    // One second more, in which the message can be read.
     assert_about(started.elapsed().as_secs_f64(), 6.1);
     let mut answer = String::new();
     client.read_to_string(&mut answer).await.unwrap();
@@ -254,8 +254,8 @@ async fn who_reads_slowly_is_served() {
     exchange(&mut client, GET).await;
 }
 
-/// I9: a byte now and then is no reading. What the pipe took at once is 16 s worth of the least rate, and each
-/// byte adds a 256th of a second.
+/// I9: a client that takes one byte now and then does not count as reading. The bytes that the pipe took at once are
+/// 16 s worth of the lowest rate, and each byte adds a 256th of a second.
 #[tokio::test(start_paused = true)]
 async fn who_reads_a_byte_now_and_then_is_cut() {
     let mut client = connect();
@@ -271,7 +271,7 @@ async fn who_reads_a_byte_now_and_then_is_cut() {
     assert!(got > 30, "{got} bytes, each in time");
 }
 
-/// Each answer has its own time: a connection that is kept is not slower for what it read before.
+/// Each answer has its own time: a kept connection does not count as slow for earlier answers.
 #[tokio::test(start_paused = true)]
 async fn the_pace_is_that_of_one_answer() {
     let mut client = connect();
@@ -292,7 +292,7 @@ async fn the_pace_is_that_of_one_answer() {
     }
 }
 
-/// Bytes that hyper refuses, by what is said of them.
+/// Bytes that hyper refuses, with the listener's message for them.
 fn unreadable() -> Vec<(Vec<u8>, &'static str)> {
     let field = |bytes: usize| format!("GET / HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "x".repeat(bytes));
     let fields = |count: usize| format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(count - 1));
@@ -313,10 +313,10 @@ fn unreadable() -> Vec<(Vec<u8>, &'static str)> {
     ]
 }
 
-/// What hyper refuses by itself is said in the listener's words, once, and the connection ends: F34.
+/// F34: a refusal of hyper's own becomes the listener's response, once, and the connection ends.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_refused_in_words() {
-    for (bytes, words) in unreadable() {
+async fn unreadable_bytes_are_refused_with_a_message() {
+    for (bytes, message) in unreadable() {
         for kept in [false, true] {
             let mut client = connect();
             if kept {
@@ -333,7 +333,7 @@ async fn what_cannot_be_read_is_refused_in_words() {
             )
             .await;
             let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-            assert!(answer.ends_with(words), "{start}: {answer}");
+            assert!(answer.ends_with(message), "{start}: {answer}");
             assert!(answer.matches("HTTP/1.").count() <= 2, "{start}: {answer}");
             assert!(
                 !answer.contains(" 400 ") && !answer.contains(" 431 ") && !answer.contains(" 414 "),
@@ -343,7 +343,7 @@ async fn what_cannot_be_read_is_refused_in_words() {
     }
 }
 
-/// Whoever pipelines rubbish behind a large answer gets the answer whole, and then the refusal.
+/// A client that pipelines unreadable bytes behind a large answer gets the answer whole, and then the refusal.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_comes_behind_the_answer_before_it() {
     for pause_ms in [0, 3_000] {
@@ -357,7 +357,7 @@ async fn a_refusal_comes_behind_the_answer_before_it() {
     }
 }
 
-/// A request whose length stands in its chunks is the last of its connection: F34.
+/// F34: a request with chunks is the last of its connection.
 #[tokio::test(start_paused = true)]
 async fn nothing_behind_a_chunked_request_is_served() {
     let mut client = connect();
@@ -367,7 +367,7 @@ async fn nothing_behind_a_chunked_request_is_served() {
     assert!(answer.ends_with("[1]") && answer.matches("HTTP/1.1 200").count() == 1, "{answer}");
 }
 
-/// F32: who holds a place with an idle connection gives way, but not who asks.
+/// F32: an idle connection gives way for a new one; a connection with a request does not.
 #[tokio::test(start_paused = true)]
 async fn idle_connections_give_way_when_places_are_scarce() {
     let slots = ConnectionSlots::new(16);
@@ -379,7 +379,7 @@ async fn idle_connections_give_way_when_places_are_scarce() {
     exchange(&mut client, GET).await;
     pass(12_500).await;
     others.push(slots.enter().unwrap());
-    // It looks every five seconds: at 15 s.
+    // The timer looks every five seconds: at 15 s.
     assert_about(closed(&mut client).await.0, 2.5);
     let (mut client, server) = duplex(PIPE_BYTES);
     tokio::spawn(serve_connection(server, service(), shared(slots.clone())));

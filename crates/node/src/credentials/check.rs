@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::credential_cache::{Acceptance, CredentialCache, Known};
+use super::credential_messages::{CredentialAnswer, Fingerprint};
 use super::lockout_guard::{LockoutGuard, Seen};
-use super::others::{Heard, OtherNodes, Untold, newest};
-use super::peer_words::{Fingerprint, Word};
-use crate::origin::fault::is_no_to_credentials;
+use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
+use crate::origin::fault::is_credential_refusal;
 use crate::origin::run_slots::{NoSlot, Slots};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
@@ -43,16 +43,16 @@ pub struct Credentials {
 
 struct Checker {
     cache: Mutex<CredentialCache>,
-    /// Checks under way: one for each identity, however many requests wait for it.
+    /// Checks under way: one for each identity, for any number of waiting requests.
     checks: Arc<FlightTable<Fingerprint, Check>>,
     /// Slots for checks of credentials that Neo4j never accepted. There are fewer than connections, and users take turns.
     /// So such checks do not delay checks of accepted credentials, and guesses at one user do not delay another user.
     unknown_slots: Slots<PrincipalScope>,
     lockout_guard: Mutex<LockoutGuard>,
     others: Arc<dyn OtherNodes>,
-    /// Places for questions to the other nodes.
+    /// Permits for questions to the other nodes.
     asking_others: Semaphore,
-    untold: Untold,
+    refusals: RefusalQueue,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
@@ -80,24 +80,23 @@ impl Credentials {
             lockout_guard: Mutex::new(LockoutGuard::new()),
             others,
             asking_others: Semaphore::new(BELIEFS_ASKED_MAX),
-            untold: Untold::default(),
+            refusals: RefusalQueue::default(),
             origin,
             clock,
         };
         Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
     }
 
-    /// Whether an identity is accepted now.
-    #[must_use]
-    pub fn is_accepted(&self, identity: &Identity) -> bool {
+    #[cfg(test)]
+    fn is_accepted(&self, identity: &Identity) -> bool {
         matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))
     }
 
     /// Checks an identity. There is at most one question to Neo4j at a time for each identity.
     ///
-    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served: nobody
-    /// can be revoked in a database that is down. It does not matter which node Neo4j told (`others`). An identity that Neo4j
-    /// never accepted is not served.
+    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served,
+    /// because credentials cannot be revoked in a database that is down. The answer that Neo4j gave to another node
+    /// counts as well (`peer_answers`). An identity that Neo4j never accepted is not served.
     ///
     /// A refusal is cached briefly. Neo4j is asked about at most two unknown passwords of one user between two successful
     /// logins (`lockout_guard`). At the third wrong password Neo4j locks the user out, and a client with an old password
@@ -172,24 +171,24 @@ impl Credentials {
             cache.forget(&identity.fingerprint);
             self.checker.checks.detach(|whose| *whose == identity.fingerprint);
         }
-        if self.checker.untold.push(identity.fingerprint, now) {
+        if self.checker.refusals.push(identity.fingerprint, now) {
             let checker = Arc::clone(&self.checker);
-            self.spawn(async move { checker.tell_refusals().await });
+            self.spawn(async move { checker.send_refusals().await });
         }
     }
 
-    /// What this node knows by Neo4j's word, for a node that asks.
+    /// This node's cached result about these credentials, for a node that asks.
     #[must_use]
-    pub fn word(&self, whose: &Fingerprint) -> Word {
-        self.checker.cache.lock().word(whose, self.checker.clock.now())
+    pub fn peer_answer(&self, whose: &Fingerprint) -> CredentialAnswer {
+        self.checker.cache.lock().peer_answer(whose, self.checker.clock.now())
     }
 
-    /// Another node was told by Neo4j, so long ago, that these credentials are wrong. An acceptance of before that ends, as
-    /// in [`Credentials::distrust`].
-    pub fn hear_refusal(&self, whose: &Fingerprint, age_ms: Millis) {
-        let said_at = self.checker.clock.now() - age_ms;
+    /// Neo4j has refused these credentials at another node, `age_ms` ago. An earlier acceptance ends, as in
+    /// [`Credentials::distrust`].
+    pub fn refuse_from_peer(&self, whose: &Fingerprint, age_ms: Millis) {
+        let decided_at = self.checker.clock.now() - age_ms;
         let mut cache = self.checker.cache.lock();
-        cache.refuse_as_told(whose, said_at, told_no());
+        cache.refuse_from_peer(whose, decided_at, peer_refusal());
         self.checker.checks.detach(|known| known == whose);
     }
 
@@ -200,7 +199,8 @@ impl Credentials {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
-        // Removes tasks that have ended. The table of checks bounds how many run, and one tells refusals.
+        // Removes tasks that have ended. The table of checks bounds the number of checks, and one task sends
+        // refusals.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
@@ -235,41 +235,42 @@ impl Checker {
         let late = |_| Err(OriginFault::TimedOut.into());
         let verified = timeout(check_timeout, self.ask(identity)).await.unwrap_or_else(late);
         let whose = &identity.fingerprint;
-        let heard = match &verified {
+        let peer_verdict = match &verified {
             Err(error) if is_absence(&error.kind) => self.ask_others(whose).await,
             _ => None,
         };
-        let is_no = verified.as_ref().is_err_and(|error| is_no(&error.kind));
+        let is_refusal = verified.as_ref().is_err_and(|error| is_refusal(&error.kind));
         let check = {
             let mut cache = self.cache.lock();
             if !leader.is_attached() {
                 return;
             }
-            self.take_word(&mut cache, whose, (verified, heard), asked_at)
+            self.keep_result(&mut cache, whose, (verified, peer_verdict), asked_at)
         };
         leader.land(check);
-        if is_no && self.untold.push(*whose, self.clock.now()) {
-            self.tell_refusals().await;
+        if is_refusal && self.refusals.push(*whose, self.clock.now()) {
+            self.send_refusals().await;
         }
     }
 
-    /// The other nodes' words on credentials of which this node knows nothing that helps, while Neo4j cannot be asked.
-    async fn ask_others(&self, whose: &Fingerprint) -> Option<Heard> {
+    /// Asks the other nodes about these credentials while Neo4j cannot be asked. It asks only if this node's own
+    /// cache cannot serve the identity.
+    async fn ask_others(&self, whose: &Fingerprint) -> Option<PeerVerdict> {
         if self.cache.lock().may_serve_on(whose, self.clock.now()) {
             return None;
         }
         let within = Millis(BELIEFS_WAIT_MS);
         let _place = timeout(within.duration(), self.asking_others.acquire()).await.ok()?.ok()?;
         let asked_at = self.clock.now();
-        let words = self.others.words_on(whose, within).await;
-        let own_no = self.cache.lock().no_at(whose);
-        newest(&words, (asked_at, self.clock.now()), own_no)
+        let answers = self.others.ask(whose, within).await;
+        let own_refusal = self.cache.lock().refused_at(whose);
+        newest_verdict(&answers, (asked_at, self.clock.now()), own_refusal)
     }
 
-    /// Tells the other nodes until nothing is left to tell.
-    async fn tell_refusals(&self) {
-        while let Some(refused) = self.untold.page(self.clock.now()) {
-            self.others.tell_refused(refused).await;
+    /// Sends refusals to the other nodes until none waits.
+    async fn send_refusals(&self) {
+        while let Some(refused) = self.refusals.page(self.clock.now()) {
+            self.others.send_refusals(refused).await;
         }
     }
 
@@ -294,12 +295,12 @@ impl Checker {
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;
         }
-        let last_no = self.cache.lock().last_no(&identity.fingerprint);
-        let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
-        let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
+        let last_refusal = self.cache.lock().last_refusal(&identity.fingerprint);
+        let last_refusal = last_refusal.filter(|error| may_count_as_wrong(&error.kind));
+        let seen = if last_refusal.is_some() { Seen::Refused } else { Seen::Never };
         let place = self.lockout_guard.lock().take(identity.scope, seen, self.clock.now());
         // Until Neo4j may be asked again, the last refusal is repeated.
-        let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
+        let place = place.ok_or_else(|| last_refusal.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
         let verified = self.origin.verify(identity).await;
         if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
             self.lockout_guard.lock().give_back(&identity.scope, place);
@@ -307,18 +308,18 @@ impl Checker {
         verified
     }
 
-    fn take_word(
+    fn keep_result(
         &self,
         cache: &mut CredentialCache,
         whose: &Fingerprint,
-        (verified, heard): (Result<(), OriginError>, Option<Heard>),
+        (verified, peer_verdict): (Result<(), OriginError>, Option<PeerVerdict>),
         asked_at: MonoTime,
     ) -> Check {
         let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
         let now = self.clock.now();
         match &error.kind {
             // The user is locked out: Neo4j has not looked at these credentials.
-            OriginFault::Unauthorized(failure) if !is_no_to_credentials(failure) => {
+            OriginFault::Unauthorized(failure) if !is_credential_refusal(failure) => {
                 cache.put_off(whose, now, error.clone());
                 Err(error)
             }
@@ -326,12 +327,14 @@ impl Checker {
                 cache.refuse(whose, now, error.clone());
                 Err(error)
             }
-            OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => match heard {
-                Some(Heard::Refused(said_at)) => {
-                    cache.refuse_as_told(whose, said_at, told_no());
-                    Err(told_no())
+            OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => match peer_verdict {
+                Some(PeerVerdict::Refused(decided_at)) => {
+                    cache.refuse_from_peer(whose, decided_at, peer_refusal());
+                    Err(peer_refusal())
                 }
-                Some(Heard::Accepted(said_at)) => cache.accept_as_told(whose, said_at, now).ok_or(error),
+                Some(PeerVerdict::Accepted(decided_at)) => {
+                    cache.accept_from_peer(whose, decided_at, now).ok_or(error)
+                }
                 None => cache.serve_on(whose, now).ok_or(error),
             },
             // A lack of slots in this node says nothing about Neo4j, and must not prolong the access of a revoked user.
@@ -343,18 +346,18 @@ impl Checker {
     }
 }
 
-/// Whether Neo4j could not be asked: its absence revokes nobody.
+/// Whether Neo4j could not be asked. Its absence revokes no credentials.
 fn is_absence(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut)
 }
 
 /// Whether Neo4j looked at the credentials and refused them.
-fn is_no(fault: &OriginFault) -> bool {
-    matches!(fault, OriginFault::Unauthorized(error) if is_no_to_credentials(error))
+fn is_refusal(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unauthorized(error) if is_credential_refusal(error))
 }
 
-/// A refusal of which another node knows.
-fn told_no() -> OriginError {
+/// The error for a refusal that another node has reported.
+fn peer_refusal() -> OriginError {
     let code = "Neo.ClientError.Security.Unauthorized".to_owned();
     let message = "The client is unauthorized due to authentication failure.".to_owned();
     OriginFault::Unauthorized(Neo4jFailure { code, message }).into()
@@ -363,7 +366,7 @@ fn told_no() -> OriginError {
 /// Whether Neo4j may have counted a wrong password of the user. It counts none while the user is locked out.
 fn may_count_as_wrong(fault: &OriginFault) -> bool {
     match fault {
-        OriginFault::Unauthorized(error) => is_no_to_credentials(error),
+        OriginFault::Unauthorized(error) => is_credential_refusal(error),
         OriginFault::Failed(_) | OriginFault::Cut(_) | OriginFault::TimedOut => true,
         OriginFault::Unreachable(_)
         | OriginFault::Transient(_)

@@ -13,7 +13,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{OriginError, OriginFault};
 use lru::LruCache;
 
-use super::peer_words::{Fingerprint, Word};
+use super::credential_messages::{CredentialAnswer, Fingerprint};
 
 /// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
 /// the lock of the cache.
@@ -23,7 +23,7 @@ pub struct Acceptance {
     until: AtomicU64,
     /// Until when the identity may be served: later than `until` while Neo4j cannot be reached.
     serving: AtomicU64,
-    /// From when on a hit starts another check.
+    /// Time from which a hit starts another check.
     due: AtomicU64,
     /// Whether Neo4j did not answer the last check.
     is_unanswered: AtomicBool,
@@ -42,12 +42,6 @@ impl Acceptance {
         now.0 >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Whether Neo4j's acceptance is still valid. It is not while Neo4j does not answer and the identity is still served.
-    #[must_use]
-    pub fn is_confirmed(&self, now: MonoTime) -> bool {
-        now.0 < self.until.load(Ordering::Relaxed)
-    }
-
     /// Whether Neo4j did not answer the last check.
     pub(super) fn is_in_grace(&self) -> bool {
         self.is_unanswered.load(Ordering::Relaxed)
@@ -62,8 +56,8 @@ impl Acceptance {
         self.is_unanswered.store(false, Ordering::Relaxed);
     }
 
-    /// From when on Neo4j's last yes counts.
-    fn said_at(&self) -> MonoTime {
+    /// The time of Neo4j's last acceptance.
+    fn accepted_at(&self) -> MonoTime {
         MonoTime(self.until.load(Ordering::Relaxed)) - Millis(CREDENTIALS_TTL_MS)
     }
 
@@ -101,8 +95,8 @@ impl Acceptance {
 /// Neo4j's refusal, and until when Neo4j is not asked again.
 struct Refused {
     until: MonoTime,
-    /// When Neo4j refused these credentials; nothing where it did not look at them.
-    said_at: Option<MonoTime>,
+    /// When Neo4j refused these credentials. `None` if it did not look at them.
+    decided_at: Option<MonoTime>,
     error: OriginError,
 }
 
@@ -147,7 +141,7 @@ impl CredentialCache {
     }
 
     /// Neo4j's last refusal, if it is still cached, also when Neo4j may be asked again.
-    pub(super) fn last_no(&self, whose: &Fingerprint) -> Option<OriginError> {
+    pub(super) fn last_refusal(&self, whose: &Fingerprint) -> Option<OriginError> {
         self.refused.peek(whose).map(|refused| refused.error.clone())
     }
 
@@ -169,71 +163,74 @@ impl CredentialCache {
     pub(super) fn refuse(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
         self.forget(whose);
         let until = now + Millis(CREDENTIALS_REFUSED_MS);
-        let said_at = matches!(error.kind, OriginFault::Unauthorized(_)).then_some(now);
-        self.refused.put(*whose, Refused { until, said_at, error });
+        let decided_at = matches!(error.kind, OriginFault::Unauthorized(_)).then_some(now);
+        self.refused.put(*whose, Refused { until, decided_at, error });
     }
 
-    /// What this node knows, for another one that asks.
-    pub(super) fn word(&self, whose: &Fingerprint, now: MonoTime) -> Word {
+    /// This node's cached result, as an answer to another node.
+    pub(super) fn peer_answer(&self, whose: &Fingerprint, now: MonoTime) -> CredentialAnswer {
         if let Some(acceptance) = self.accepted.peek(whose) {
-            return Word::Accepted(now.since(acceptance.said_at()));
+            return CredentialAnswer::Accepted(now.since(acceptance.accepted_at()));
         }
-        self.no_at(whose).map_or(Word::Unknown, |said_at| Word::Refused(now.since(said_at)))
+        self.refused_at(whose)
+            .map_or(CredentialAnswer::Unknown, |decided_at| CredentialAnswer::Refused(now.since(decided_at)))
     }
 
-    /// When Neo4j refused these credentials, as far as this node remembers.
-    pub(super) fn no_at(&self, whose: &Fingerprint) -> Option<MonoTime> {
-        self.refused.peek(whose).and_then(|refused| refused.said_at)
+    /// When Neo4j refused these credentials, as far as this node has it cached.
+    pub(super) fn refused_at(&self, whose: &Fingerprint) -> Option<MonoTime> {
+        self.refused.peek(whose).and_then(|refused| refused.decided_at)
     }
 
-    /// Whether an identity would be served on, if Neo4j could not be reached now.
+    /// Whether an identity would still be served if Neo4j could not be reached now.
     pub(super) fn may_serve_on(&self, whose: &Fingerprint, now: MonoTime) -> bool {
-        let until =
-            |acceptance: &Arc<Acceptance>| acceptance.said_at() + Millis(CREDENTIALS_TTL_MS) + self.grace_ms;
+        let until = |acceptance: &Arc<Acceptance>| {
+            acceptance.accepted_at() + Millis(CREDENTIALS_TTL_MS) + self.grace_ms
+        };
         self.accepted.peek(whose).is_some_and(|acceptance| now < until(acceptance))
     }
 
-    /// Another node heard Neo4j's yes at `said_at`, and Neo4j cannot be asked now: the identity is served as it is there,
-    /// for the rest of the 30 s and of the grace, if anything is left.
-    pub(super) fn accept_as_told(
+    /// Another node got Neo4j's acceptance at `decided_at`, and Neo4j cannot be asked now. The identity is served as
+    /// at that node: for the rest of the 30 s and of the grace, if any is left.
+    pub(super) fn accept_from_peer(
         &mut self,
         whose: &Fingerprint,
-        said_at: MonoTime,
+        decided_at: MonoTime,
         now: MonoTime,
     ) -> Option<Arc<Acceptance>> {
-        if now >= said_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms {
+        if now >= decided_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms {
             return None;
         }
-        let own = self.accepted.peek(whose).map(|acceptance| acceptance.said_at());
+        let own = self.accepted.peek(whose).map(|acceptance| acceptance.accepted_at());
         let acceptance = match own {
-            Some(own) if own >= said_at => self.accepted.get(whose).map(Arc::clone)?,
-            _ => self.accept(whose, said_at),
+            Some(own) if own >= decided_at => self.accepted.get(whose).map(Arc::clone)?,
+            _ => self.accept(whose, decided_at),
         };
         acceptance.serve_on(now, self.grace_ms);
         acceptance.holds(now).then_some(acceptance)
     }
 
-    /// Another node heard Neo4j's no at `said_at`. An acceptance from before that ends.
-    pub(super) fn refuse_as_told(&mut self, whose: &Fingerprint, said_at: MonoTime, error: OriginError) {
-        if self.accepted.peek(whose).is_some_and(|acceptance| acceptance.said_at() > said_at) {
+    /// Another node got Neo4j's refusal at `decided_at`. An earlier acceptance ends.
+    pub(super) fn refuse_from_peer(&mut self, whose: &Fingerprint, decided_at: MonoTime, error: OriginError) {
+        if self.accepted.peek(whose).is_some_and(|acceptance| acceptance.accepted_at() > decided_at) {
             return;
         }
         self.forget(whose);
-        if self.no_at(whose).is_none_or(|own| own < said_at) {
-            let until = said_at + Millis(CREDENTIALS_REFUSED_MS);
-            self.refused.put(*whose, Refused { until, said_at: Some(said_at), error });
+        if self.refused_at(whose).is_none_or(|own| own < decided_at) {
+            let until = decided_at + Millis(CREDENTIALS_REFUSED_MS);
+            self.refused.put(*whose, Refused { until, decided_at: Some(decided_at), error });
         }
     }
 
-    /// Neo4j answers, and says nothing of these credentials: an acceptance whose 30 s are not over goes on, and one
-    /// that is over stays over, since a revoked user could bring such answers about. Neo4j is there again, so
-    /// nobody is served on for its absence; should it go away, the grace counts from its last yes as before.
+    /// Neo4j answers, but not about these credentials, for example with a lock-out. An acceptance within its 30 s
+    /// goes on. An older one does not count any more, because a revoked user could cause such answers. Neo4j is
+    /// reachable again, so the grace ends. If Neo4j goes away again, the grace counts from its last acceptance as
+    /// before.
     pub(super) fn put_off(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
         if let Some(acceptance) = self.accepted.get(whose) {
             acceptance.end_grace();
         }
-        let (until, said_at) = (now + Millis(CREDENTIALS_REFUSED_MS), self.no_at(whose));
-        self.refused.put(*whose, Refused { until, said_at, error });
+        let (until, decided_at) = (now + Millis(CREDENTIALS_REFUSED_MS), self.refused_at(whose));
+        self.refused.put(*whose, Refused { until, decided_at, error });
     }
 
     /// Ends an acceptance: the identity is unknown from now on.
@@ -249,9 +246,9 @@ impl CredentialCache {
         acceptance.serve_on(now, self.grace_ms).then(|| Arc::clone(acceptance))
     }
 
-    /// Whether it falls to the caller to have Neo4j asked about someone who is served meanwhile: to one for
-    /// each time that it is due. Where nobody answered the last time, whoever is served stays so until this
-    /// question has its answer, as one who waits for it would (`Checker::wait_briefly`).
+    /// Whether the caller has to start another check of an identity that is served meanwhile. Of all hits only the
+    /// first one after the due time gets `true`. If Neo4j did not answer the last check, the identity is served until
+    /// this check has its answer, as in `Checker::wait_briefly`.
     pub(super) fn take_recheck(&mut self, whose: &Fingerprint, now: MonoTime) -> bool {
         let Some(acceptance) = self.accepted.get(whose) else { return false };
         if !acceptance.holds(now) || !acceptance.is_due(now) {

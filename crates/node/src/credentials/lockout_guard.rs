@@ -6,9 +6,9 @@
 //!
 //! | the user | for how long |
 //! |---|---|
-//! | was accepted at this node within the last 30 s | 30 s: a wrong password must not lock out who is served here |
-//! | was not | 5 s, as long as Neo4j's own lock: whoever comes with the right password after two wrong ones waits no longer |
-//! | goes on being asked about, without a yes | 10 s, 20 s, and then 30 s: who guesses gets no more than two questions in 30 s |
+//! | was accepted at this node within the last 30 s | 30 s: a wrong password must not lock out a user that this node serves |
+//! | was not | 5 s, as long as Neo4j's own lock: after two wrong passwords the right one waits no longer than that |
+//! | has had more questions, without an acceptance | 10 s, 20 s, and then 30 s: guesses get no more than two questions in 30 s |
 //!
 //! Known limits:
 //! - Each node counts for itself, so guesses at two nodes can still lock a user out. So can requests that go to Neo4j
@@ -25,21 +25,21 @@ use hopcache_core::limits::{
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 
-/// What is known of a user.
+/// The questions about one user.
 #[derive(Debug, Clone, Copy, Default)]
 struct AskedUser {
     /// When each question slot is free again.
     free_at: [MonoTime; STRANGERS_ASKED_PER_USER_MAX],
-    /// Questions since the last yes, or since a pause of two whole windows.
+    /// Questions since the last acceptance, or since a pause of two whole windows.
     asked: u32,
     last_asked: Option<MonoTime>,
-    last_yes: Option<MonoTime>,
+    accepted_at: Option<MonoTime>,
 }
 
 impl AskedUser {
-    /// For how long the next question takes its slot.
+    /// How long the next question takes its slot.
     fn window_ms(&self, now: MonoTime) -> Millis {
-        let is_served = self.last_yes.is_some_and(|yes| now.since(yes) < Millis(CREDENTIALS_TTL_MS));
+        let is_served = self.accepted_at.is_some_and(|yes| now.since(yes) < Millis(CREDENTIALS_TTL_MS));
         // Two questions are asked with each window.
         let doublings = (self.asked / 2).min(16);
         let window_ms = STRANGERS_ASKED_WINDOW_MS_FIRST << doublings;
@@ -97,7 +97,7 @@ impl LockoutGuard {
 
     /// Neo4j accepted credentials of this user, so its count of wrong passwords starts again.
     pub(super) fn begin_anew(&mut self, user: PrincipalScope, now: MonoTime) {
-        self.users.put(user, AskedUser { last_yes: Some(now), ..AskedUser::default() });
+        self.users.put(user, AskedUser { accepted_at: Some(now), ..AskedUser::default() });
     }
 
     /// Neo4j has not looked at the credentials, so the question does not count.

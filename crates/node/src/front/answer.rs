@@ -73,7 +73,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     response
 }
 
-/// The response when there is an answer, and the answer budget has no room for it.
+/// The response to a request whose answer has no room in the answer budget.
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     let done = match fate(&outcome.how.class) {
@@ -86,7 +86,7 @@ pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     with_cache_status(response, outcome, me)
 }
 
-/// The response, with what happened to its request.
+/// Adds `Cache-Status`, which describes how the request was handled.
 pub(super) fn with_cache_status(mut response: Reply, outcome: &Outcome, me: &NodeName) -> Reply {
     if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(cache_status(outcome, me))) {
         response.headers_mut().insert(CACHE_STATUS, value);
@@ -132,7 +132,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
 
 pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
-/// What may have happened to a statement without an answer.
+/// The possible effects of a statement without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The statement reads, so nothing has changed.
@@ -159,12 +159,12 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     if let FailureKind::Neo4j(error) = &failure.kind {
         return of_neo4j(failure, &error.code, &error.message, encoding);
     }
-    let OwnWords { status, code, message, retry_after_s } = own_words(failure, fate);
+    let OwnFailure { status, code, message, retry_after_s } = own_failure(failure, fate);
     (status, JSON, failure::body(code, &message).into(), retry_after_s)
 }
 
-/// A failure in Hopcache's own words.
-pub(crate) struct OwnWords {
+/// A failure of Hopcache's own.
+pub(crate) struct OwnFailure {
     status: StatusCode,
     /// `Hopcache.<class>.<title>`.
     pub(crate) code: &'static str,
@@ -173,14 +173,14 @@ pub(crate) struct OwnWords {
     retry_after_s: Option<u64>,
 }
 
-/// The words for a failure that is not Neo4j's own.
-pub(crate) fn own_words(failure: &Failure, fate: Fate) -> OwnWords {
+/// Code, status and message of a failure that is not Neo4j's own.
+pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
     let own = |status, code: &'static str, message: &str| {
         let retry_after = matches!(
             status,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
-        OwnWords {
+        OwnFailure {
             status,
             code,
             message: message.to_owned(),
@@ -223,12 +223,12 @@ pub(crate) fn own_words(failure: &Failure, fate: Fate) -> OwnWords {
             &format!("The answer did not come within the time that this request may wait.{doubt}"),
         ),
         FailureKind::HeldBack { left_ms } => {
-            let words = own(
+            let queued = own(
                 unavailable,
                 "Hopcache.TransientError.BackingOff",
                 "Neo4j did not answer this query the last times, so it is left alone for a while. Try again later.",
             );
-            OwnWords { retry_after_s: Some(left_ms.0.div_ceil(1_000)), ..words }
+            OwnFailure { retry_after_s: Some(left_ms.0.div_ceil(1_000)), ..queued }
         }
         FailureKind::Leaving => own(unavailable, CODE_LEAVING, &leaving(fate)),
         FailureKind::NotCached => own(
@@ -245,7 +245,7 @@ pub(crate) fn own_words(failure: &Failure, fate: Fate) -> OwnWords {
     }
 }
 
-/// The words for a request that a leaving node has not read yet.
+/// The failure of a request that a leaving node has not read yet.
 pub(super) fn leaving_unread() -> String {
     leaving(Fate::Harmless)
 }
@@ -288,7 +288,7 @@ pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: E
     };
     let errors = [(code.to_owned(), message.to_owned())];
     let body = with_records(fields, &failure.records, &errors, encoding)
-        // The records before the failure may be left out, the failure may not.
+        // The records before the failure may be left out, but not the failure.
         .or_else(|_| with_records(fields, &[], &errors, encoding))
         .unwrap_or_default();
     // The room of the records also counts for this body until it is sent.

@@ -112,7 +112,7 @@ mod tests {
         (ledger.bytes, ledger.readers.len())
     }
 
-    /// I9: bodies that only slow readers hold are bounded; small ones and those that are read already pass.
+    /// I9: bodies of slow readers are bounded. Small bodies and bodies that are being read already pass.
     #[test]
     fn large_answers_share_the_room_each_counted_once() {
         let room = AnswerBudget::default();

@@ -37,7 +37,7 @@ const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The parts of a request that decide what it asks, concatenated.
+/// The parts of a request that decide its query, concatenated.
 pub struct Raw(Option<Vec<u8>>);
 
 impl Raw {
@@ -86,7 +86,7 @@ impl AskReader {
         Self { engine: Arc::clone(engine), senders, run_timeout_ms: settings.origin.timeout_ms }
     }
 
-    /// The longest time that a client waits whose run may take so long, or as long as the operator allows.
+    /// The longest time that a client waits. `run_ms_max` is the limit of its run, or the operator's.
     #[must_use]
     pub fn answer_timeout_ms(&self, run_ms_max: Option<Millis>) -> Millis {
         answer_timeout_ms(run_ms_max.unwrap_or(self.run_timeout_ms))
@@ -104,7 +104,7 @@ impl AskReader {
     /// Reads a request. Its parameters keep the room of its body in the budget, because they are as large.
     ///
     /// # Errors
-    /// [`Refusal`], which says what is wrong with which part of it.
+    /// [`Refusal`], which names the part and its fault.
     pub(crate) fn read(
         &self,
         head: &Parts,
@@ -125,7 +125,7 @@ impl AskReader {
         if !request.bookmarks.is_empty() {
             bypass = Some(RequestBypass::Bookmarks(request.bookmarks));
         }
-        // As much as the operator allows, or more, is no limit of its own.
+        // A limit of the client counts only if it is shorter than the operator's.
         let run_ms_max = request.max_execution_time_s.map(|seconds| Millis(seconds.saturating_mul(1_000)));
         let run_ms_max = run_ms_max.filter(|run_ms_max| *run_ms_max < self.run_timeout_ms);
         let counters = if request.include_counters { Counters::Include } else { Counters::Omit };
@@ -172,7 +172,7 @@ impl AskReader {
                 "is given more than once: a request belongs to one session",
             ));
         }
-        // An empty name is no session.
+        // An empty name names no session.
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Ok(self.session_of_address(head));
         };
@@ -187,7 +187,7 @@ impl AskReader {
     }
 }
 
-/// The request's trace context, if it is of the form that W3C gives it.
+/// The request's trace context, if it has the form of W3C.
 #[must_use]
 pub fn traceparent(head: &Parts) -> Option<String> {
     let value = head.headers.get(TRACEPARENT)?.to_str().ok()?;
@@ -196,7 +196,7 @@ pub fn traceparent(head: &Parts) -> Option<String> {
     is_plausible.then(|| value.to_owned())
 }
 
-/// What a `Cache-Control` asks.
+/// The meaning of a `Cache-Control`.
 pub(crate) struct Control {
     pub(crate) freshness: Freshness,
     pub(crate) no_store: bool,
@@ -320,7 +320,7 @@ pub(crate) fn answer_timeout_ms(run_timeout_ms: Millis) -> Millis {
 mod tests {
     use super::*;
 
-    /// I9: no copy is made of what is too long to be remembered.
+    /// I9: a request that is too long for the cache is not copied.
     #[test]
     fn only_short_requests_are_copied_to_be_remembered() {
         let (head, ()) = http::Request::post("/db/neo4j/query/v2").body(()).unwrap().into_parts();

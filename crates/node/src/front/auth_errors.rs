@@ -1,5 +1,5 @@
-//! Responses for credentials that Neo4j refused or that could not be checked: status and message. At this point nobody
-//! has looked at the statement, so the messages do not mention it.
+//! Responses for credentials that Neo4j refused or that could not be checked: status and message. The statement has
+//! not been read at this point, so the messages do not mention it.
 
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Failure, FailureKind};
@@ -26,8 +26,8 @@ pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
     }
 }
 
-/// The response to a request that needs Neo4j, while Neo4j refuses this node's own log-on (`origin.auth = "service"`):
-/// nothing that a client can mend.
+/// The response to a request that needs Neo4j, while Neo4j refuses this node's own log-on (`origin.auth =
+/// "service"`). A client cannot repair that.
 pub(super) fn own_log_on_refused() -> Reply {
     let code = "Hopcache.TransientError.OriginLogOnRefused";
     let message = "Neo4j refuses this cache's own log-on. Its operator can correct origin.user or origin.password_file.";

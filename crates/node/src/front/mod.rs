@@ -61,7 +61,7 @@ use crate::front::parsing::ParseTurns;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
-use crate::host_check::{HostCheck, HostFault, names_one_host};
+use crate::host_check::{self, HostCheck};
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
@@ -79,24 +79,24 @@ pub struct Front {
     reader: AskReader,
     remembered: Arc<RequestCache>,
     credentials: Arc<Credentials>,
-    /// Where this node runs every statement as its own user, so that nobody else checks the sender.
+    /// Present if this node runs every statement as its own user, so that no other check of the sender follows.
     hosts: Option<HostCheck>,
     bodies: BodyBudget,
     parses: ParseTurns,
     outgoing: Arc<answer_budget::AnswerBudget>,
-    /// As clients write it before this node's address.
+    /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
     bolt_advertised: Option<String>,
     _sweeper: AbortOnDropHandle<()>,
 }
 
-/// Plain data: what all fronts of a node share.
+/// Plain data: the parts that all fronts of a node share.
 #[derive(Clone)]
 pub struct FrontShared {
-    /// Who sends a request.
+    /// The identities of senders.
     pub senders: Arc<Senders>,
-    /// Whose credentials are accepted.
+    /// The accepted credentials.
     pub credentials: Arc<Credentials>,
     /// Bytes of large answers that are being written.
     pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
@@ -146,7 +146,7 @@ impl Front {
             let served = Arc::clone(&served);
             async move {
                 let (front, routes) = &*served;
-                if let Err(fault) = front.check_host(&request) {
+                if let Err(fault) = host_check::check(front.hosts.as_ref(), &request) {
                     return Ok(front.refuse_and_close(Refusal::host(fault)).map(Either::Left));
                 }
                 if is_query(&request) {
@@ -201,28 +201,21 @@ impl Front {
         response
     }
 
-    fn check_host<B>(&self, request: &Request<B>) -> Result<(), HostFault> {
-        match &self.hosts {
-            Some(hosts) => hosts.check(request),
-            None if names_one_host(request) => Ok(()),
-            None => Err(HostFault::NotOne),
-        }
-    }
-
-    /// What a request asks, whole and from a sender who is who it says.
+    /// The query of a request: reads the whole request, from a sender whose credentials Neo4j has accepted.
     async fn asked(&self, head: Parts, body: Incoming) -> Result<Ask, Refusal> {
-        // A stranger may fill a small buffer, not a large one. What is this large is not among the
-        // remembered requests either, so its sender is looked up twice; see `ask_anew`.
+        // A stranger may fill a small buffer, not a large one. A body this large is not among the cached requests
+        // either, so its sender is looked up twice; see `ask_anew`.
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
-            Box::pin(self.believe_sender(&head)).await?;
+            Box::pin(self.check_sender(&head)).await?;
         }
         let room = self.bodies.for_body(&body).await.map_err(|_| no_room())?;
         let body = read_body(body).await?;
-        // Not held while the query runs: what is asked is in the ask now.
+        // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
     }
 
-    /// What is asked, by memory or by reading, from a sender who is who it says.
+    /// The query of a request, from the request cache or by reading, from a sender whose credentials Neo4j has
+    /// accepted.
     async fn ask_of(&self, head: Parts, body: Bytes, room: Reserved) -> Result<Ask, Refusal> {
         let now = self.clock.now();
         let raw = Raw::of(&head, &body);
@@ -242,8 +235,8 @@ impl Front {
     }
 
     async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
-        // First who asks, then what, as the server does: a stranger's body is not even parsed.
-        let (identity, acceptance) = self.believe_sender(head).await?;
+        // First the sender, then the statement, as on the server: a stranger's body is not even parsed.
+        let (identity, acceptance) = self.check_sender(head).await?;
         let read = || self.reader.read(head, body, room, self.clock.now());
         let ask = self.parses.read(body.len(), &identity.fingerprint, read).await?;
         if let Some(bytes) = raw.bytes() {
@@ -252,7 +245,7 @@ impl Front {
         Ok(ask)
     }
 
-    async fn believe_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Arc<Acceptance>), Refusal> {
+    async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Arc<Acceptance>), Refusal> {
         let identity = self.reader.sender(head)?;
         match self.credentials.check(&identity).await {
             Ok(acceptance) => Ok((identity, acceptance)),
@@ -266,14 +259,14 @@ impl Front {
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         if let Answer::Failed(failure) = &outcome.answer
             && let FailureKind::Neo4j(error) = &failure.kind
-            && fault::is_no_to_credentials(error)
+            && fault::is_credential_refusal(error)
         {
             audit::credentials(&ask.query.identity, LogOn::Refused, &error.code);
             self.credentials.distrust(&ask.query.identity);
         }
     }
 
-    /// Refuses a request that may not be what its sender sent, and what comes behind it.
+    /// Refuses a request that a proxy may have changed, and all requests behind it.
     fn refuse_and_close(&self, refusal: Refusal) -> Reply {
         let mut reply = self.refuse(refusal);
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -292,12 +285,12 @@ impl Front {
     }
 }
 
-/// What is no query on the path of queries.
+/// The methods on the path of queries that are not POST.
 fn not_posts() -> MethodRouter<Arc<Front>> {
     options(answer::options).fallback(answer::method_not_allowed)
 }
 
-/// Whether a request posts a query: `/db/{database}/query/v2`, as the server also with a slash behind it.
+/// Whether a request posts a query: `/db/{database}/query/v2`. Like the server it accepts a slash at the end.
 fn is_query<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -315,10 +308,10 @@ fn is_unreachable(outcome: &Outcome) -> bool {
     matches!(&outcome.answer, Answer::Failed(failure) if failure.kind == FailureKind::OriginUnreachable)
 }
 
-/// Notes credentials that were refused. That they could not be checked is no refusal.
+/// Notes refused credentials. Credentials that could not be checked are not refused.
 fn audit_refusal(identity: &Identity, fault: &OriginFault) {
     match fault {
-        OriginFault::Unauthorized(error) if fault::is_no_to_credentials(error) => {
+        OriginFault::Unauthorized(error) if fault::is_credential_refusal(error) => {
             audit::credentials(identity, LogOn::Refused, &error.code);
         }
         OriginFault::Unauthorized(error) => audit::credentials(identity, LogOn::LockedOut, &error.code),

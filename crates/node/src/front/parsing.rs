@@ -1,9 +1,8 @@
-//! Bounds the CPU that large request bodies take while they are read: JSON, typed values, the walk over the statement, the
-//! key (F45).
+//! Bounds the CPU for reading large request bodies: JSON, typed values, the walk over the statement, the key (F45).
 //!
-//! A large body is read where no other task waits for it, a few at a time, in turns by principal. So one client's bodies of
-//! megabytes take part of the cores, and never an async worker from another client's hits. A small body waits for nobody.
-//! This file reads nothing itself.
+//! A large body is read where no other task waits for it: a few at a time, in turns by principal. So the bodies of
+//! one client take only a part of the cores, and never an async worker from another client's hits. A small body does
+//! not wait. This file reads nothing itself.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use tokio::time::Instant;
 use super::refusal::Refusal;
 use crate::origin::run_slots::{NoSlot, Slots};
 
-/// Whose body it is: the fingerprint of accepted credentials.
+/// The principal of a body: the fingerprint of accepted credentials.
 type Principal = [u8; 32];
 
 /// The turns of a node's client listener.
@@ -29,7 +28,7 @@ pub(super) struct ParseTurns {
 }
 
 impl ParseTurns {
-    /// All free. At most half of the cores read at a time.
+    /// All turns are free. At most half of the cores read at a time.
     pub(super) fn new() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let bounds = TurnBounds {
@@ -40,10 +39,10 @@ impl ParseTurns {
         Self { slots: Slots::new(bounds) }
     }
 
-    /// Reads a body of so many bytes by `read`: a large one when it is this principal's turn.
+    /// Reads a body of this many bytes by `read`. A large body waits for its principal's turn.
     ///
     /// # Errors
-    /// What `read` says, or that too many bodies wait.
+    /// The error of `read`, or that too many bodies wait.
     pub(super) async fn read<T>(
         &self,
         bytes: usize,
@@ -86,7 +85,7 @@ mod tests {
 
     const LARGE: usize = PARSE_INLINE_BYTES_MAX + 1;
 
-    /// A body that is read for as long as the test says.
+    /// A body whose reading lasts until the test ends it.
     fn held(turns: &Arc<ParseTurns>, whose: u8, until: Receiver<()>) -> JoinHandle<Result<u8, Refusal>> {
         let turns = Arc::clone(turns);
         tokio::spawn(async move {
@@ -109,7 +108,7 @@ mod tests {
         }
     }
 
-    /// F45: on a single worker another task goes on while a large body is read, and small bodies wait for nobody.
+    /// F45: on a single worker another task goes on while a large body is read, and small bodies do not wait.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_large_body_keeps_no_worker() {
         let (turns, (end, until)) = (one_at_a_time(), channel());
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(large.await.unwrap().unwrap(), 1);
     }
 
-    /// F45: principals take turns, and what one of them may have waiting is bounded.
+    /// F45: principals take turns, and the queue of one principal is bounded.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn principals_take_turns_and_one_may_not_queue_more_than_its_part() {
         let turns = one_at_a_time();

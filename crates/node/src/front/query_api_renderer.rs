@@ -1,6 +1,6 @@
-//! The Query API's renderings, for the engine: which bytes answer a request in which form.
+//! The Query API's renderings, for the engine: the bytes of an answer in each form.
 //!
-//! It decides nothing about caching: the engine keeps what is made here beside its copies.
+//! It decides nothing about caching: the engine keeps the renderings beside its copies.
 
 use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
@@ -17,7 +17,7 @@ pub(super) fn rendering_of(form: ResponseForm) -> RenderingId {
     RenderingId(form.to_byte())
 }
 
-/// How values are written in a rendering; plain where it is not one of this front.
+/// How values are written in a rendering. Plain if the rendering is not one of this front.
 pub(super) fn encoding_of(id: RenderingId) -> Encoding {
     ResponseForm::from_byte(id.0).map_or(Encoding::Plain, |form| form.encoding)
 }

@@ -1,4 +1,4 @@
-//! Why a request did not become a query. Each refusal names its status where it is made; nothing here reads a request.
+//! Why a request did not become a query. Each refusal gets its status where it is made; nothing here reads a request.
 
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::OriginFault;
@@ -18,7 +18,7 @@ use crate::host_check::HostFault;
 /// Why a request did not become a query.
 #[derive(Debug)]
 pub enum Refusal {
-    /// In words for the client.
+    /// With a code and a message.
     Response {
         /// Status.
         status: StatusCode,
@@ -34,13 +34,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// In our own words.
+    /// A refusal of Hopcache's own.
     #[must_use]
     pub fn own(status: StatusCode, code: &str, message: String) -> Self {
         Self::Response { status, code: code.to_owned(), message, content_type: JSON }
     }
 
-    /// The node ends before it has even read what is asked, or who asks.
+    /// The node ends before it has read the request.
     #[must_use]
     pub fn leaving() -> Self {
         Self::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, leaving_unread())
@@ -52,13 +52,13 @@ impl Refusal {
         Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{name}: {problem}."))
     }
 
-    /// A header that cannot be understood, in words that name it and its member.
+    /// A header that cannot be understood. The message names it and its member.
     #[must_use]
     pub fn invalid_header(problem: &str) -> Self {
         Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{problem}."))
     }
 
-    /// `impersonatedUser` where all run as one service user.
+    /// `impersonatedUser` if all statements run as one service user.
     #[must_use]
     pub fn no_impersonation() -> Self {
         Self::own(
@@ -69,8 +69,7 @@ impl Refusal {
         )
     }
 
-    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2), or names one that is not this
-    /// node's.
+    /// A request that names no host or two hosts (RFC 9112, 3.2), or a host that is not this node's.
     #[must_use]
     pub(crate) fn host(fault: HostFault) -> Self {
         match fault {
@@ -81,14 +80,14 @@ impl Refusal {
         }
     }
 
-    /// As the server refuses media types.
+    /// Refuses media types as the server does.
     #[must_use]
     pub fn media(error: MediaError) -> Self {
         Self::server(error.status(), CODE_INVALID, &error.to_string(), JSON)
     }
 
-    /// As the server refuses a body: what it could not read at all is refused before the server looks at
-    /// `Accept`, a request that it could read is refused in the encoding of its answer.
+    /// Refuses a body as the server does. A body that it could not read at all is refused before it looks at
+    /// `Accept`. A body that it could read is refused in the encoding of its answer.
     #[must_use]
     pub fn request(error: &RequestError, encoding: Encoding) -> Self {
         let was_read = matches!(error, RequestError::NoStatement) || error.code() != CODE_INVALID;
@@ -96,7 +95,7 @@ impl Refusal {
         Self::server(error.status(), error.code(), error.message(), content_type)
     }
 
-    /// As the server refuses an `Authorization` header.
+    /// Refuses an `Authorization` header as the server does.
     #[must_use]
     pub fn authorization(error: AuthorizationError) -> Self {
         Self::server(error.status(), error.code(), &error.to_string(), JSON_UTF8)

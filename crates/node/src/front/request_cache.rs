@@ -19,7 +19,7 @@ use crate::credentials::Acceptance;
 /// A request as it was read.
 pub struct CachedRequest {
     raw: Box<[u8]>,
-    /// What it asks; its deadline is the old one's.
+    /// Its ask; the deadline in it is the old one.
     pub ask: Ask,
     /// Whether its sender is still accepted.
     pub acceptance: Arc<Acceptance>,
@@ -54,7 +54,7 @@ impl RequestCache {
         }
     }
 
-    /// Removes requests of senders that are not accepted now. Returns how many.
+    /// Removes requests of senders that are not accepted now. Returns their number.
     pub fn sweep(&self, now: MonoTime) -> usize {
         let is_over = |place: &&ArcSwapOption<CachedRequest>| {
             place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
@@ -116,9 +116,9 @@ mod tests {
         }
     }
 
-    /// Credentials in the clear live as long as the acceptance in them, and no longer.
+    /// Credentials in clear text live as long as the acceptance in them, and no longer.
     #[test]
-    fn requests_of_those_who_are_not_believed_any_more_are_forgotten() {
+    fn requests_of_senders_that_are_not_accepted_any_more_are_removed() {
         let (start, requests) = (MonoTime(3_600_000_000), RequestCache::new(7));
         let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
         let identity = Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None });

@@ -21,7 +21,7 @@ pub struct GossipHandle {
     orders: mpsc::Sender<Order>,
 }
 
-/// The handle, and the task, which the caller spawns and owns.
+/// The handle, and the task that the caller spawns and owns.
 pub fn gossip<R: Send + Sync + 'static>(
     socket: UdpSocket,
     keys: Keyring,
@@ -36,10 +36,10 @@ impl GossipHandle {
     /// Says goodbye to every member, so that they stop routing to this node at once. Afterwards gossip sends and reads
     /// nothing. Returns when the datagrams are sent, when it takes too long, or when the task has ended.
     pub async fn leave(&self) {
-        let (done, told) = oneshot::channel();
+        let (done, finished) = oneshot::channel();
         let leaving = async {
             if self.orders.send(Order::Leave(done)).await.is_ok() {
-                let _ = told.await;
+                let _ = finished.await;
             }
         };
         let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), leaving).await;

@@ -1,4 +1,4 @@
-//! The node's side of gossip: one UDP socket on the peer port, sealed datagrams, and what other nodes say.
+//! The node's side of gossip: one UDP socket on the peer port, sealed datagrams, and the reports of other nodes.
 //!
 //! | module | decides |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | [`refused`] | how refused datagrams are counted and logged |
 //! | [`socket`] | in which order datagrams, timers and orders are handled |
 //! | `announce` | to which addresses this node announces itself, and when |
-//! | [`handle`], `order` | what the rest of the node may ask for |
+//! | [`handle`], `order` | the orders that the rest of the node may give |
 //!
-//! The crate `hopcache-gossip` decides what gossip says. [`crate::membership`] decides which nodes are routed to.
+//! The crate `hopcache-gossip` decides the content of gossip. [`crate::membership`] decides which nodes are routed
+//! to.
 
 mod announce;
 pub mod handle;

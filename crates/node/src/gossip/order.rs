@@ -1,4 +1,4 @@
-//! What the rest of the node can order the gossip task to do.
+//! The orders that the rest of the node can give to the gossip task.
 
 use bytes::Bytes;
 use tokio::sync::oneshot;

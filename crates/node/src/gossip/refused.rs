@@ -59,7 +59,7 @@ impl Refused {
         Self::ALL.iter().position(|each| *each == self).unwrap_or(0)
     }
 
-    /// What it means and what to do, for the log. `None` when there is nothing to do.
+    /// Its meaning and the action to take, for the log. `None` if there is nothing to do.
     const fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::Oversized => "larger than gossip is: something else sends to the peer port",
@@ -110,7 +110,7 @@ impl RefusalLog {
     pub fn datagram(&mut self, why: Refused, from: SocketAddr) {
         let due = self.datagrams.get_mut(why.place()).and_then(|reason| reason.due(Instant::now()));
         if let (Some(datagrams), Some(advice)) = (due, why.advice()) {
-            tracing::warn!(%from, datagrams, "gossip not believed: {advice}");
+            tracing::warn!(%from, datagrams, "gossip refused: {advice}");
         }
     }
 

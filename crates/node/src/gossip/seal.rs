@@ -148,8 +148,8 @@ impl Opener {
         if sealed.len() < TAG_BYTES {
             return Err(Refused::Truncated);
         }
-        let believed = self.keys.accepted().find(|(_, key)| key.gossip_tag() == *tag);
-        let (place, _) = believed.ok_or(Refused::Cluster)?;
+        let known = self.keys.accepted().find(|(_, key)| key.gossip_tag() == *tag);
+        let (place, _) = known.ok_or(Refused::Cluster)?;
         if *session == self.own {
             return Err(Refused::Own);
         }

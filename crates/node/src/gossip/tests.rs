@@ -1,5 +1,5 @@
-//! What is believed of datagrams: only what a holder of the key sealed, once (FAULTS: gossip lost, repeated,
-//! reordered, poisoned; promises I9, I13).
+//! Which datagrams are accepted: only those that a holder of the key sealed, and only once (FAULTS: gossip lost,
+//! repeated, reordered, poisoned; promises I9, I13).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn open(opener: &mut Opener, datagram: &[u8]) -> Result<Vec<u8>, Refused> {
 }
 
 #[test]
-fn a_datagram_is_believed_once_in_any_order() {
+fn a_datagram_is_accepted_once_in_any_order() {
     let (mut sealer, mut opener) = (Sealer::new(&key()), opener_of(key()));
     let sent: Vec<Vec<u8>> = (0..100_u8).map(|n| sealer.seal(&[n; 20]).unwrap()).collect();
     for (n, datagram) in sent.iter().enumerate().rev() {
@@ -76,11 +76,11 @@ fn other_keys_names_and_versions_are_told_apart_from_forgeries() {
     let mut newer = Sealer::new(&key()).seal(b"hello").unwrap();
     newer[0] = 2;
     assert_eq!(open(&mut opener, &newer), Err(Refused::Version));
-    assert_eq!(opener.sessions(), 0, "what is not believed takes no memory");
+    assert_eq!(opener.sessions(), 0, "a refused datagram takes no memory");
 }
 
 #[test]
-fn a_reflected_datagram_is_not_believed() {
+fn a_reflected_datagram_is_not_accepted() {
     let mut own = Sealer::new(&key());
     let mut opener = Opener::new(key().into(), &own);
     let datagram = own.seal(b"I am well").unwrap();
@@ -88,7 +88,7 @@ fn a_reflected_datagram_is_not_believed() {
 }
 
 #[test]
-fn during_a_rotation_two_keys_are_believed() {
+fn during_a_rotation_two_keys_are_accepted() {
     let (old, new) = (key_of("hopcache", b"the key until today"), key_of("hopcache", b"the key from now on"));
     let mut both = opener_of(Keyring::new(Arc::clone(&new), Some(Arc::clone(&old))));
     for key in [&old, &new] {
@@ -118,7 +118,7 @@ fn sessions_are_bounded_and_forgeries_push_nobody_out() {
     assert!(open(&mut opener, &friend.seal(b"again").unwrap()).is_ok(), "its sender is taken up again");
 }
 
-/// Another implementation of the cipher opens what ours sealed, by what the module says of the form.
+/// Another implementation of the cipher opens our datagrams, by the format in the module's header.
 #[test]
 fn the_form_is_what_the_module_says() {
     let key = key();

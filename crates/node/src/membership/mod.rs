@@ -51,7 +51,8 @@ pub struct View<R> {
     /// Whether a member has answered, or every seed was tried and none was silent. Before that a node may seem alone only
     /// because it started first.
     pub settled: bool,
-    /// Why the cluster does not admit this node, and what to do. `None` when it does, or when no other node is there.
+    /// Why the cluster does not admit this node, and the action to take. `None` if it does, or if no other node is
+    /// there.
     pub shut_out: Option<Arc<str>>,
 }
 
@@ -133,12 +134,6 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     #[must_use]
     pub fn members(&self) -> Vec<MemberInfo> {
         self.view.load().members.clone()
-    }
-
-    /// The peer address of a member other than this node.
-    #[must_use]
-    pub fn addr_of(&self, node: &NodeName) -> Option<SocketAddr> {
-        self.find(node).map(|(addr, _)| addr)
     }
 
     /// The peer address of a member other than this node, and its known life.
@@ -224,7 +219,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         self.state.lock().members.introductions().collect()
     }
 
-    /// Forgets members that were down for a long time and are no seeds.
+    /// Forgets members that were down for a long time and that no seed names.
     fn forget(&self, now: Millis, seeds: &BTreeSet<SocketAddr>) {
         self.change(|members| ((), members.forget(now, |addr| seeds.contains(&addr))));
         let state = self.state.lock();
@@ -309,11 +304,11 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// Changes the members. Any change of the view is published when this returns.
     fn change<T>(&self, change: impl FnOnce(&mut Membership) -> (T, Change)) -> T {
         let mut state = self.state.lock();
-        let (told, change) = change(&mut state.members);
+        let (result, change) = change(&mut state.members);
         if change != Change::None {
             self.publish(state);
         }
-        told
+        result
     }
 
     /// Publishes a changed state. Building a ring takes milliseconds, so it happens without the lock of the state: answers

@@ -49,12 +49,12 @@ struct Target {
     /// The last probe had no answer while this node itself was slow, so it did not count.
     put_off: bool,
     tried: bool,
-    /// The last probe got an answer or a refused connection, so it is known whether a node is there. After silence it is
-    /// not known.
+    /// The last probe got an answer or a refused connection, so it is certain whether a node is there. Silence leaves
+    /// it open.
     is_certain: bool,
-    /// The member that answered there the last time.
+    /// The member that gave the last answer at this address.
     name: Option<NodeName>,
-    /// This node itself answered the last time.
+    /// This node itself gave the last answer.
     me: bool,
     /// A seed has this address, so it is always probed.
     is_seed: bool,
@@ -62,14 +62,14 @@ struct Target {
     refused_until: Option<Instant>,
     /// The last logged error, so that a lasting error is logged once.
     last_error: String,
-    /// What its last answer says about this node's membership.
+    /// This node's membership, by the last answer.
     verdict: Verdict,
 }
 
-/// What the last answer of an address says about this node.
+/// This node's membership, by the last answer of an address.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing: no node answered, or the address was not probed yet.
+    /// Unknown: no node answered, or the address was not probed yet.
     None,
     /// A member of the cluster answered, and accepts this node.
     Member,
@@ -214,7 +214,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         target.me = false;
         target.is_certain = !matches!(answer, Err(PeerError::TimedOut));
         let is_ready = answer.as_ref().is_ok_and(|who| who.card.phase == Phase::Ready);
-        let trouble = match answer {
+        let error = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 if let Some(before) = target.name.take() {
                     report_at(&self.cluster, addr, &before, |_| Report::Stranger);
@@ -231,14 +231,14 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 Some(error.to_string())
             }
         };
-        target.failures = if trouble.is_some() { target.failures.saturating_add(1) } else { 0 };
+        target.failures = if error.is_some() { target.failures.saturating_add(1) } else { 0 };
         let pause = match target.failures {
             // Other nodes wait for it to become ready or to end.
             0 if !is_ready => Millis(PROBE_UNREADY_MS),
             failures => probe_pause(failures, rand::random()),
         };
         target.probe_at = Instant::now() + pause.duration();
-        let text = trouble.unwrap_or_default();
+        let text = error.unwrap_or_default();
         if text != target.last_error {
             let name = target.name.as_ref().map(ToString::to_string);
             match text.as_str() {
@@ -332,10 +332,10 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    /// Whether it is known if this node is alone. It is known when every seed was tried, and either a member has answered
-    /// (which names the others) or every seed has answered or refused. It is not known after silence, or when a name does
-    /// not resolve: a node there may only be slow. A node that wrongly takes itself for a cluster of one runs queries that
-    /// other nodes have cached.
+    /// Whether it is certain that this node is alone or not. It is certain when every seed was tried, and either a
+    /// member has answered (which names the others) or every seed has answered or refused. Silence leaves it open,
+    /// and so does a name that does not resolve: a node there may only be slow. A node that wrongly takes itself for
+    /// a cluster of one runs queries that other nodes have cached.
     fn knows_whether_alone(&self) -> bool {
         let seeds = || self.targets.values().filter(|target| target.is_seed);
         let are_tried = self.seeds.are_tried() && seeds().all(|target| target.tried);

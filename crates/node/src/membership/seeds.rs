@@ -104,7 +104,7 @@ impl Seeds {
     pub(super) fn resolved(&mut self, place: usize, answer: Resolved) {
         let Some(seed) = self.all.get_mut(place) else { return };
         (seed.tried, seed.late_at) = (true, None);
-        let (pause_ms, trouble) = match answer {
+        let (pause_ms, error) = match answer {
             Ok(addrs) if !addrs.is_empty() => {
                 seed.addrs = addrs;
                 (SEED_RESOLVE_MS, String::new())
@@ -113,18 +113,18 @@ impl Seeds {
             Err(error) => (SEED_RETRY_MS, error),
         };
         seed.resolve_at = Some(Instant::now() + Duration::from_millis(pause_ms));
-        seed.log_once(trouble);
+        seed.log_once(error);
     }
 }
 
 impl Seed {
-    fn log_once(&mut self, trouble: String) {
-        if trouble != self.last_error {
-            match trouble.as_str() {
+    fn log_once(&mut self, error: String) {
+        if error != self.last_error {
+            match error.as_str() {
                 "" => tracing::info!(seed = self.text, "seed can be resolved"),
                 error => tracing::warn!(seed = self.text, error, "seed cannot be resolved; trying again"),
             }
-            self.last_error = trouble;
+            self.last_error = error;
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::peer::link::PeerLink;
 use crate::peer::tests::harness::{Peer, link, name};
 use crate::routing::{MemberRouting, Members, ring_of};
 
-/// What the tests compose of the routable names: themselves, joined.
+/// The value that the tests compose of the routable names: the names, joined.
 type Names = String;
 
 struct Watched {
@@ -74,7 +74,7 @@ async fn three_listeners_one_dies_and_comes_back() {
     let seeds = [me.addr, second.addr, third.addr].map(|addr| addr.to_string());
     let mut watched = Watched::new(me.addr, &seeds);
     let all = watched.until("all three", |view| *view.ring == "node-a node-b node-c" && view.settled).await;
-    assert_eq!(watched.cluster.addr_of(&name("node-c")), Some(third_addr));
+    assert_eq!(watched.cluster.find(&name("node-c")).map(|(addr, _)| addr), Some(third_addr));
 
     third.kill().await;
     let two = watched.until("the death", |view| *view.ring == "node-a node-b").await;
@@ -112,7 +112,7 @@ async fn a_member_that_falls_silent_leaves_and_a_name_resolves() {
     let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[format!("localhost:{}", addr.port())]);
     watched.until("both", |view| *view.ring == "node-a node-b").await;
     peer.kill().await;
-    // Accepted by the kernel and never answered, as a stopped process is (F2).
+    // The kernel accepts the connection and no process answers, as with a stopped process (F2).
     let silent = TcpListener::bind(addr).await.unwrap();
     watched.until("it leaving", |view| *view.ring == "node-a").await;
     drop(silent);
@@ -129,8 +129,8 @@ async fn of_two_nodes_with_one_name_one_is_refused() {
     let view = watched.until("all tried", |view| view.settled).await;
     assert_eq!(view.ring.as_str(), "node-a node-b");
     assert_eq!(view.members.len(), 2);
-    // The one that was kept dies; then the name is free for the other.
-    let kept = watched.cluster.addr_of(&name("node-b")).unwrap();
+    // The admitted node dies. Then its name is free for the other node.
+    let (kept, _) = watched.cluster.find(&name("node-b")).unwrap();
     let (kept, other) = if kept == first.addr { (first, second) } else { (second, first) };
     kept.kill().await;
     let addr = other.addr;
@@ -151,8 +151,8 @@ async fn seeds_that_refuse_settle_as_a_cluster_of_one() {
     alone.until("a cluster of one", |view| view.settled).await;
 }
 
-/// A seed that is silent may only be slow, and a name that does not resolve may do so in a moment: a node does not take
-/// itself for a cluster of one meanwhile. Once somebody answers, the others' silence is waited for no longer.
+/// A silent seed may only be slow, and a name that does not resolve may resolve in a moment. Meanwhile a node does
+/// not take itself for a cluster of one. When a member answers, the node no longer waits for the others.
 #[tokio::test]
 async fn silence_and_unknown_names_leave_it_open() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -170,7 +170,8 @@ async fn silence_and_unknown_names_leave_it_open() {
     assert_eq!(*view.ring, "node-a node-b");
 }
 
-/// A question to the resolver holds a thread of the system's until it ends: one for each name, however long that takes.
+/// A question to the resolver holds a thread of the system until it ends, so there is one for each name, however long
+/// it takes.
 #[tokio::test(start_paused = true)]
 async fn of_a_name_one_question_is_under_way() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -208,7 +209,7 @@ async fn a_seed_that_was_oneself_is_asked_again() {
     watched.until("the other one", |view| *view.ring == "node-a node-b").await;
 }
 
-/// A large ring takes long to build: who only asks or answers does not wait for it, and of changes meanwhile none is lost.
+/// A large ring takes long to build. Readers do not wait for it, and no change during the build is lost.
 #[test]
 fn a_ring_is_built_while_others_go_on() {
     let (begun, built) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
@@ -227,7 +228,7 @@ fn a_ring_is_built_while_others_go_on() {
     std::thread::scope(|scope| {
         scope.spawn(|| cluster.admit(&card("node-b", 2)));
         begun.1.recv_timeout(Duration::from_secs(20)).unwrap();
-        // Would wait for ever under one lock.
+        // Under one lock this would wait for ever.
         assert_eq!(cluster.me().phase, Phase::Ready);
         assert_eq!(
             cluster.heard(&card("node-c", 3)),
@@ -241,7 +242,7 @@ fn a_ring_is_built_while_others_go_on() {
     });
 }
 
-/// What a resolver says of a name from question to question; then the last answer again.
+/// A resolver's answers to one question after another; then the last answer again.
 fn resolver_of(answers: Vec<Result<Vec<SocketAddr>, &'static str>>, asked: Arc<AtomicUsize>) -> Resolver {
     Arc::new(move |_| {
         let place = asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
@@ -250,8 +251,8 @@ fn resolver_of(answers: Vec<Result<Vec<SocketAddr>, &'static str>>, asked: Arc<A
     })
 }
 
-/// A name that does not resolve at first, then to nothing, then to this node alone, then to a dead host and to
-/// one that lives; and that resolves to nothing again later, which makes nobody forgotten.
+/// A name that does not resolve at first, then resolves to nothing, then to this node alone, then to a dead host and
+/// to a live one. Later it resolves to nothing again, and no member is forgotten for that.
 #[tokio::test]
 async fn a_name_that_answers_nothing_at_first_is_asked_again() {
     let (me, peer) = (Peer::start("node-a", 1).await, Peer::start("node-b", 1).await);
@@ -266,8 +267,8 @@ async fn a_name_that_answers_nothing_at_first_is_asked_again() {
     let asked = Arc::new(AtomicUsize::new(0));
     let seeds = Seeds::new(&["nodes.test:7476".into()], resolver_of(answers, Arc::clone(&asked)));
     let mut watched = Watched::with(me.addr, seeds);
-    watched.until("an answer, and be it one's own", |view| view.settled).await;
-    assert!(asked.load(Ordering::SeqCst) >= 3, "no name, and no address, is no answer");
+    watched.until("any answer, even its own", |view| view.settled).await;
+    assert!(asked.load(Ordering::SeqCst) >= 3, "neither an unknown name nor an empty answer settles it");
     watched.until("both", |view| *view.ring == "node-a node-b").await;
     assert!(asked.load(Ordering::SeqCst) >= 4);
     let mut known = [dead, peer.addr];
@@ -275,10 +276,10 @@ async fn a_name_that_answers_nothing_at_first_is_asked_again() {
     assert_eq!(*watched.cluster.seeds(), known, "this node's own address is left out");
 }
 
-/// Gossip names a node: it is probed and routed to, though no seed names it. What it names where nobody lives is
+/// Gossip names two nodes that no seed names. The live one is probed and routed to. The address without a node is
 /// given up, and never routed to.
 #[tokio::test]
-async fn whom_gossip_names_is_routed_to_once_it_has_answered() {
+async fn a_node_named_by_gossip_is_routed_to_once_it_has_answered() {
     let peer = Peer::start("node-b", 1).await;
     let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[]);
     watched.until("a cluster of one", |view| view.settled).await;
@@ -304,7 +305,7 @@ async fn whom_gossip_names_is_routed_to_once_it_has_answered() {
     watched.until("its return", |view| *view.ring == "node-a node-b").await;
 }
 
-/// Gossip says that a member is dead, wrongly: out at once, and back by the probe that follows.
+/// Gossip wrongly reports a member dead: it leaves the ring at once, and the probe that follows brings it back.
 #[tokio::test]
 async fn a_wrong_verdict_of_gossip_is_undone_by_a_probe() {
     let peer = Peer::start("node-b", 7).await;
@@ -317,8 +318,8 @@ async fn a_wrong_verdict_of_gossip_is_undone_by_a_probe() {
     watched.until("its return", |view| *view.ring == "node-a node-b").await;
 }
 
-/// F9: a forward that is under way is given up when a connection shows that the peer is gone, not at gossip's word alone;
-/// who can be told something is whoever answers, on the ring or not.
+/// F9: a forward under way is given up when a connection shows that the peer has gone, and not for a report of gossip
+/// alone. A purge goes to every node that answers, on the ring or not.
 #[tokio::test]
 async fn gossip_alone_ends_no_forward() {
     let card = |node: &str, life| {

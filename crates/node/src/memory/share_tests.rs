@@ -1,4 +1,4 @@
-//! What moka keeps when one principal asks for ever new keys (F37), and that the budget holds (I9).
+//! The copies that moka keeps when one principal sends ever new keys (F37), and the budget (I9).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn principal(name: &str) -> PrincipalScope {
     PrincipalScope::of(&KeyHasher::new(b""), "basic", name, None)
 }
 
-/// One that can be rendered has no rows.
+/// A result that can be rendered, without rows.
 fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
     let (text, records) = if rows == 0 { (bytes, 0) } else { (4, bytes) };
     let result = ResultSet {
@@ -52,7 +52,7 @@ fn key(who: u8, n: u64) -> QueryKey {
     QueryKey(hash)
 }
 
-/// Asks as the engine does: a look, and where there is none, a new copy.
+/// Acts like the engine: a look, and without a copy a new one.
 fn ask(memory: &MokaMemory, who: u8, n: u64) -> bool {
     let key = key(who, n);
     let found = memory.get(&key).is_some();
@@ -62,8 +62,8 @@ fn ask(memory: &MokaMemory, who: u8, n: u64) -> bool {
     found
 }
 
-/// F37: 1 MiB holds about four hundred copies. Ann has `hers`; for each of her requests Eve asks nine keys
-/// that nobody asked before, each so often. How many of Ann's requests of twenty rounds hit.
+/// F37: 1 MiB holds about four hundred copies. Ann has `hers`. For each of her requests Eve sends nine new keys, each
+/// this many times. Returns how many of Ann's requests of twenty rounds hit.
 fn hits_of_ann(memory: &MokaMemory, hers: u64, repeats: u64) -> (u64, u64) {
     for n in (0..hers).chain(0..hers) {
         ask(memory, 0, n);
@@ -92,14 +92,14 @@ fn flooded(hers: u64, repeats: u64) {
     // The fault happened: Eve fills what Ann leaves, and more than her share is queued to give way.
     let (eve, ann) = (ScopeTag::of(principal("eve")), ScopeTag::of(principal("ann")));
     assert!(shares.bytes_of(eve) > (1 << 20) * 4 / 10, "{} bytes are Eve's", shares.bytes_of(eve));
-    assert_eq!(shares.total_bytes(), memory.copies.weighted_size(), "what is counted is what is held");
+    assert_eq!(shares.total_bytes(), memory.copies.weighted_size(), "counted bytes are held bytes");
     assert_eq!(shares.total_bytes(), shares.bytes_of(eve) + shares.bytes_of(ann));
     let held = usize::try_from(memory.copies.entry_count()).unwrap();
-    assert_eq!(shares.queued(), held, "what is queued is what is held");
+    assert_eq!(shares.queued(), held, "queued copies are held copies");
 }
 
-/// F37: without shares moka keeps 149 of 14,000 such hits where the working set is broad, and 70 of 8,000
-/// where the flood asks each of its keys twice (measured before there were any).
+/// F37: without shares moka keeps 149 of 14,000 such hits for a broad working set, and 70 of 8,000 when the flood
+/// asks for each of its keys twice (measured before there were shares).
 #[test]
 fn a_flood_of_new_keys_takes_no_copy_of_others() {
     flooded(170, 1);
@@ -120,7 +120,7 @@ fn one_principal_alone_may_use_all_of_it() {
     assert!(bytes > (1 << 20) * 9 / 10 && bytes <= 1 << 20, "{bytes} bytes");
 }
 
-/// I9: whatever is put here, replaced, rendered again or removed, what is counted is what is held.
+/// I9: after any puts, replacements, renderings and removals the counted bytes are the held bytes.
 #[test]
 fn shares_are_counted_to_the_last_byte() {
     let memory = MokaMemory::new(1 << 20);
@@ -143,7 +143,7 @@ fn shares_are_counted_to_the_last_byte() {
     assert_eq!((memory.shares.lock().total_bytes(), memory.size()), (0, (0, 0)));
 }
 
-/// I9: a copy that is refreshed again and again is queued once, and what is refreshed is not the oldest.
+/// I9: a copy that is refreshed again and again is queued once, and a refreshed copy is not the oldest.
 #[test]
 fn a_key_that_is_put_again_is_queued_once_and_last() {
     let memory = MokaMemory::new(1 << 20);
@@ -159,11 +159,11 @@ fn a_key_that_is_put_again_is_queued_once_and_last() {
     shares.add(eve, key(1, 1), 300);
     assert_eq!(shares.add(eve, key(1, 0), 300).1, Some(key(1, 1)), "its own older copy goes anyway");
     shares.remove(eve, first, 300);
-    assert_eq!((shares.queued(), shares.bytes_of(eve)), (2, 600), "one that was told to go is still counted");
+    assert_eq!((shares.queued(), shares.bytes_of(eve)), (2, 600), "a copy that has to go is still counted");
 }
 
-/// I9: who is over its share when its copies are rendered once more gives way for that as well, and every
-/// copy that stays may give way later.
+/// I9: a principal over its share gives way also when its copies become heavier by a rendering. Every copy that stays
+/// may give way later.
 #[test]
 fn a_copy_that_becomes_heavier_takes_the_place_of_an_older_one() {
     let memory = MokaMemory::new(1 << 20);

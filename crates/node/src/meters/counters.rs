@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// What has nothing left is told apart, and ten years do not run over.
+    /// A copy without time left has a bucket of its own, and ten years do not overflow.
     #[test]
     fn ages_are_counted_from_nothing_to_years() {
         let histogram = Histogram::new("t_seconds", "", &LIVED);

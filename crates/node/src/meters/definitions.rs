@@ -10,7 +10,7 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 pub struct Metric {
     /// The name in the exposition.
     pub name: &'static str,
-    /// What an increment means.
+    /// The meaning of an increment.
     pub help: &'static str,
 }
 
@@ -20,9 +20,9 @@ impl Metric {
         counter!(self.name)
     }
 
-    pub(super) fn counter_of(self, label: &'static str, word: &'static str) -> Counter {
+    pub(super) fn counter_of(self, label: &'static str, value: &'static str) -> Counter {
         describe_counter!(self.name, self.help);
-        counter!(self.name, label => word)
+        counter!(self.name, label => value)
     }
 
     pub(super) fn counter_of_two(self, labels: [(&'static str, &'static str); 2]) -> Counter {
@@ -35,9 +35,9 @@ impl Metric {
         gauge!(self.name)
     }
 
-    pub(super) fn gauge_of(self, label: &'static str, word: &'static str) -> Gauge {
+    pub(super) fn gauge_of(self, label: &'static str, value: &'static str) -> Gauge {
         describe_gauge!(self.name, self.help);
-        gauge!(self.name, label => word)
+        gauge!(self.name, label => value)
     }
 }
 
@@ -62,7 +62,7 @@ metrics! {
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing because the last runs of their key brought no answer.";
     FORWARDS = "hopcache_forwards_total": "Hops to another node. left_out counts hops that were not made because the peer had failed.";
     HANDOVERS = "hopcache_handover_total": "Hand-overs between nodes when the ring changed. They hand over values in a former owner's memory, plans of hot keys, and requests of flights that a leaving node gave up.";
-    COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by what happened to them.";
+    COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by outcome.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store which say that another node holds the lease.";
     STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, counted at the node that had the copy. Each is a hit of at least one request.";
@@ -73,7 +73,7 @@ metrics! {
     DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were dropped because the queue was full. They do not count as triggered.";
     LATE = "hopcache_refresh_late_total": "Copies past their soft TTL at their next request, so that no refresh came in time. Each copy counts once: by a stale answer, or by a run in its place within half of its TTL and 10 s of its expiry. Requests with no-cache do not count.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
-    LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key believes that node.";
+    LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key trusts that node.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
     SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
@@ -116,7 +116,7 @@ metrics! {
     LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns whose successors this node knows, learned here or by other nodes.";
     LEARNED_FORMS = "hopcache_learned_forms": "Next queries that this node knows how to run, exact ones and templates.";
     SESSIONS = "hopcache_sessions": "Sessions that this node owns and whose last queries it remembers.";
-    LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of what this node has learned or heard (counts and definitions), and of the queries that its sessions remember.";
+    LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of learned data (counts and definitions, from this node and others), and of the queries that its sessions remember.";
     OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node, to be sent to the owners of their sessions or to be learned from.";
     BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";

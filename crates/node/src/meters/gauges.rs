@@ -1,11 +1,11 @@
-//! What is read when somebody asks, and the gauges that show it. Reads nothing itself.
+//! The values that are read for an exposition, and the gauges that show them. It reads nothing itself.
 
 use metrics::{Counter, Gauge};
 
 use super::definitions as defined;
 use crate::labels;
 
-/// What the gauges show.
+/// The values of the gauges.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Readings {
     /// Nodes in the ring.
@@ -24,19 +24,19 @@ pub struct Readings {
     pub refreshes: usize,
     /// Refreshes that wait for a worker.
     pub refreshes_waiting: usize,
-    /// Prefetches that nobody has used yet.
+    /// Prefetches that are not used yet.
     pub prefetches_pending: usize,
     /// Leases held.
     pub leases: usize,
     /// Tasks of the process that have not ended.
     pub tasks: usize,
-    /// Patterns of which is known what follows them.
+    /// Patterns with known successors.
     pub learned_patterns: usize,
     /// Next queries that can be run.
     pub learned_forms: usize,
     /// Sessions that this node owns.
     pub sessions: usize,
-    /// Bytes of what was learned and of what sessions remember.
+    /// Bytes of learned data and of the queries that sessions remember.
     pub learning_bytes: usize,
     /// Observations that wait.
     pub observations_waiting: usize,

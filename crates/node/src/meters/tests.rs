@@ -1,4 +1,4 @@
-//! The identities that the definitions promise, whatever happens in whatever order, and what an exposition shows.
+//! The identities that the definitions promise, for any events in any order, and the content of an exposition.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn total(text: &str, name: &str) -> f64 {
     values.sum()
 }
 
-/// What can become of a request for a key, as the engine tells it: events first, then the outcome.
+/// The possible courses of a request for a key, as the engine reports them: events first, then the outcome.
 #[derive(Debug, Clone)]
 enum Request {
     Hit { is_near: bool, left_ms: i64 },
@@ -33,7 +33,7 @@ enum Request {
     Rejected,
 }
 
-/// What can become of a refresh.
+/// The possible courses of a refresh.
 #[derive(Debug, Clone)]
 enum Refresh {
     Dropped,
@@ -98,7 +98,7 @@ fn send(meters: &Meters, request: &Request) {
 }
 
 fn go(meters: &Meters, refresh: &Refresh) {
-    let note = |word| meters.note(Event::Refresh(word));
+    let note = |event| meters.note(Event::Refresh(event));
     match *refresh {
         Refresh::Dropped => note(RefreshWord::Dropped),
         Refresh::UnderWay => note(RefreshWord::Triggered),
@@ -116,7 +116,7 @@ fn meters() -> Meters {
 }
 
 proptest! {
-    /// INTERFACE section 4: requests = hits + misses + bypasses; and what is said of hits and misses.
+    /// INTERFACE section 4: requests = hits + misses + bypasses, and the rules for hits and misses.
     #[test]
     fn requests_add_up(requests in prop::collection::vec(request(), 0..60)) {
         let meters = meters();
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(of("cache_ttl_remaining_seconds_bucket{le=\"0\"}"), stale, "stale ones have nothing left");
     }
 
-    /// triggered = completed + failed + active; durations are of those that ended.
+    /// triggered = completed + failed + active. Durations are those of ended refreshes.
     #[test]
     fn refreshes_add_up(refreshes in prop::collection::vec(refresh(), 0..60)) {
         let meters = meters();
@@ -153,11 +153,11 @@ proptest! {
     }
 }
 
-/// Issue 7: attempts = hits + late + waste + pending; what was left out is told by its reason.
+/// Issue 7: attempts = hits + late + waste + pending. Skipped prefetches are counted by their reason.
 #[test]
 fn prefetches_add_up() {
     let meters = meters();
-    let note = |word| meters.note(Event::Prefetch(word));
+    let note = |event| meters.note(Event::Prefetch(event));
     let [exact, template, expansion, overlap] = CandidateKind::ALL;
     let ends = [
         (PrefetchWord::Used(exact), exact, 5),
@@ -190,7 +190,7 @@ fn prefetches_add_up() {
     }
 }
 
-/// Also where nothing has happened: an alert on a series that does not exist never fires.
+/// Before any event too: an alert on a series that does not exist never fires.
 #[test]
 fn every_metric_is_shown_from_the_start_with_its_definition() {
     let text = meters().render(Readings::default());
@@ -207,10 +207,10 @@ fn every_metric_is_shown_from_the_start_with_its_definition() {
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let defined: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
     assert_eq!(typed, defined, "shown and defined");
-    assert_eq!(text.matches("# TYPE ").count(), ALL.len(), "each type is said once");
+    assert_eq!(text.matches("# TYPE ").count(), ALL.len(), "each type is given once");
 }
 
-/// Issue 5: a flight with as many followers as the operator says.
+/// Issue 5: a flight with as many followers as the operator has configured.
 #[test]
 fn a_stampede_is_as_many_followers_as_configured() {
     for (configured, counted) in [(RefreshSection::default().stampede_followers, 2.0), (12, 0.0), (2, 3.0)] {
@@ -228,10 +228,10 @@ fn a_stampede_is_as_many_followers_as_configured() {
 }
 
 #[test]
-fn degrees_are_counted_by_whether_one_was_said() {
+fn degrees_are_counted_by_whether_one_was_known() {
     let meters = meters();
     [true, true, false].into_iter().for_each(|is_known| meters.note(Event::DegreeAsked { is_known }));
     let text = meters.render(Readings::default());
-    let of = |word| total(&text, &format!("hopcache_degree_queries_total{{outcome=\"{word}\"}}"));
+    let of = |outcome| total(&text, &format!("hopcache_degree_queries_total{{outcome=\"{outcome}\"}}"));
     assert_eq!((of("known"), of("unknown")), (2.0, 1.0));
 }

@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_told_and_an_end_is_not() {
-        let told = Cell::new(0);
-        let tell = || told.set(told.get() + 1);
+    async fn a_panic_is_reported_and_an_end_is_not() {
+        let calls = Cell::new(0);
+        let tell = || calls.set(calls.get() + 1);
         guard(async {}, tell).await;
-        assert_eq!(told.get(), 0);
+        assert_eq!(calls.get(), 0);
         guard(
             async {
                 tokio::task::yield_now().await;
@@ -60,6 +60,6 @@ mod tests {
             tell,
         )
         .await;
-        assert_eq!(told.get(), 1);
+        assert_eq!(calls.get(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The steps by which a node leaves, and how long each step may take. The engine decides what is handed over.
+//! The steps by which a node leaves, and how long each step may take. The engine decides which data is handed over.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Schedule {
     serve_on: Instant,
     /// Flights that have not ended by then go to the new owners. Their followers have the rest of the time.
     hand_on: Instant,
-    /// Clients that still wait are told then that the node leaves. They have the rest of the time to read it.
+    /// Clients that still wait then get the answer that the node leaves. They have the rest of the time to read it.
     turn_away: Instant,
     /// How long the store may take to take back the leases of those flights.
     give_back: Duration,
@@ -58,11 +58,11 @@ impl Node {
         state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
-        // Before the other nodes know of the change: else their first requests would reach the new owners first.
-        let told =
+        // Before the other nodes know of the change. Otherwise their first requests would reach the new owners first.
+        let plans =
             timeout_at(schedule.serve_on, state.engine.path().tell_plans(&ring_of_others(state))).await;
         state.joining.say_draining(&state.members);
-        tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
+        tracing::info!(plans = plans.unwrap_or(0), "draining: others own this node's keys from now on");
         sleep_until(schedule.serve_on).await;
         self.stop_clients.cancel();
         self.clients.close();
@@ -81,8 +81,8 @@ impl Node {
         }
     }
 
-    /// Waits for requests and flights. Flights that take too long are handed on. Clients that still wait then are told that
-    /// the node leaves. Nothing waits after the deadline.
+    /// Waits for requests and flights. Flights that take too long are handed on. Clients that still wait then get the
+    /// answer that the node leaves. Nothing waits after the deadline.
     ///
     /// The peer port stays open until every request of a peer is answered. Otherwise this schedule makes a second run:
     ///   a request of node B follows a flight here · the port closes · this node refuses B's probe, so B takes it for
@@ -154,7 +154,7 @@ mod tests {
                 // Followers that are sent to another node have at least as much time as the store had.
                 assert!(hand_on + give_back <= turn_away && turn_away + give_back <= deadline, "{drain_ms}");
                 let time_to_read = (drain / 16).min(Duration::from_millis(LAST_WORDS_MS_MAX / 2));
-                assert!(deadline - turn_away >= time_to_read, "{drain_ms}: no time to be told");
+                assert!(deadline - turn_away >= time_to_read, "{drain_ms}: no time for the answer");
                 assert!(deadline - hand_on >= drain / 8, "{drain_ms}: nothing is left to end requests");
             }
         }

@@ -77,8 +77,8 @@ mod tests {
         load(&sources).unwrap_or_else(|errors| panic!("{set}: {errors}")).settings
     }
 
-    /// Each key of `[refresh]`, a value that is not its default, and what that value makes of the policy. A key without a
-    /// row fails.
+    /// Each key of `[refresh]`, a value that is not its default, and the policy with that value. A key without a row
+    /// fails.
     #[test]
     fn every_key_of_refresh_changes_what_is_in_force() {
         type Change = fn(&mut RefreshPolicy);
@@ -118,7 +118,7 @@ mod tests {
         assert!(missing.is_empty() && keys.len() == rows.len() + 1, "no row: {missing:?}");
     }
 
-    /// Each word of `prefetch.kinds` is a kind of its own, and the other keys come to the engine as configured.
+    /// Each value of `prefetch.kinds` is a kind of its own, and the engine gets the other keys as configured.
     #[test]
     fn prefetch_comes_to_the_engine_as_configured() {
         let of = |sets: &[&str]| {
@@ -146,7 +146,7 @@ mod tests {
             of(&["prefetch.max_patterns=100000"]).unwrap().patterns_max as usize,
             limits::PATTERNS_MAX
         );
-        let told = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
-        assert_eq!((told.is_on, told.is_gossiped, told.depth), (false, false, 3));
+        let settings = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
+        assert_eq!((settings.is_on, settings.is_gossiped, settings.depth), (false, false, 3));
     }
 }

@@ -1,8 +1,8 @@
 //! The origin over Bolt: the engine's origin port on a Neo4j server.
 //!
-//! This file decides how many runs there are at a time, how long each waits and lasts, on whose connection it runs, and
-//! what its end means. It asks nothing of a server that is known to be away, or to refuse this node's own login. It never
-//! retries, never caches, and answers only from a complete result (promise I10).
+//! This file decides how many runs there are at a time, how long each waits and lasts, on which connection it runs,
+//! and the meaning of its end. It asks nothing of a server that is known to be away, or to refuse this node's own
+//! login. It never retries, never caches, and answers only from a complete result (promise I10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl BoltOrigin {
         Self::watched(settings, Arc::new(|_| {}))
     }
 
-    /// The same. `on_breaker` is called at each change of the breaker's state.
+    /// Like [`BoltOrigin::new`]. `on_breaker` is called at each change of the breaker's state.
     #[must_use]
     pub fn watched(mut settings: BoltSettings, on_breaker: BreakerHook) -> Self {
         settings.max_concurrent = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS / 4);
@@ -145,7 +145,7 @@ impl BoltOrigin {
         }
     }
 
-    /// Waits for a slot, no longer than the run itself may take: a client waits for both together.
+    /// Waits for a slot, at most as long as the run itself may take: a client waits for both together.
     async fn take(
         &self,
         whose: &Fingerprint,
@@ -200,8 +200,8 @@ impl BoltOrigin {
         }
     }
 
-    /// A refusal of this node's own credentials is no refusal of the client's: for the client Neo4j is unavailable. The
-    /// refusal is kept until `reach` succeeds. The gate counts it as an answer.
+    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
+    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
     fn blamed(&self, fault: OriginFault) -> OriginFault {
         match (&self.settings.login, &fault) {
             (Login::Service(_), OriginFault::Unauthorized(failure)) => {
@@ -278,7 +278,8 @@ impl BoltOrigin {
 
     /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
     /// passwords in a row Neo4j refuses the right one as well. So a prefetch takes a connection that clients' runs have
-    /// left idle. A client's run that finds none opens a new one, so the pool grows to what both use together.
+    /// left idle. A client's run that finds no connection opens a new one, so the pool grows to the number that both
+    /// use together.
     fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
         class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
     }
@@ -328,11 +329,11 @@ impl Origin for BoltOrigin {
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         let text = format!("EXPLAIN {}", run.statement);
         let finished = self.run_as_is(run, Mode::Write, &text).await?;
-        let word = finished.statement_type.unwrap_or_default();
-        StatementKind::from_bolt(&word).ok_or_else(|| {
+        let kind = finished.statement_type.unwrap_or_default();
+        StatementKind::from_bolt(&kind).ok_or_else(|| {
             OriginFault::Failed(Neo4jFailure {
                 code: "Neo.DatabaseError.General.UnknownError".to_owned(),
-                message: format!("EXPLAIN gave the statement type {word:?}, which is not known"),
+                message: format!("EXPLAIN gave the statement type {kind:?}, which is not known"),
             })
             .into()
         })
@@ -438,7 +439,7 @@ async fn watch(gate: Arc<Gate>, address: Address, roots: Roots) {
         async move {
             match Connection::probe(&address, &options).await {
                 Err(OpenError::OutOfDescriptors(_)) => None,
-                answer => Some(answer.map_err(|error| fault::words(&error))),
+                answer => Some(answer.map_err(|error| fault::open_error_text(&error))),
             }
         }
         .boxed()
@@ -446,7 +447,7 @@ async fn watch(gate: Arc<Gate>, address: Address, roots: Roots) {
     gate.watch(Box::new(probe)).await;
 }
 
-/// One principal may wait with as many runs as there is room for where nobody else ever asks.
+/// The queue of one principal is as long as the whole queue if no other principal sends requests.
 fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
     let waiting_per_principal = match settings.login {
         Login::Passthrough => (settings.max_concurrent * limits::ORIGIN_WAITING_PER_SLOT_MAX)

@@ -26,12 +26,12 @@ pub(super) fn of_open(error: OpenError) -> OriginFault {
         OpenError::Refused(failure) => of_failure(failure),
         // A fault of this machine and not of the server, so it must not open the breaker.
         OpenError::OutOfDescriptors(_) => OriginFault::Overloaded,
-        other => OriginFault::Unreachable(words(&other)),
+        other => OriginFault::Unreachable(open_error_text(&other)),
     }
 }
 
-/// Why there is no connection, and what to change where the configuration is wrong.
-pub(super) fn words(error: &OpenError) -> String {
+/// Why there is no connection, and the change to make if the configuration is wrong.
+pub(super) fn open_error_text(error: &OpenError) -> String {
     match error {
         OpenError::Untrusted(_) => {
             format!("{error}; set origin.ca_file to the PEM file of the authority that signed it")
@@ -59,13 +59,13 @@ pub(super) fn of_run(error: RunError) -> OriginError {
 }
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
-pub(crate) fn is_no_to_credentials(error: &Neo4jFailure) -> bool {
+pub(crate) fn is_credential_refusal(error: &Neo4jFailure) -> bool {
     CREDENTIAL_CODES.contains(&error.code.as_str()) && error.code != RATE_LIMIT_CODE
 }
 
-/// The same for a fault.
+/// Like [`is_credential_refusal`], for a fault.
 pub(super) fn ends_connections(fault: &OriginFault) -> bool {
-    matches!(fault, OriginFault::Unauthorized(error) if is_no_to_credentials(error))
+    matches!(fault, OriginFault::Unauthorized(error) if is_credential_refusal(error))
 }
 
 fn of_failure(failure: Failure) -> OriginFault {
@@ -87,7 +87,7 @@ fn of_failure(failure: Failure) -> OriginFault {
 mod tests {
     use super::*;
 
-    /// I6: a write whose answer found no room may have been carried out; one that was not sent was not.
+    /// I6: a write whose answer found no room may have been carried out. A write that was not sent was not.
     #[test]
     fn what_was_sent_is_said() {
         let run = |fault: RunFault| of_run(fault.into());

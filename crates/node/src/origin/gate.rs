@@ -1,7 +1,7 @@
 //! Whether this node can reach Neo4j: a breaker before every run and every check of credentials, and the prober that
 //! closes it again.
 //!
-//! - A refused connection is a failure and opens the breaker. Anything that Neo4j says about a statement, a user or
+//! - A refused connection is a failure and opens the breaker. Any message of Neo4j about a statement, a user or
 //!   itself is an answer.
 //! - A run that timed out, was cut or takes long, and a connection that was not opened in time (this process may have had
 //!   no CPU to open it), only raise a doubt. The prober settles it.

@@ -51,9 +51,9 @@ impl Refusal {
     }
 }
 
-/// What is wrong with the origin, and what to do. `None` when nothing is wrong.
+/// The problem with the origin, and the action to take. `None` if there is none.
 #[must_use]
-pub fn trouble(origin: &dyn Origin) -> Option<&'static str> {
+pub fn problem(origin: &dyn Origin) -> Option<&'static str> {
     if origin.refuses_us() {
         Some(REFUSED)
     } else if origin.is_reachable() {
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose answer to the log-on is set from outside.
+    /// A server whose answer to the log-on a test sets.
     #[derive(Default)]
     struct Server {
         is_password_wrong: Mutex<bool>,
@@ -138,26 +138,26 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(span_ms)).await;
     }
 
-    /// The password is changed long after the watch has had its yes.
+    /// The password is changed long after the watch has got an acceptance.
     #[tokio::test(start_paused = true)]
     async fn a_refusal_after_the_start_is_shown_and_asked_about_until_it_ends() {
         let server = std::sync::Arc::new(Server::default());
         let watched = std::sync::Arc::clone(&server);
         tokio::spawn(async move { match watch(&*watched).await {} });
         pass(60_000).await;
-        assert_eq!((server.tries.load(Ordering::Relaxed), trouble(&*server)), (1, None), "asked once");
+        assert_eq!((server.tries.load(Ordering::Relaxed), problem(&*server)), (1, None), "asked once");
         *server.is_password_wrong.lock() = true;
         assert!(server.log_on().is_err(), "a run meets it");
-        assert_eq!(trouble(&*server), Some(REFUSED));
+        assert_eq!(problem(&*server), Some(REFUSED));
         let before = server.tries.load(Ordering::Relaxed);
         pass(ORIGIN_WATCH_REFUSED_MS - 1).await;
         assert_eq!(server.tries.load(Ordering::Relaxed), before, "not so soon");
         pass(8 * ORIGIN_WATCH_REFUSED_MS).await;
         let tries = server.tries.load(Ordering::Relaxed) - before;
         assert!((6..=8).contains(&tries), "{tries} tries in 40 s");
-        assert_eq!(trouble(&*server), Some(REFUSED));
+        assert_eq!(problem(&*server), Some(REFUSED));
         *server.is_password_wrong.lock() = false;
         pass(2 * ORIGIN_WATCH_REFUSED_MS).await;
-        assert_eq!(trouble(&*server), None, "found by itself");
+        assert_eq!(problem(&*server), None, "found by itself");
     }
 }

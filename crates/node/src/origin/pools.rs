@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// Whose connection: the fingerprint of [`Identity`](hopcache_engine::identity::Identity), or zeros for
+/// The principal of a connection: the fingerprint of [`Identity`](hopcache_engine::identity::Identity), or zeros for
 /// the service's own credentials.
 pub(super) type Fingerprint = [u8; 32];
 
@@ -31,7 +31,7 @@ pub(super) struct Bounds {
     pub(super) per_principal: usize,
     /// Principals with a pool.
     pub(super) principals: usize,
-    /// Connections that are lent or being opened at a time, as the caller limits itself.
+    /// Connections that are lent or being opened at a time: the caller's own bound.
     pub(super) lent: usize,
     /// For how long an idle connection is kept.
     pub(super) idle: Duration,
@@ -124,7 +124,8 @@ impl Pools {
         self.lend_from(&pool, wait).await
     }
 
-    /// The same for a principal that has a pool already, without waiting. `None` when it has no pool; none is made.
+    /// Like [`Pools::lend`] for a principal that has a pool already, without waiting. `None` if it has no pool; none
+    /// is made.
     pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<Lent, LendError>> {
         let pool = self.known_pool(whose)?;
         Some(self.lend_from(&pool, Duration::ZERO).await)
@@ -136,7 +137,7 @@ impl Pools {
         MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
     }
 
-    /// Whether [`Pools::lend_idle`] would probably find a connection. It touches none.
+    /// Whether [`Pools::lend_idle`] would probably find a connection. It changes none.
     pub(super) fn has_standing(&self, whose: &Fingerprint) -> bool {
         self.by_principal.lock().get(whose).is_some_and(|held| held.pool.status().available > 0)
     }

@@ -1,8 +1,8 @@
-//! Connections to Neo4j that carry a Bolt client's own messages: transactions, and statements that pass the cache by.
+//! Connections to Neo4j that carry a Bolt client's own messages: transactions, and statements that bypass the cache.
 //!
-//! This file decides how many there are, for whom, and which may be used again. A relay is pinned to one session while a
-//! transaction or a result is open on it. It is logged on with the principal's own credentials (I5), and speaks exactly
-//! the version that the client speaks. It runs nothing by itself.
+//! This file decides how many relays there are, for which principal, and which may be used again. A relay is pinned
+//! to one session while a transaction or a result is open on it. It is logged on with the principal's own credentials
+//! (I5), and speaks exactly the client's version. It runs nothing by itself.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -23,7 +23,7 @@ use super::fault;
 use super::pools::Fingerprint;
 use super::settings::Login;
 
-/// Whose connection, and which version it speaks.
+/// The principal of a relay, and its version.
 type Place = (Fingerprint, Version);
 
 /// All relays of this node.
@@ -32,7 +32,7 @@ pub struct Relays {
     login: Login,
     options: RelayOptions,
     seats: Arc<Semaphore>,
-    /// One look at the server at a time.
+    /// One question to the server at a time.
     looks: Semaphore,
     state: Mutex<State>,
 }
@@ -52,7 +52,7 @@ struct Idle {
 }
 
 impl Relays {
-    /// None are open yet.
+    /// No relay is open yet.
     #[must_use]
     pub fn new(address: Address, login: Login, roots: Roots) -> Arc<Self> {
         let options = RelayOptions {
@@ -65,7 +65,7 @@ impl Relays {
         Arc::new(Self { address, login, options, seats, looks: Semaphore::new(1), state: Mutex::default() })
     }
 
-    /// What the server is. One asks for all that wait, and the last answer stands in for one that does not come.
+    /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes.
     pub async fn server_info(&self) -> Option<ServerInfo> {
         if let Some(known) = self.known_info() {
             return known;
@@ -86,7 +86,7 @@ impl Relays {
         state.info.clone()
     }
 
-    /// What is known, if nobody needs to ask now.
+    /// The known answer, if it is young enough.
     fn known_info(&self) -> Option<Option<ServerInfo>> {
         let state = self.state.lock();
         state.look_again_at.filter(|at| *at > Instant::now()).map(|_| state.info.clone())
@@ -95,7 +95,7 @@ impl Relays {
     /// A relay of this principal at this version: an idle one, else a new one.
     ///
     /// # Errors
-    /// [`OriginFault`] when there is no room for another, or none can be opened.
+    /// [`OriginFault`] if there is no room for another relay, or none can be opened.
     pub async fn lend(
         self: &Arc<Self>,
         identity: &Identity,
@@ -169,7 +169,7 @@ impl Relays {
         let mut state = self.state.lock();
         state.drop_old();
         if state.idle.len() >= limits::RELAYS_IDLE_MAX {
-            // The one that was used longest ago.
+            // The least recently used one.
             state.idle.remove(0);
         }
         state.idle.push(Idle { place, relay, since: Instant::now() });
@@ -201,8 +201,8 @@ impl Drop for Count {
     }
 }
 
-/// A relay that one session uses. On drop it is kept for the next one if nothing is open on it, else it is closed, which
-/// ends what runs on it at Neo4j.
+/// A relay that one session uses. On drop it is kept for the next session if nothing is open on it. Otherwise it is
+/// closed, which ends its statements at Neo4j.
 pub struct LentRelay {
     relay: Option<Relay>,
     place: Place,
@@ -212,7 +212,7 @@ pub struct LentRelay {
 }
 
 impl LentRelay {
-    /// Resets it, so that it can be used by somebody else; closes it where that fails.
+    /// Resets it for the next session. If that fails, it is closed.
     pub async fn reset(mut self) {
         let Some(relay) = &mut self.relay else { return };
         if let Err(error) = relay.reset(&self.relays.options).await {

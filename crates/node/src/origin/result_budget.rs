@@ -70,7 +70,7 @@ impl ResultBudget {
         self.permit(&self.large, &self.waiting_large).await
     }
 
-    /// A place, at once or after a wait; at once none where as many wait as may.
+    /// A place, at once or after a wait. `None` at once if the queue is full.
     async fn permit(&self, places: &Arc<Semaphore>, waiting: &Semaphore) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
             return Some(permit);
@@ -81,7 +81,7 @@ impl ResultBudget {
 }
 
 impl ResultPlace<'_> {
-    /// The records, which hold the place until nobody has them any more.
+    /// The records, which hold the place as long as any part of them is held.
     pub(super) fn keep(self, records: Bytes) -> Bytes {
         match self.held.into_inner() {
             Some(place) if !records.is_empty() => tied(records, place),
@@ -123,7 +123,7 @@ mod tests {
         Some(place)
     }
 
-    /// F29: two are read, four wait, the others are told at once; medium ones pass them.
+    /// F29: two results are read, four wait, the others are refused at once. Medium results pass them.
     #[tokio::test(start_paused = true)]
     async fn large_results_queue_and_medium_ones_pass_them() {
         let shared = Arc::new(room());
@@ -139,7 +139,7 @@ mod tests {
         }
         let asked = tokio::time::Instant::now();
         assert!(large(&shared).await.is_none(), "the queue is full");
-        assert_eq!(asked.elapsed(), Duration::ZERO, "and that is said at once");
+        assert_eq!(asked.elapsed(), Duration::ZERO, "and the refusal comes at once");
         assert!(shared.place().widen(RESULT_BYTES_UNRESERVED + 1).await.is_some(), "a medium one passes");
         assert_eq!(asked.elapsed(), Duration::ZERO);
         drop(held);
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(shared.medium.available_permits(), RESULTS_MEDIUM_MAX);
     }
 
-    /// F29: readers that do not read hold all medium places; a quarter of the run slots may wait for one, the
+    /// F29: clients that do not read hold all medium places. A quarter of the run slots may wait for a place; the
     /// others stay free for small results.
     #[tokio::test(start_paused = true)]
     async fn few_run_slots_wait_for_a_medium_place() {
@@ -167,7 +167,7 @@ mod tests {
         }
         let asked = tokio::time::Instant::now();
         assert!(!medium(&shared).await, "a quarter of the slots wait");
-        assert_eq!(asked.elapsed(), Duration::ZERO, "and that is said at once");
+        assert_eq!(asked.elapsed(), Duration::ZERO, "and the refusal comes at once");
         drop(held);
         assert_eq!(waiting.join_all().await, vec![true; 8]);
         assert!(ResultBudget::new(Duration::ZERO, 1).waiting_medium.available_permits() > 0);
@@ -191,6 +191,6 @@ mod tests {
         drop(part);
         assert_eq!(room.large.available_permits(), RESULTS_LARGE_MAX);
         let _both = (large(&room).await, large(&room).await);
-        assert!(large(&room).await.is_none(), "nobody waits for ever");
+        assert!(large(&room).await.is_none(), "no run waits for ever");
     }
 }

@@ -1,5 +1,5 @@
-//! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next. This file decides how long a
-//! run waits, and knows nothing of what a slot is for.
+//! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next. This file decides how long
+//! a run waits, and does not know the use of a slot.
 //!
 //! The race that dropping a waiting future has to survive:
 //!   a run ends and calls waiter 7 · waiter 7 has the slot · the future of 7 is dropped before it is polled again.
@@ -56,7 +56,7 @@ impl<P: Ord + Clone> Slots<P> {
         self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
     }
 
-    /// The same for a run of this class. A run whose turn would come too late is refused at once.
+    /// Like [`Slots::take`], for a run of this class. A run whose turn would come too late is refused at once.
     pub(crate) async fn take_in_time(
         &self,
         principal: &P,
@@ -187,7 +187,7 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// The schedule in the module's head: called, and dropped before it knew.
+    /// The schedule in the module's header: called, and dropped before it was polled.
     #[tokio::test]
     async fn a_called_run_that_is_dropped_gives_its_slot_on() {
         let slots = Slots::new(BOUNDS);

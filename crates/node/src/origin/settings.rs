@@ -7,7 +7,7 @@ use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
 use hopcache_engine::identity::Credentials;
 
-/// Whose credentials a run logs on with.
+/// The credentials with which a run logs on.
 #[derive(Debug, Clone)]
 pub enum Login {
     /// The credentials of each client.
@@ -21,17 +21,17 @@ pub enum Login {
 pub struct BoltSettings {
     /// Where it is.
     pub address: Address,
-    /// Who may sign its certificate.
+    /// The authorities that may sign its certificate.
     pub roots: Roots,
-    /// Whose credentials.
+    /// The credentials of runs.
     pub login: Login,
     /// Runs at a time.
     pub max_concurrent: usize,
-    /// Longest run, whatever a request asks for.
+    /// Longest run, for any request.
     pub timeout: Duration,
     /// Longest wait for a run slot, and for a connection of the principal.
     pub wait: Duration,
-    /// For opening a connection, log-on included.
+    /// Time limit for opening a connection, log-on included.
     pub connect_timeout: Duration,
     /// Connections of one principal.
     pub connections_per_principal: usize,

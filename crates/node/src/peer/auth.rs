@@ -48,9 +48,9 @@ const VERSION: u8 = 1;
 /// Version, serial, N, counter, length of the sender's name.
 const HEAD_BYTES: usize = 1 + 8 + 16 + 8 + 1;
 
-/// Begins what a welcome says of its sender. Builds before cards had the incarnation here (random), the epoch
-/// and then the bare name: they find a control character in the name and refuse, and are refused by this
-/// constant but for one life in 2^64.
+/// The first byte of a welcome's card. Earlier builds without cards had the incarnation here (random), the epoch and
+/// then the bare name. They find a control character in the name and refuse. Their own welcome is refused by this
+/// constant, except for one life in 2^64.
 const WELCOME_FORM: [u8; 8] = *b"card\0\0\0\x02";
 
 /// Why a message or answer is not authentic. The sender never learns the reason.
@@ -69,7 +69,7 @@ pub enum AuthError {
     #[error("seen before")]
     Replayed,
     /// Sealed with the cluster key, but by a build with another format of the identity.
-    #[error("the peer's build says who it is in another form; its version does not fit this one")]
+    #[error("the peer's build has another format of its identity; its version does not fit this one")]
     OtherForm,
 }
 

@@ -113,7 +113,7 @@ impl Line {
     pub(super) async fn open_again(addr: SocketAddr) -> Result<Self, PeerError> {
         match Self::open_within(Millis(PEER_RECONNECT_MS_MAX), addr).await {
             Err(PeerError::TimedOut) => {
-                Err(PeerError::Gone("the connection broke, and nobody answers at its address".into()))
+                Err(PeerError::Gone("the connection broke, and no process answers at its address".into()))
             }
             opened => opened,
         }
@@ -152,7 +152,7 @@ impl Line {
     }
 }
 
-/// Whether the connection has ended; how, its talk says.
+/// Whether the connection has ended. Its error is logged.
 fn poll_driver(driver: &mut Connection<TokioIo<TcpStream>, Full<Bytes>>, context: &mut Context<'_>) -> bool {
     Pin::new(driver).poll(context).is_ready()
 }
@@ -192,7 +192,7 @@ fn answer_bytes_max<B>(request: &Request<B>) -> usize {
     }
 }
 
-/// The innermost cause of an error, which says what happened.
+/// The innermost cause of an error, which has the concrete reason.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -39,14 +39,6 @@ pub struct ClusterKey {
 pub struct WeakKey(pub usize);
 
 impl ClusterKey {
-    /// From the configured key, for the cluster that has not been given a name.
-    ///
-    /// # Errors
-    /// [`WeakKey`] when it has fewer than [`CLUSTER_KEY_BYTES_MIN`] bytes.
-    pub fn from_secret(secret: &[u8]) -> Result<Self, WeakKey> {
-        Self::of(CLUSTER_NAME_DEFAULT, secret)
-    }
-
     /// From the configured name and key.
     ///
     /// # Errors

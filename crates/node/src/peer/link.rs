@@ -58,7 +58,7 @@ struct Address {
 
 /// Why one attempt within a session failed.
 enum Attempt {
-    /// The peer does not know the session, or does not hold the key. A new session tells which.
+    /// The peer does not know the session, or does not hold the key. A new session shows which of the two.
     SessionLost,
     Failed(PeerError),
 }
@@ -152,7 +152,7 @@ impl PeerLink {
             }
             // The peer had no room and did not read the message, so the session is not lost.
             Err(_) if status == 503 => {
-                Err(Attempt::Failed(PeerError::Refused("503: it is too busy to read this".into())))
+                Err(Attempt::Failed(PeerError::Refused("503: it is too busy to read this message".into())))
             }
             Err(_) => Err(Attempt::SessionLost),
         }
@@ -191,7 +191,7 @@ impl PeerLink {
             Some(present) if before.is_none_or(|before| !Arc::ptr_eq(before, present)) => Arc::clone(present),
             _ => {
                 if sessions.len() >= PEER_SESSIONS_MAX {
-                    sessions.clear(); // Members' addresses changed that often: all are opened again.
+                    sessions.clear(); // Only if the addresses of members changed this often: all sessions are opened again.
                 }
                 sessions.insert(addr, Arc::clone(&fresh));
                 fresh
@@ -214,7 +214,7 @@ impl PeerLink {
             .await?;
         let (status, welcome) = (reply.status, reply.body);
         if status != 200 {
-            let text = format!("{status}: has it the same cluster key? is it a peer listener?");
+            let text = format!("{status}: does it have the same cluster key? is it a peer listener?");
             return Err(PeerError::Refused(text));
         }
         let (who, id, keys) = open_welcome(&self.key, &hello, welcome)

@@ -3,7 +3,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`keys`] | the cluster's key, and the second one of a rotation |
-//! | [`auth`] | what a proof covers, sealing and opening |
+//! | [`auth`] | the parts of a message that a proof covers, sealing and opening |
 //! | [`sessions`] | which messages were seen before (replay), in bounded memory |
 //! | [`link`] | one exchange with one address: session, connection, retry, mapping of failures |
 //! | `connections` | kept HTTP connections, driven by their users |
@@ -26,7 +26,7 @@ pub(crate) mod tests;
 /// Paths of the peer listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PeerPath {
-    /// `GET`: who are you; opens a session.
+    /// `GET`: asks for the node's identity, and opens a session.
     Probe,
     /// `POST`: a forwarded request, or a purge of memory copies, sealed.
     Ask,

@@ -38,7 +38,7 @@ use crate::body_budget::{BodyBudget, BudgetExhausted};
 use crate::listener::Answers;
 use crate::refusal_response::Unserved;
 
-/// What a node does for its peers. Every future may be dropped when the peer closes the connection.
+/// A node's service for its peers. Every future may be dropped when the peer closes the connection.
 #[async_trait]
 pub trait PeerHandler: Send + Sync + 'static {
     /// Answers a message of another node, also a purge of memory copies. It never forwards the message.
@@ -153,7 +153,7 @@ fn sealed(status: StatusCode, body: Vec<u8>) -> Response {
 
 fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
     service.refused(error);
-    tracing::debug!(reason = error.label(), "a message on the peer listener was not believed");
+    tracing::debug!(reason = error.label(), "a message on the peer listener was refused");
     problem(StatusCode::FORBIDDEN)
 }
 

@@ -1,4 +1,5 @@
-//! Remembers which messages of which sessions were seen. It decides whether a message is new or replayed, without a clock.
+//! The messages of each session that were seen. This file decides whether a message is new or replayed, without a
+//! clock.
 //!
 //! Memory is bounded: there are at most [`PEER_SESSIONS_MAX`] sessions, each with a bitmap of [`PEER_WINDOW_MESSAGES`]
 //! bits. An evicted session must never come back, because its messages would then count as new. So sessions have serial
@@ -44,7 +45,7 @@ pub struct Session {
     window: Mutex<ReplayWindow>,
 }
 
-/// An authentic message, and what is needed to answer it.
+/// An authentic message, and the data to answer it.
 pub struct Opened {
     /// Its session.
     pub session: Arc<Session>,

@@ -6,5 +6,5 @@
 
 mod log;
 pub mod memory;
+pub mod problem;
 pub mod redis;
-pub mod trouble;

@@ -1,4 +1,4 @@
-//! The step between an accepted socket and a protocol: the handshake, where the listener has TLS.
+//! The step between an accepted socket and a protocol: the handshake, if the listener has TLS.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 /// An accepted connection, as its protocol reads and writes it: plain, or TLS after the handshake.
 pub type ListenerStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// Why a socket did not become a stream. The other end has been told what TLS can tell.
+/// Why a socket did not become a stream. The other end has got TLS' own alert, if TLS has one for it.
 #[derive(Debug)]
 pub enum HandshakeError {
     /// No byte came in time.
     Silent,
-    /// The first byte is of another protocol, so the listener may answer in that one. Nothing was read.
+    /// The first byte is of another protocol, so the listener may answer in that one. No byte was read.
     NotTls(TcpStream),
-    /// The handshake took too long, for the other end's or for this node's slowness.
+    /// The handshake took too long, because the other end or this node was slow.
     TooSlow,
     /// The two ends agree on no version, cipher or protocol, or do not trust each other.
     Failed(std::io::Error),
@@ -61,8 +61,8 @@ impl Acceptor {
         Self(None)
     }
 
-    /// A listener with TLS, and what watches its files: run [`Watched::follow`] in a task. `alpn` names the protocols
-    /// that the listener offers; with none it takes whatever a client offers.
+    /// A listener with TLS, and the task that watches its files: run [`Watched::follow`] in a task. `alpn` names the
+    /// protocols that the listener offers; with none it accepts any protocol that a client offers.
     ///
     /// # Errors
     /// When the files cannot be used.

@@ -1,4 +1,4 @@
-//! The certificate of a listener that is in use now: what handshakes read, and what a change of the files replaces.
+//! The certificate of a listener that is in use now: handshakes read it, and a change of the files replaces it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 
 use super::files::{Contents, Digest, TlsFileError, TlsFiles};
 
-/// The files, and what was made of them.
+/// The files, and the configuration made from them.
 pub(super) struct Current {
     files: TlsFiles,
     alpn: &'static [&'static [u8]],
@@ -15,7 +15,7 @@ pub(super) struct Current {
 }
 
 impl Current {
-    /// From the files as they are; and which content that is.
+    /// From the present files; also returns the digest of their content.
     pub(super) fn open(
         files: TlsFiles,
         alpn: &'static [&'static [u8]],
@@ -25,12 +25,12 @@ impl Current {
         Ok((Arc::new(Self { files, alpn, config }), contents.digest()))
     }
 
-    /// Where the files are.
+    /// The paths of the files.
     pub(super) fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// For the next handshake.
+    /// The configuration for the next handshake.
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }

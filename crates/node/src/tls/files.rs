@@ -1,5 +1,5 @@
-//! The files of a listener's TLS: certificate chain, private key, and authorities of client certificates (PEM). Decides
-//! whether they are usable together, and builds rustls' configuration from them.
+//! The files of a listener's TLS: certificate chain, private key, and authorities of client certificates (PEM). This
+//! file decides whether they are usable together, and builds rustls' configuration from them.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -68,12 +68,12 @@ pub enum TlsFileError {
     Authorities {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Certificates of authorities, for the other ends that this node connects to.
+/// Certificates of authorities, for the servers that this node connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorities {
     pem: Vec<u8>,
@@ -83,7 +83,7 @@ impl Authorities {
     /// Reads a file of certificates in PEM.
     ///
     /// # Errors
-    /// [`TlsFileError`] names the file and what to change.
+    /// [`TlsFileError`] names the file and the change to make.
     pub fn read(path: &Path) -> Result<Self, TlsFileError> {
         let pem = read(path)?;
         roots(&pem, path)?;
@@ -97,21 +97,21 @@ impl Authorities {
     }
 }
 
-/// What the files hold now. Never shown, because one of them is a private key.
+/// The present contents of the files. Never shown, because one of them is a private key.
 pub(super) struct Contents {
     cert: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
 }
 
-/// Tells two contents apart, without keeping them.
+/// A digest that differs for different contents, without keeping them.
 pub(super) type Digest = [u8; 32];
 
 impl TlsFiles {
     /// Checks that a listener could use the files as they are now.
     ///
     /// # Errors
-    /// [`TlsFileError`] names the file and what to change.
+    /// [`TlsFileError`] names the file and the change to make.
     pub fn check(&self) -> Result<(), TlsFileError> {
         self.server_config(&self.read()?, &[]).map(drop)
     }
@@ -172,7 +172,7 @@ impl Contents {
     pub(super) fn digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
         for part in [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()].into_iter().flatten() {
-            // The length comes first, so that no two contents give the same text.
+            // The length comes first, so that two different contents never give the same text.
             hasher.update(&(part.len() as u64).to_be_bytes()).update(part);
         }
         hasher.finalize().into()

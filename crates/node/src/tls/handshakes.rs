@@ -1,9 +1,9 @@
 //! Where handshakes are computed: on one thread of their own, at a lower priority than the threads that serve.
 //!
-//! A handshake costs 0.2 to 5 ms of computing (a signature with an RSA key is the slow one), at once and without a
-//! pause. On a worker thread all hits of that worker would wait for it. Anyone who can connect can ask for handshakes,
-//! so their number a second has no bound but this thread. When more come than it can do, handshakes time out, and
-//! connections that stand are served as before (F45).
+//! A handshake costs 0.2 to 5 ms of computing (a signature with an RSA key is the slow one), in one piece and without
+//! a pause. On a worker thread all hits of that worker would wait for it. Any client that can connect can start
+//! handshakes, so only this thread bounds their number a second. When more come than it can do, handshakes time out,
+//! and established connections are served as before (F45).
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Nice value of the thread: where all cores are busy it gets about a third of a worker's share.
+/// Nice value of the thread: when all cores are busy it gets about a third of a worker's share.
 const NICE: i32 = 5;
 
 /// The thread of a node's handshakes. It ends when its last user is gone.
@@ -35,7 +35,7 @@ impl Handshakes {
     pub async fn start() -> io::Result<Self> {
         let stop = CancellationToken::new();
         let end = Arc::new(stop.clone().drop_guard());
-        let (tell, told) = oneshot::channel();
+        let (started, runtime) = oneshot::channel();
         std::thread::Builder::new().name("hopcache-tls".to_owned()).spawn(move || {
             // An error is ignored: at the usual priority the system shares the cores evenly.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
@@ -43,13 +43,13 @@ impl Handshakes {
             let built = tokio::runtime::Builder::new_current_thread().build();
             match built {
                 Ok(runtime) => {
-                    let _ = tell.send(Ok(runtime.handle().clone()));
+                    let _ = started.send(Ok(runtime.handle().clone()));
                     runtime.block_on(stop.cancelled());
                 }
-                Err(error) => drop(tell.send(Err(error))),
+                Err(error) => drop(started.send(Err(error))),
             }
         })?;
-        let thread = told.await.map_err(io::Error::other)??;
+        let thread = runtime.await.map_err(io::Error::other)??;
         Ok(Self { thread, _end: end })
     }
 

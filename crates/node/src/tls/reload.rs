@@ -1,8 +1,8 @@
-//! Certificates are read again when their files change. Connections that stand are not touched.
+//! Certificates are read again when their files change. Established connections are not touched.
 //!
 //! The files are compared by content, once in [`TLS_RELOAD_MS`]: a directory may be swapped by a link, and a copy may
-//! keep its time. A pair that cannot be used changes nothing. Whoever writes two files writes one of them first, so a
-//! bad pair is reported only when the next look finds the same one.
+//! keep its time. A pair that cannot be used changes nothing. Two files are written one after the other, so a bad
+//! pair is reported only when the next look finds the same one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::task::JoinError;
 use super::current::Current;
 use super::files::{Digest, TlsFileError};
 
-/// What became of a change of the files.
+/// The result of a change of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reload {
     /// New handshakes use the new certificate.
@@ -33,7 +33,7 @@ pub struct Watched {
 /// A content that cannot be used.
 struct Refused {
     why: TlsFileError,
-    /// None where a file could not be read.
+    /// `None` if a file could not be read.
     digest: Option<Digest>,
     is_told: bool,
 }
@@ -43,8 +43,8 @@ impl Watched {
         Self { current, used, refused: None }
     }
 
-    /// Looks at the files again and again. `told` hears of each change.
-    pub async fn follow(self, told: impl Fn(&Reload)) -> Infallible {
+    /// Looks at the files again and again. `on_reload` is called for each change.
+    pub async fn follow(self, on_reload: impl Fn(&Reload)) -> Infallible {
         let mut watched = self;
         loop {
             tokio::time::sleep(Duration::from_millis(TLS_RELOAD_MS)).await;
@@ -57,7 +57,7 @@ impl Watched {
                 // The runtime ends.
                 Err(Err(_)) => std::future::pending().await,
             };
-            reload.iter().for_each(&told);
+            reload.iter().for_each(&on_reload);
         }
     }
 
@@ -97,7 +97,7 @@ impl Watched {
 }
 
 impl Refused {
-    /// The second look tells, a later one does not.
+    /// The second look reports it, a later one does not.
     fn tell(&mut self) -> Option<Reload> {
         let is_told = std::mem::replace(&mut self.is_told, true);
         (!is_told).then(|| Reload::Refused(self.why.clone()))

@@ -112,13 +112,13 @@ async fn shake(acceptor: &Acceptor, version: &'static SupportedProtocolVersion, 
     tokio::join!(connected, acceptor.accept(server))
 }
 
-/// The certificate that a client sees now.
+/// The certificate that a client gets now.
 async fn seen(acceptor: &Acceptor) -> Vec<u8> {
     let (connected, _accepted) = shake(acceptor, &TLS13, &[]).await;
     connected.unwrap().get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// F52: TLS 1.2 and 1.3, `http/1.1` where HTTP is offered, and no protocol that the listener does not speak.
+/// F52: TLS 1.2 and 1.3, `http/1.1` if HTTP is offered, and no protocol that the listener does not speak.
 #[tokio::test]
 async fn both_versions_and_the_listeners_own_protocol_are_agreed_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -140,13 +140,13 @@ async fn both_versions_and_the_listeners_own_protocol_are_agreed_on() {
     assert_eq!(count.load(Ordering::Relaxed), 2);
     let (connected, accepted) = shake(&acceptor, &TLS13, &[b"h2"]).await;
     assert!(connected.is_err() && matches!(accepted, Err(HandshakeError::Failed(_))), "{accepted:?}");
-    // A listener of another protocol takes what a client offers.
+    // A listener without ALPN accepts any protocol that a client offers.
     let (acceptor, _watched, _count) = opened(&files, &[]).await;
     let (connected, _accepted) = shake(&acceptor, &TLS13, &[b"bolt"]).await;
     assert_eq!(connected.unwrap().get_ref().1.alpn_protocol(), None);
 }
 
-/// F52: a client without TLS is told apart before anything is read, so that its protocol can answer.
+/// F52: a client without TLS is recognised before any byte is read, so that its protocol can answer.
 #[tokio::test]
 async fn a_client_without_tls_keeps_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ async fn a_client_without_tls_keeps_its_bytes() {
     assert!(matches!(acceptor.accept(server).await, Err(HandshakeError::Silent)));
 }
 
-/// Says which thread asks for the certificate.
+/// Reports the thread that asks for the certificate.
 #[derive(Debug)]
 struct Witness(Arc<dyn ResolvesServerCert>, Mutex<Option<String>>);
 
@@ -175,7 +175,7 @@ impl ResolvesServerCert for Witness {
     }
 }
 
-/// F45: the signature is computed on the thread of handshakes, which is not one of those that serve hits.
+/// F45: the signature is computed on the thread of handshakes, and not on a thread that serves hits.
 #[tokio::test]
 async fn a_handshake_is_computed_on_the_thread_of_handshakes() {
     let dir = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ async fn a_handshake_is_computed_on_the_thread_of_handshakes() {
     assert_eq!(witness.1.lock().unwrap().as_deref(), Some("hopcache-tls"));
 }
 
-/// F31: a client that begins a handshake and does not go on is left at the limit, and holds no thread.
+/// F31: a client that begins a handshake and stops is disconnected at the limit, and holds no thread.
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_does_not_go_on_ends_at_its_limit() {
     let dir = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ async fn a_handshake_that_does_not_go_on_ends_at_its_limit() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
-/// F53: a new pair is used by the next handshake; connections that stand go on.
+/// F53: the next handshake uses a new pair; established connections go on.
 #[tokio::test]
 async fn a_new_pair_is_used_from_the_next_look_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -234,7 +234,8 @@ async fn a_new_pair_is_used_from_the_next_look_on() {
     assert_eq!(&heard, b"pong");
 }
 
-/// F53: half of a new pair, no certificate, or no file at all changes nothing; it is told once, at the second look.
+/// F53: half of a new pair, no certificate, or no file at all changes nothing. It is reported once, at the second
+/// look.
 #[tokio::test]
 async fn a_bad_new_pair_keeps_the_one_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -248,12 +249,12 @@ async fn a_bad_new_pair_keeps_the_one_before() {
     std::fs::write(&files.key_file, &key_of_the_first).unwrap();
     assert_eq!(watched.look(), None, "a key may be written after its certificate");
     assert!(matches!(watched.look(), Some(Reload::Refused(TlsFileError::NoPair { .. }))));
-    assert_eq!(watched.look(), None, "told once");
+    assert_eq!(watched.look(), None, "reported once");
     for (content, refused) in [("", "certificate"), ("-----BEGIN CERTIFICATE-----\n!\n", "certificate")] {
         std::fs::write(&files.cert_file, content).unwrap();
-        let told: Vec<Reload> = (0..3).filter_map(|_| watched.look()).collect();
-        assert!(told.len() <= 1, "{told:?}");
-        for reload in told {
+        let reloads: Vec<Reload> = (0..3).filter_map(|_| watched.look()).collect();
+        assert!(reloads.len() <= 1, "{reloads:?}");
+        for reload in reloads {
             let Reload::Refused(why) = reload else { panic!("used {content:?}") };
             assert!(why.to_string().contains(refused), "{why}");
         }
@@ -263,7 +264,7 @@ async fn a_bad_new_pair_keeps_the_one_before() {
     assert!(matches!(watched.look(), Some(Reload::Refused(TlsFileError::Unreadable { .. }))));
     assert_eq!(seen(&acceptor).await, first);
 
-    // The one in use is put back, and then the next one comes.
+    // The pair in use is put back, and then the next one comes.
     std::fs::write(&files.cert_file, &cert_of_the_first).unwrap();
     assert_eq!(watched.look(), None);
     let third = write_pair(&files);
@@ -271,7 +272,7 @@ async fn a_bad_new_pair_keeps_the_one_before() {
     assert_eq!(seen(&acceptor).await, third);
 }
 
-/// What is wrong with the files of a start, and what to do.
+/// The error in the files of a start, and the change to make.
 #[test]
 fn wrong_files_say_what_to_change() {
     let dir = tempfile::tempdir().unwrap();

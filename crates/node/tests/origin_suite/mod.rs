@@ -20,7 +20,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Reader, Value, encode};
 
-/// A statement to read with, in 20 s and 1 MiB at the most.
+/// A statement that reads, within 20 s and 1 MiB.
 pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
     OriginRun {
         identity: Arc::clone(identity),
@@ -37,7 +37,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
     }
 }
 
-/// A statement to write with.
+/// A statement that writes.
 pub fn writing(identity: &Arc<Identity>, statement: &str) -> OriginRun {
     OriginRun { mode: AccessMode::Write, ..reading(identity, statement) }
 }

@@ -1,4 +1,4 @@
-//! What every store does, whatever it is made of.
+//! The behaviour of every store, whatever its implementation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// Comes back when `ms` have surely passed in the store.
+    /// Returns when `ms` have surely passed in the store.
     async fn pass(&self, ms: u64) {
         match &self.clock {
             Some(clock) => clock.advance(ms),
@@ -230,7 +230,7 @@ async fn a_database_is_invalidated_and_no_other(subject: Subject) {
 async fn a_stale_value_comes_beside_the_lease(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
     subject.stored(&key, 30, 60_000).await;
-    // The header says 60 ms in all: by the store's word (60 s left) nothing of it is spent.
+    // The header says 60 ms in all. By the store's clock (60 s left) no time has passed.
     assert!(matches!(store.get_or_lease(&key, &ask(2, 5_000)).await, Ok(Grant::Value(_))));
     store.invalidate(&Scope::Key(key)).await.unwrap();
     let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
@@ -249,8 +249,8 @@ async fn a_stale_value_comes_beside_the_lease(subject: Subject) {
     assert_eq!(store.peek(&key).await.unwrap().entry.unwrap().bytes, new);
 }
 
-/// Past grace a value is no value, and comes with the lease, or with the word of who has it, until the end of
-/// stale-if-error: the engine says what it is good for.
+/// Past grace a value does not count as a value. It comes with the lease, or with the answer that another node has
+/// the lease, until the end of stale-if-error. The engine decides its use.
 async fn a_dead_entry_is_handed_out_beside_the_lease(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
     let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
@@ -274,7 +274,7 @@ async fn a_dead_entry_is_handed_out_beside_the_lease(subject: Subject) {
     left_of(store.peek(&key).await.unwrap().entry.unwrap());
 }
 
-/// F41: lives that cannot be are no entry, in Lua as in Rust.
+/// F41: impossible lifetimes make no entry, in Lua as in Rust.
 async fn lives_out_of_order_are_no_value(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
     let longest = hopcache_core::limits::ENTRY_LIFE_MS_MAX;
@@ -344,7 +344,7 @@ async fn what_is_no_entry_is_no_value(subject: Subject) {
 async fn the_log_tells_what_was_invalidated(subject: Subject) {
     let store = &subject.store;
     let start = store.invalidations_since(LogCursor::default()).await.unwrap();
-    assert!(start.gap && start.scopes.is_empty(), "who never read must not believe what it holds");
+    assert!(start.gap && start.scopes.is_empty(), "a reader without a position must drop its copies");
     let quiet = store.invalidations_since(start.next).await.unwrap();
     assert_eq!((quiet.gap, quiet.scopes.len(), quiet.next), (false, 0, start.next));
     let scopes = [Scope::Key(key(5)), Scope::Tag(Tag::Database(PEOPLE)), Scope::All];
@@ -367,8 +367,12 @@ async fn the_log_tells_what_was_invalidated(subject: Subject) {
         ),
     ];
     for (what, other) in others {
-        let told = store.invalidations_since(other).await.unwrap();
-        assert_eq!((told.gap, told.scopes.len(), told.next), (true, 0, page.next), "{what}");
+        let page_of_log = store.invalidations_since(other).await.unwrap();
+        assert_eq!(
+            (page_of_log.gap, page_of_log.scopes.len(), page_of_log.next),
+            (true, 0, page.next),
+            "{what}"
+        );
     }
 }
 
@@ -396,7 +400,7 @@ async fn a_reader_that_is_too_far_behind_sees_a_gap(subject: Subject) {
     assert!(!store.invalidations_since(cursor).await.unwrap().gap);
 }
 
-/// I9: the embedded store stays within its bytes, and never throws a live lease away to do so (F19).
+/// I9: the embedded store stays within its bytes, and never evicts a live lease to do so (F19).
 #[tokio::test]
 async fn memory_evicts_entries_and_no_leases() {
     let clock = still_clock();

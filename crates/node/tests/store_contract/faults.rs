@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hopcache::store::problem::StoreProblem;
 use hopcache::store::redis::{RedisSettings, RedisStore};
-use hopcache::store::trouble::Trouble;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk};
 use hopcache_core::tags::Tag;
@@ -12,7 +12,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Scope, Store, StoreError};
 use parking_lot::Mutex;
 
-use super::fixtures::{MOVIES, ask, entry, key, leased, noise, until};
+use super::fixtures::{LogLines, MOVIES, ask, entry, key, leased, noise, until};
 use super::server::RedisServer;
 
 /// The promise is 300 ms; a shared machine may stop this process for a while in between.
@@ -70,7 +70,7 @@ async fn a_node_starts_without_redis() {
     comes_back(&store).await;
 }
 
-/// Failures that go on open the breaker; each call meanwhile has its own bound.
+/// Lasting failures open the breaker. Meanwhile each call has its own bound.
 async fn opens(store: &RedisStore) {
     until(Duration::from_secs(10), "the breaker opens", || async {
         let start = Instant::now();
@@ -81,7 +81,7 @@ async fn opens(store: &RedisStore) {
     .await;
 }
 
-/// F17, F22: deadlines hold while it is stopped; late replies are nobody else's answers.
+/// F17, F22: deadlines hold while the server is stopped. Late replies never reach another call.
 #[tokio::test]
 async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
     let server = RedisServer::start(&[]);
@@ -107,7 +107,7 @@ async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
             tasks.spawn(async move { store.peek(&key(index)).await.is_err() });
         }
         assert!(tasks.join_all().await.into_iter().all(|failed| failed));
-        assert_eq!(store.breaker(), BreakerState::Closed, "calls that fail together are one sign of trouble");
+        assert_eq!(store.breaker(), BreakerState::Closed, "calls that fail together are one failure");
         opens(&store).await;
         server.signal("-CONT");
         comes_back(&store).await;
@@ -115,7 +115,7 @@ async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
     }
 }
 
-/// Callers that leave at any point leave the connection in order (DEPENDENCIES: neo4rs #295 was this).
+/// Callers that leave at any point leave the connection intact (DEPENDENCIES: neo4rs #295 was this).
 #[tokio::test]
 async fn dropped_calls_never_mix_replies() {
     let server = RedisServer::start(&[]);
@@ -200,7 +200,7 @@ async fn a_read_only_replica_refuses() {
     .await;
 }
 
-/// F18: hits are served, nothing is stored, and it is a refusal, not an absence.
+/// F18: hits are served, nothing is stored, and the error is a refusal, not an absence.
 #[tokio::test]
 async fn a_full_server_refuses_to_store_and_serves_on() {
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
@@ -223,13 +223,13 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
     assert_eq!(
         store.invalidate(&Scope::Key(key(1))).await.err().map(|error| error.to_string().contains("OOM")),
         Some(true),
-        "the log could not be written, so the caller is told"
+        "the log could not be written, so the caller gets an error"
     );
-    assert_eq!(store.peek(&key(1)).await.unwrap().entry, None, "and the entry is gone all the same");
+    assert_eq!(store.peek(&key(1)).await.unwrap().entry, None, "and the entry is gone in any case");
 }
 
-/// F39: a foreign value under the log's key is deleted, and the new log begins with a gap for whoever followed
-/// the old one; whether a reader meets it first or a purge.
+/// F39: a foreign value under the log's key is deleted, and the new log begins with a gap for every reader of the old
+/// one. It does not matter whether a reader meets it first or a purge.
 #[tokio::test]
 async fn a_foreign_value_under_the_log_is_deleted() {
     let server = RedisServer::start(&[]);
@@ -251,7 +251,7 @@ async fn a_foreign_value_under_the_log_is_deleted() {
     assert!(!store.invalidations_since(page.next).await.unwrap().gap);
 }
 
-/// A full server answers reads; a ping writes, so it tells.
+/// A full server answers reads. A ping writes, so it finds out.
 #[tokio::test]
 async fn a_ping_says_whether_writes_are_taken_and_leaves_nothing() {
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
@@ -264,7 +264,7 @@ async fn a_ping_says_whether_writes_are_taken_and_leaves_nothing() {
     assert_eq!(store.ping().await, Ok(()));
 }
 
-/// A log-on that is refused opens the breaker, and the reason stays the log-on's while it is open.
+/// A refused log-on opens the breaker, and the error names the log-on while the breaker is open.
 #[tokio::test]
 async fn a_refused_log_on_opens_the_breaker() {
     let server = RedisServer::start(&[]);
@@ -278,24 +278,23 @@ async fn a_refused_log_on_opens_the_breaker() {
         .await;
         let refused = store.peek(&key(1)).await;
         assert!(matches!(&refused, Err(StoreError::Refused(_))), "{refused:?}");
-        assert_eq!(Trouble::of(&refused.unwrap_err()), Trouble::LogOn);
+        assert_eq!(StoreProblem::of(&refused.unwrap_err()), StoreProblem::LogOn);
     }
 }
 
 /// F19.
 #[tokio::test]
 async fn an_evicting_server_is_warned_about() {
-    let evicting = RedisServer::start(&["--maxmemory-policy", "allkeys-lru"]);
-    let store = evicting.store();
-    comes_back(&store).await;
-    assert_eq!(store.evicting_policy().as_deref(), Some("allkeys-lru"));
-    let safe = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
-    let store = safe.store();
-    comes_back(&store).await;
-    assert_eq!(store.evicting_policy(), None);
+    for (policy, is_warned_about) in [("allkeys-lru", true), ("noeviction", false)] {
+        let server = RedisServer::start(&["--maxmemory-policy", policy]);
+        let store = server.store();
+        let log = LogLines::collect();
+        comes_back(&store).await;
+        assert_eq!(log.contain("Redis may evict leases"), is_warned_about, "{policy}");
+    }
 }
 
-/// The rights in the module's documentation are enough, and others are refused as such.
+/// The rights in the module's documentation are enough, and a lack of rights is reported as such.
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
     let server = RedisServer::start(&[]);
@@ -346,7 +345,7 @@ async fn a_cluster_is_used_through_its_own_address_form() {
     assert!(matches!(store.get_or_lease(&key(0), &late).await, Ok(Grant::Lease { .. })), "leases ended too");
 }
 
-/// The leader is asked for at each connect, so after a fail-over the new one is found (F20).
+/// The Sentinel is asked for the leader at each connect, so after a fail-over the new one is found (F20).
 #[tokio::test]
 async fn a_sentinel_is_asked_who_leads() {
     let mut leader = RedisServer::start(&[]);

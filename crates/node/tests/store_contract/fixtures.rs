@@ -14,10 +14,44 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
+use parking_lot::Mutex;
 
 pub(crate) const SECRET: ChecksumKey = ChecksumKey([1; 32]);
 pub(crate) const MOVIES: DatabaseTag = DatabaseTag(0xaaaa_0000_0000_0001);
 pub(crate) const PEOPLE: DatabaseTag = DatabaseTag(0xbbbb_0000_0000_0002);
+
+/// The log lines of this thread, which is all of a `#[tokio::test]`, from [`LogLines::collect`] on.
+pub(crate) struct LogLines {
+    text: Sink,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogLines {
+    pub(crate) fn collect() -> Self {
+        let text = Sink::default();
+        let writer = text.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    pub(crate) fn contain(&self, part: &str) -> bool {
+        String::from_utf8_lossy(&self.text.0.lock()).contains(part)
+    }
+}
 
 /// A clock that stands still until it is moved.
 #[derive(Default)]

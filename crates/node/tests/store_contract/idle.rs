@@ -21,7 +21,7 @@ fn patient(server: &RedisServer, idle_ms: u64) -> RedisStore {
     RedisStore::open(&server.uri(), settings).unwrap()
 }
 
-/// The first use of either connection after a restart: what may be carried out twice is carried out.
+/// The first use of either connection after a restart: calls that may be repeated are carried out.
 #[tokio::test]
 async fn what_may_be_repeated_is_repeated_once_after_a_restart() {
     let mut server = RedisServer::start(&[]);
@@ -43,7 +43,7 @@ async fn what_may_be_repeated_is_repeated_once_after_a_restart() {
     assert_eq!(store.ping().await, Ok(()));
 }
 
-/// A server that is gone is asked no more than twice: the second connection is refused.
+/// A server that is gone gets at most two calls: the second connection is refused.
 #[tokio::test]
 async fn a_server_that_is_gone_is_an_error_at_once() {
     let mut server = RedisServer::start(&[]);
@@ -55,7 +55,8 @@ async fn a_server_that_is_gone_is_an_error_at_once() {
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
-/// Redis closes what is idle for a second; a PING keeps the connection of bodies, which nothing else uses.
+/// Redis closes connections that are idle for a second. A PING keeps the connection of bodies, on which nothing else
+/// is sent.
 #[tokio::test]
 async fn the_connection_of_bodies_is_kept_alive() {
     let server = RedisServer::start(&["--timeout", "1"]);

@@ -1,7 +1,7 @@
 //! Random operations on the reference slot, the embedded store and Redis: the three must agree.
 //!
-//! Nothing waits: entries are made stale by the life they are given, not by time passing. Counters
-//! differ between stores (each has its own clock), so tokens are named by the step that got them.
+//! Nothing waits: entries are made stale by the life they are given, not by time. Counters differ between stores
+//! (each has its own clock), so tokens are named by the step that got them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ enum Step {
     Peek { slot: u64 },
 }
 
-/// The token that the n-th lease from the end got, or one that is almost that.
+/// The token of the n-th last lease, or a token that is almost that one.
 #[derive(Debug, Clone, Copy)]
 struct Named {
     back: usize,
@@ -73,7 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One run's view of one store: who got which token, and what was answered.
+/// One run's view of one store: the token of each step, and the answers.
 struct Run {
     case: u64,
     tokens: Vec<Token>,
@@ -103,7 +103,7 @@ impl Run {
         }
     }
 
-    fn told(&mut self, grant: &Grant) -> String {
+    fn text_of(&mut self, grant: &Grant) -> String {
         let stale_of = |stale: &Option<_>| stale.is_some();
         match grant {
             Grant::Value(found) => format!("value of {} bytes", found.bytes.len()),
@@ -122,12 +122,12 @@ impl Run {
             Step::Ask { slot, people, age_max } => {
                 let ask = Self::ask(number, people, age_max);
                 let grant = store.get_or_lease(&self.key(slot), &ask).await.unwrap();
-                self.told(&grant)
+                self.text_of(&grant)
             }
             Step::Steal { slot, token, age_max } => {
                 let (ask, dead) = (Self::ask(number, false, age_max), self.token(token));
                 let grant = store.steal(&self.key(slot), dead, &ask).await.unwrap();
-                self.told(&grant)
+                self.text_of(&grant)
             }
             Step::Commit { slot, token, people, life_ms } => {
                 let (key, database) = (self.key(slot), if people { PEOPLE } else { MOVIES });
@@ -144,7 +144,7 @@ impl Run {
                 format!("{:?}", store.invalidate(&Scope::Key(self.key(slot))).await)
             }
             Step::InvalidatePeople => {
-                // Other cases' keys may be there too, so the count says nothing.
+                // Keys of other cases may be there too, so the count has no meaning.
                 format!("{:?}", store.invalidate(&Scope::Tag(Tag::Database(PEOPLE))).await.map(drop))
             }
             Step::Peek { slot } => {
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// The reference itself: the slots alone, without the store's bookkeeping.
+/// The reference itself: the slots alone, without a store's bookkeeping.
 fn reference(case: u64, steps: &[Step]) -> Vec<String> {
     let (mut run, mut slots) = (Run { case, tokens: Vec::new() }, BTreeMap::<QueryKey, Slot>::new());
     let now = MonoTime(1_000_000);
@@ -181,11 +181,11 @@ fn reference(case: u64, steps: &[Step]) -> Vec<String> {
         match *step {
             Step::Ask { people, age_max, .. } => {
                 let grant = held.get_or_lease(now, &Run::ask(number, people, age_max));
-                run.told(&grant)
+                run.text_of(&grant)
             }
             Step::Steal { token, age_max, .. } => {
                 let grant = held.steal(now, run.token(token), &Run::ask(number, false, age_max));
-                run.told(&grant)
+                run.text_of(&grant)
             }
             Step::Commit { token, people, life_ms, .. } => {
                 let database = if people { PEOPLE } else { MOVIES };

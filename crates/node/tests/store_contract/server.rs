@@ -1,4 +1,4 @@
-//! A Redis server of one test's own, gone when the test is.
+//! A Redis server of one test's own, which ends with the test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -78,7 +78,7 @@ impl RedisServer {
         lines[2].clone()
     }
 
-    /// Starts again on the same port: empty, or with what it saved.
+    /// Starts again on the same port: empty, or with the content that it saved.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(self.port, &self.dir, &self.conf, &self.args);
         assert!(self.answers(Duration::from_secs(10)), "redis-server did not come back");
@@ -95,7 +95,7 @@ impl RedisServer {
         self.tell_lines(command, 1).remove(0)
     }
 
-    /// The same; so many lines of the reply.
+    /// Like `tell`, for this many lines of the reply.
     pub(crate) fn tell_lines(&self, command: &str, count: usize) -> Vec<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

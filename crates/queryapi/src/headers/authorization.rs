@@ -1,5 +1,4 @@
-//! A request's `Authorization`: HTTP Basic and Bearer. Whether the credentials are good is for the
-//! origin to say.
+//! A request's `Authorization`: HTTP Basic and Bearer. The origin judges the credentials.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurpose;
@@ -32,13 +31,13 @@ pub enum AuthorizationError {
     /// No header.
     #[error("No authentication header supplied.")]
     Missing,
-    /// Another scheme, or not of the form that its scheme has.
+    /// Another scheme, or a value that does not have the form of its scheme.
     #[error("Invalid authentication header.")]
     Invalid,
 }
 
 impl AuthorizationError {
-    /// HTTP status that the server has for this.
+    /// The server's HTTP status for this.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
@@ -47,7 +46,7 @@ impl AuthorizationError {
         }
     }
 
-    /// Code that the server has for this; the message is the error's text.
+    /// The server's code for this. The message is the error's text.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -57,7 +56,7 @@ impl AuthorizationError {
     }
 }
 
-/// `WWW-Authenticate` that goes with every 401.
+/// The `WWW-Authenticate` value of every 401.
 pub const CHALLENGE: &str = "Basic realm=\"Neo4j\", Bearer realm=\"Neo4j\"";
 
 /// Reads the header's value.

@@ -1,13 +1,13 @@
 //! A request's `Cache-Control` (RFC 9111, section 5.2.1).
 
-/// What the client asks of the cache.
+/// The directives of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheControl {
     /// Keep nothing, and answer from the origin.
     pub no_store: bool,
-    /// Answer from the origin; what it says may be stored.
+    /// Answer from the origin; the answer may be stored.
     pub no_cache: bool,
-    /// Nothing older than so many seconds.
+    /// Nothing older than this many seconds.
     pub max_age_s: Option<u32>,
     /// How stale an answer may be.
     pub max_stale: Option<MaxStale>,
@@ -18,27 +18,27 @@ pub struct CacheControl {
 /// Value of `max-stale`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxStale {
-    /// As stale as it comes.
+    /// Any staleness.
     Any,
-    /// At most so many seconds.
+    /// At most this many seconds.
     Seconds(u32),
 }
 
-/// A directive that is known has a value it cannot have.
+/// A known directive has a value that it cannot have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Cache-Control: {directive}: {needs}")]
 pub struct CacheControlError {
     /// The directive.
     pub directive: &'static str,
-    /// What it has to be.
+    /// The values that it can have.
     pub needs: &'static str,
 }
 
 const SECONDS: &str = "has to be a number of seconds";
 const NO_VALUE: &str = "takes no value";
 
-/// Reads the header's value. Directives that are not known are passed over, as RFC 9111 5.2.3 wants;
-/// of a repeated one the last counts.
+/// Reads the header's value. Unknown directives are passed over, as RFC 9111 5.2.3 demands. Of a repeated directive
+/// the last one counts.
 ///
 /// # Errors
 /// [`CacheControlError`], which names the directive.
@@ -85,7 +85,7 @@ fn bare(directive: &'static str, argument: Option<&str>) -> Result<bool, CacheCo
     }
 }
 
-/// Seconds; a number beyond 32 bits counts as the largest (RFC 9111, 1.2.2). Quotes are allowed to be there.
+/// Seconds. A number beyond 32 bits counts as the largest (RFC 9111, 1.2.2). Quotes are accepted.
 fn seconds(directive: &'static str, argument: &str) -> Result<u32, CacheControlError> {
     let text = argument.trim();
     let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);

@@ -1,13 +1,13 @@
-//! A response's `Cache-Status` (RFC 9211). Written on every hit: one buffer, no tree.
+//! A response's `Cache-Status` (RFC 9211). Every hit writes it, so it needs one buffer and no tree.
 
 use std::fmt::Write as _;
 
 /// Why a node did not answer by itself (RFC 9211, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forward {
-    /// Not to be answered from a cache at all.
+    /// The cache may not answer this request.
     Bypass,
-    /// Nothing was stored under the key.
+    /// No answer was stored under the key.
     Miss,
 }
 
@@ -23,46 +23,46 @@ impl Forward {
 /// How one node handled a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Handled {
-    /// From what was stored.
+    /// It answered with a stored answer.
     Hit,
-    /// By going on.
+    /// It passed the request on.
     Forward(Forward),
 }
 
 /// Whether the answer was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stored {
-    /// It was.
+    /// The answer was stored.
     Yes,
-    /// It was not.
+    /// The answer was not stored.
     No,
 }
 
 /// Whether the request shared another one's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collapsed {
-    /// It did.
+    /// The request shared a run.
     Yes,
-    /// It did not.
+    /// The request had its own run.
     No,
 }
 
-/// What one node says about a response.
+/// A node's report about a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<'a> {
     /// Name of the node.
     pub node: &'a str,
-    /// What it did.
+    /// How it handled the request.
     pub handled: Handled,
     /// Whether it stored the answer.
     pub stored: Stored,
     /// Whether the request shared a run.
     pub collapsed: Collapsed,
-    /// Seconds that the answer stays fresh; negative: so long stale.
+    /// Seconds for which the answer stays fresh. A negative number: it has been stale for that long.
     pub ttl_s: Option<i64>,
     /// The query key, as it is shown.
     pub key: Option<&'a str>,
-    /// Why: a token of RFC 9651, of a closed list of the node.
+    /// The detail: a token of RFC 9651 from a closed list of the node.
     pub detail: Option<&'static str>,
 }
 
@@ -137,7 +137,7 @@ fn name(out: &mut String, node: &str) {
     if head && node.bytes().all(rest) { out.push_str(node) } else { quoted(out, node) }
 }
 
-/// A string of RFC 9651; what it cannot hold becomes `?`.
+/// A string of RFC 9651. Characters that it cannot hold become `?`.
 fn quoted(out: &mut String, text: &str) {
     out.push('"');
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {

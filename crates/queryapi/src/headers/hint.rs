@@ -1,10 +1,10 @@
-//! `Hopcache-Hint`: what a client knows about its query (a dictionary of RFC 9651).
+//! `Hopcache-Hint`: a client's knowledge about its query (a dictionary of RFC 9651).
 
 use std::time::Duration;
 
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-/// Largest `degree`: no node of a graph this serves has more relationships.
+/// Largest `degree`: no node of a supported graph has more relationships.
 pub const DEGREE_MAX: f64 = 1e9;
 /// Smallest and largest `volatility`.
 pub const VOLATILITY: (f64, f64) = (0.01, 100.0);
@@ -27,10 +27,10 @@ pub struct Hint {
 /// Why a hint is refused. Names the member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HintError {
-    /// No dictionary of RFC 9651.
+    /// Not a dictionary of RFC 9651.
     #[error("Hopcache-Hint: not a structured dictionary: {0}")]
     Malformed(String),
-    /// Not one of ours.
+    /// Not one of our members.
     #[error("Hopcache-Hint: {0}: unknown member; known are degree, volatility, cost-ms, ttl")]
     Unknown(String),
     /// A value of the wrong type or out of range.
@@ -38,7 +38,7 @@ pub enum HintError {
     Value {
         /// The member.
         member: &'static str,
-        /// What it has to be.
+        /// The values that it can have.
         needs: &'static str,
     },
 }
@@ -72,7 +72,7 @@ pub fn parse(value: &str) -> Result<Hint, HintError> {
                 })?);
             }
             "cost-ms" => {
-                // The contract names it; Hopcache measures what runs cost, so it has no effect.
+                // INTERFACE names this member. Hopcache measures the cost of runs, so the member has no effect.
                 integer(item, COST_MS_MAX).ok_or(HintError::Value {
                     member: "cost-ms",
                     needs: "has to be an integer from 0 to 86400000",
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(hint.volatility, Some(1.5));
         assert_eq!(hint.ttl, Some(Duration::from_secs(30)));
         assert_eq!(parse("").unwrap(), Hint::default());
-        // The ends of the ranges; a degree need not be whole.
+        // The ends of the ranges. A degree does not have to be a whole number.
         let hint = parse("degree=1000000000, volatility=0.01").unwrap();
         assert_eq!((hint.degree, hint.volatility), (Some(1e9), Some(0.01)));
         let hint = parse("degree=1.5, volatility=100").unwrap();

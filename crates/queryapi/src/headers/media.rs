@@ -7,17 +7,17 @@ pub const PLAIN: &str = "application/json";
 /// Media type of typed values.
 pub const TYPED: &str = "application/vnd.neo4j.query";
 
-/// Why a request's media types do not do. Code is `Neo.ClientError.Request.Invalid` for all, content type of the
-/// answer plain JSON.
+/// Why a request's media types are refused. The code is `Neo.ClientError.Request.Invalid` for all, and the content
+/// type of the answer is plain JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
     /// `Content-Type` missing, or of another type.
     #[error("Unsupported Media Type")]
     Unsupported,
-    /// Nothing in `Accept` can be had.
+    /// No type in `Accept` is available.
     #[error("Not Acceptable")]
     NotAcceptable,
-    /// A header that is not of the form media types have.
+    /// A header that does not have the form of media types.
     #[error("Bad Request")]
     Malformed,
 }
@@ -43,10 +43,10 @@ pub const fn name(encoding: Encoding) -> &'static str {
     }
 }
 
-/// How the parameters are written. Wildcards count as plain, as the server has it.
+/// How the parameters are written. Wildcards count as plain, as on the server.
 ///
 /// # Errors
-/// [`MediaError`] where the header is missing, malformed, or names another type.
+/// [`MediaError`] if the header is missing, malformed, or names another type.
 pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
     let value = value.map_or("", str::trim);
     if value.is_empty() {
@@ -62,12 +62,12 @@ pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
     encoding(range).map(|(encoding, _)| encoding).ok_or(MediaError::Unsupported)
 }
 
-/// How values are to be written: the acceptable type with the highest weight; of equal weights a type that
-/// is named before a wildcard, then the one that stands first. No header is plain. As on the server a weight of
-/// 0 does not forbid.
+/// How values are to be written: the acceptable type with the highest weight. Of equal weights a named type comes
+/// before a wildcard, then the first one counts. Without the header values are plain. As on the server a weight of 0
+/// does not forbid a type.
 ///
 /// # Errors
-/// [`MediaError`] where nothing fits or a weight is no number from 0 to 1.
+/// [`MediaError`] if no type fits or a weight is not a number from 0 to 1.
 pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
     let value = value.map_or("", str::trim);
     if value.is_empty() {
@@ -125,7 +125,7 @@ fn thousandths(text: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Each row was asked of the server.
+    /// The server was asked for each row.
     #[test]
     fn accept_chooses_as_the_server_does() {
         let (plain, typed) = (Ok(Encoding::Plain), Ok(Encoding::Typed));

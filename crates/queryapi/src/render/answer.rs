@@ -2,7 +2,7 @@
 
 use super::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
 
-/// The bookmarks member of an answer that has none to give: it is always there, as in the server's own answers.
+/// The bookmarks member of an answer without a bookmark. It is always there, as in the server's own answers.
 const NO_BOOKMARKS: &[u8] = b",\"bookmarks\":[]}";
 
 impl ResponseForm {
@@ -26,7 +26,7 @@ impl ResponseForm {
     pub const COUNT: u8 = 4;
 }
 
-/// The body of a whole answer. `view.bookmarks` are replaced by `bookmark`, the run's own; a hit has none to give.
+/// The body of a whole answer. `view.bookmarks` is replaced by `bookmark`, the run's own. A hit has no bookmark.
 ///
 /// # Errors
 /// As [`render_within`].
@@ -44,7 +44,7 @@ pub fn answer(
     Ok(body)
 }
 
-/// An answer that was written without a bookmark, with one; nothing where the bookmark is not plain ASCII.
+/// Adds a bookmark to an answer that was written without one. Nothing if the bookmark is not plain ASCII.
 #[must_use]
 pub fn with_bookmark(body: &[u8], bookmark: &str) -> Option<Vec<u8>> {
     let head = body.strip_suffix(b"[]}")?;

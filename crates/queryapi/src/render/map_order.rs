@@ -1,14 +1,14 @@
-//! In which order the server writes the members of a map.
+//! The order in which the server writes the members of a map.
 //!
-//! Its HTTP front reads results through the Java driver, which keeps maps in `java.util.HashMap`; so
-//! members come in the order of that table, not in the order of the Bolt message. Not followed: in a table of
-//! 64 slots or more, a slot with nine keys becomes a tree; such keys have to be chosen for it, and only the
-//! order of members would differ.
+//! The server's HTTP front reads results through the Java driver, which keeps maps in `java.util.HashMap`. So members
+//! come in the order of that table, not in the order of the Bolt message. One case is not followed: in a table of 64
+//! slots or more, a slot with nine keys becomes a tree. Such keys have to be chosen for it, and only the order of
+//! members would differ.
 
 /// One member of a map: its spread hash, its key, the bytes of its value.
 pub(crate) type Member<'a> = (u32, &'a str, &'a [u8]);
 
-/// Brings members, which stand in the order of the message, into the server's.
+/// Sorts members from the order of the message into the server's order.
 pub(crate) fn arrange(members: &mut [Member<'_>]) {
     let len = u32::try_from(members.len()).unwrap_or(u32::MAX);
     // The driver asks for room at a load of three quarters, and one more; the table takes the next
@@ -27,7 +27,7 @@ pub(crate) fn arrange(members: &mut [Member<'_>]) {
             }
         }
     }
-    // Within a slot the order of insertion holds: the sort has to be stable.
+    // Within a slot the order of insertion holds, so the sort has to be stable.
     members.sort_by_key(|(hash, _, _)| *hash & (slots - 1));
 }
 

@@ -1,5 +1,5 @@
 //! A result as the body of the server's answer: `data`, `notifications`, `counters`, `queryPlan` or
-//! `profiledQueryPlan`, `errors`, `bookmarks`, in this order, each only where it applies.
+//! `profiledQueryPlan`, `errors`, `bookmarks`, in this order, each only if it applies.
 //!
 //! Records are walked token by token into one buffer; they never become a tree.
 
@@ -28,13 +28,13 @@ pub enum Encoding {
 /// Whether the body has `counters` (the request member `includeCounters`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Counters {
-    /// It has.
+    /// The body has counters.
     Include,
-    /// It has not.
+    /// The body has no counters.
     Omit,
 }
 
-/// Which of the possible bodies the client asked for.
+/// The form of the body that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResponseForm {
     /// How values are written.
@@ -52,9 +52,9 @@ pub struct ResultView<'a> {
     pub records: &'a [u8],
     /// Bolt's summary map (`stats`, `notifications`, `plan`, `profile`); anything else in it is ignored.
     pub summary: &'a Value,
-    /// Bookmarks of the run. None leaves the member away, as after a failure.
+    /// Bookmarks of the run. `None` leaves the member out, as after a failure.
     pub bookmarks: &'a [String],
-    /// Code and message of each failure behind the records. None leaves the member away.
+    /// Code and message of each failure behind the records. `None` leaves the member out.
     pub errors: &'a [(String, String)],
 }
 
@@ -93,8 +93,8 @@ pub fn render(view: &ResultView<'_>, form: ResponseForm) -> Result<Vec<u8>, Rend
     render_within(view, form, usize::MAX)
 }
 
-/// The same, of a body that may have so many bytes of records: a typed body can be thirty times its
-/// packed form. Looked at after each record.
+/// Like [`render`], with a bound on the bytes of records: a typed body can be thirty times its packed form. The bound
+/// is checked after each record.
 ///
 /// # Errors
 /// As [`render`], and [`RenderError::TooLarge`].

@@ -21,7 +21,7 @@ const COUNTERS: [(&str, &str); 11] = [
     ("constraintsRemoved", "constraints-removed"),
 ];
 
-/// Appends what applies, each part with its leading comma.
+/// Appends the parts that apply, each with its leading comma.
 pub(super) fn append(out: &mut Vec<u8>, summary: &Value, form: ResponseForm) -> Result<(), RenderError> {
     if let Some(notes) = summary.get("notifications").and_then(Value::as_list).filter(|all| !all.is_empty()) {
         out.extend_from_slice(b",\"notifications\":[");
@@ -83,7 +83,7 @@ fn int_member(out: &mut Vec<u8>, name: &str, value: Option<&Value>) {
 fn counters(out: &mut Vec<u8>, stats: &Value) {
     out.extend_from_slice(b",\"counters\":{");
     let count = |name| stats.get(name).and_then(Value::as_int).unwrap_or(0);
-    // Servers before 4.4 left the two flags out; the driver derives them then, and so does this.
+    // Servers before 4.4 left the two flags out. The driver then derives them, and so does this code.
     let any = COUNTERS.iter().any(|(_, bolt)| count(bolt) > 0);
     flag_member(out, "containsUpdates", stats.get("contains-updates"), any);
     for (name, bolt) in COUNTERS {
@@ -172,7 +172,7 @@ fn profile(out: &mut Vec<u8>, plan: &Value) {
     int_member(out, "time", plan.get("time"));
 }
 
-/// Arguments are values like those of a record, so they take the same road.
+/// Arguments are values like those of a record, so the same code renders them.
 fn arguments(out: &mut Vec<u8>, args: Option<&Value>, form: ResponseForm) -> Result<(), RenderError> {
     let Some(args @ Value::Map(_)) = args else {
         out.extend_from_slice(b"{}");

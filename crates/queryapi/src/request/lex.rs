@@ -1,8 +1,8 @@
 //! JSON tokens of a request body.
 //!
-//! An own reader, because the server's (Jackson's) choices have to be kept and serde_json cannot: a
-//! number is judged by its spelling (`1` and `1.0`, integers beyond 64 bits, `1e400`), a scalar's text can
-//! be wanted as it stands, lone surrogates are read, and what follows the object is never looked at.
+//! The reader is our own, because the server's choices (Jackson) have to be kept and serde_json cannot keep them. Its
+//! spelling decides the type of a number (`1` and `1.0`, integers beyond 64 bits, `1e400`). The text of a scalar can
+//! be needed as it stands. Lone surrogates are read, and bytes behind the object are never read.
 
 use super::Malformed;
 
@@ -132,7 +132,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Text(out))
     }
 
-    /// Reads what follows a backslash; returns where to go on.
+    /// Reads an escape behind its backslash, and returns where to go on.
     fn escape(&self, at: usize, out: &mut String) -> Result<usize, Malformed> {
         let plain = match self.text.as_bytes().get(at) {
             Some(b'"') => '"',

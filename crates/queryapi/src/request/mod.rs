@@ -1,9 +1,9 @@
-//! The body of `POST /db/{db}/query/v2`: which statement is to be run, and how.
+//! The body of `POST /db/{db}/query/v2`: the statement to run, and its options.
 //!
-//! What is accepted, and with which status, code and message the rest is refused, is the server's own
-//! choice, scalar coercions included (tests/differential.rs compares). Two deliberate differences: nesting beyond
-//! [`DEPTH_MAX`] is a 400 (the server closes the connection at about a thousand levels), and bodies in
-//! UTF-16 or UTF-32 are refused (the server reads them).
+//! The server decides which bodies are accepted, scalar coercions included, and the status, code and message of every
+//! refusal (tests/differential.rs compares). Two differences are deliberate: nesting beyond [`DEPTH_MAX`] is a 400
+//! (the server closes the connection at about a thousand levels), and bodies in UTF-16 or UTF-32 are refused (the
+//! server reads them).
 
 mod duration;
 mod lex;
@@ -22,7 +22,7 @@ use lex::{Lexer, Token};
 pub enum AccessMode {
     /// The server refuses writes.
     Read,
-    /// Anything goes.
+    /// The server accepts any statement.
     Write,
 }
 
@@ -33,19 +33,19 @@ pub struct QueryRequest {
     pub statement: String,
     /// Parameters: one PackStream map in canonical form ([`encode_canonical`]).
     pub parameters: Vec<u8>,
-    /// Access mode, where the client named one.
+    /// Access mode, if the client named one.
     pub access_mode: Option<AccessMode>,
-    /// Bookmarks to wait for. What they hold is for the origin to judge.
+    /// Bookmarks to wait for. The origin judges their content.
     pub bookmarks: Vec<String>,
-    /// User to act as; a blank name counts as none.
+    /// User to act as. A blank name counts as absent.
     pub impersonated_user: Option<String>,
     /// Whether the answer shows counters.
     pub include_counters: bool,
-    /// Longest run in seconds that the client wants; zero and less count as none.
+    /// Longest run in seconds that the client wants. Zero and less count as absent.
     pub max_execution_time_s: Option<u64>,
 }
 
-/// Why text is not JSON, or not of the shape a request has.
+/// Why text is not JSON, or does not have the shape of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Ends too early.
@@ -57,7 +57,7 @@ pub enum Malformed {
     /// JSON of a type that does not fit here.
     #[error("a value of the wrong type")]
     Type,
-    /// Right type, but no value that is allowed here.
+    /// The type is right, but the value is not allowed here.
     #[error("a value out of range or of unknown form")]
     Range,
     /// Nested too deep.
@@ -68,8 +68,8 @@ pub enum Malformed {
     BigInteger,
 }
 
-/// Why a body is refused. The text is for logs; [`RequestError::code`] and [`RequestError::message`] are what
-/// the server tells its client.
+/// Why a body is refused. The text is for logs; the client gets [`RequestError::code`] and [`RequestError::message`],
+/// as from the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Not UTF-8.
@@ -89,7 +89,7 @@ pub enum RequestError {
     Field {
         /// Name of the member; for a parameter `parameters.<name>`.
         field: String,
-        /// What is wrong.
+        /// The fault.
         reason: Malformed,
     },
     /// No statement.
@@ -151,7 +151,7 @@ pub fn parse(body: &[u8], encoding: Encoding) -> Result<QueryRequest, RequestErr
 struct Draft {
     statement: Option<String>,
     parameters: Vec<(String, Value)>,
-    /// An integer that has no PackStream form is only an error if the request is otherwise whole.
+    /// An integer without a PackStream form is an error only if the request is otherwise whole.
     too_big: Option<String>,
     access_mode: Option<AccessMode>,
     bookmarks: Vec<String>,
@@ -181,7 +181,7 @@ impl Draft {
         }
     }
 
-    /// Reads one member; a repeated one replaces what it said before.
+    /// Reads one member. A repeated member replaces the earlier one.
     fn member(&mut self, name: &str, lexer: &mut Lexer<'_>, encoding: Encoding) -> Result<(), RequestError> {
         if name == "parameters" {
             return self.read_parameters(lexer, encoding);
@@ -198,7 +198,7 @@ impl Draft {
             }
             "includeCounters" => self.include_counters = flag(lexer).map_err(in_field)?,
             "maxExecutionTime" => self.max_execution_time_s = seconds(lexer).map_err(in_field)?,
-            // Explicit transactions only; here the server takes any text and does nothing with it.
+            // For explicit transactions only. Here the server accepts any text and ignores it.
             "txType" => drop(scalar_text(lexer).map_err(in_field)?),
             _ => return Err(RequestError::Unknown(name.to_owned())),
         }

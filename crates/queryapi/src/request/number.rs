@@ -31,8 +31,8 @@ pub(super) fn java_long(text: &str) -> Result<i64, Malformed> {
     text.parse().map_err(|_| Malformed::Range)
 }
 
-/// Text that Java's `Double.parseDouble` takes, but for hexadecimal floats: blanks around it, a sign,
-/// `NaN`, `Infinity`, digits, a type letter behind.
+/// Text that Java's `Double.parseDouble` takes, without hexadecimal floats: blanks around it, a sign, `NaN`,
+/// `Infinity`, digits, and a type letter at the end.
 pub(super) fn java_double(text: &str) -> Result<f64, Malformed> {
     let trimmed = text.trim_matches(|letter| letter <= ' ');
     let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
@@ -41,7 +41,7 @@ pub(super) fn java_double(text: &str) -> Result<f64, Malformed> {
         "Infinity" => f64::INFINITY,
         _ => {
             let digits = unsigned.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(unsigned);
-            // Rust would take words here too ("inf"): digits have to come first.
+            // Rust would take words here too ("inf"), so digits have to come first.
             if !digits.starts_with(|letter: char| letter.is_ascii_digit() || letter == '.') {
                 return Err(Malformed::Range);
             }

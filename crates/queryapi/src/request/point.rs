@@ -1,5 +1,5 @@
-//! Typed points: `SRID=4326;POINT (18.06 59.33)`. Whether the reference system exists and the
-//! coordinates fit it is for the origin to say.
+//! Typed points: `SRID=4326;POINT (18.06 59.33)`. The origin judges whether the reference system exists and whether
+//! the coordinates fit it.
 
 use hopcache_packstream::{Value, tag};
 
@@ -20,7 +20,7 @@ pub(super) fn point(text: &str) -> Result<Value, Malformed> {
     Ok(Value::Struct { tag, fields })
 }
 
-/// Reference system and coordinates. `Z` says nothing: the number of coordinates decides.
+/// Reference system and coordinates. `Z` has no meaning: the number of coordinates decides.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (srid, shape) = text.strip_prefix("SRID=")?.split_once(';')?;
     let rest = shape.trim_start().strip_prefix("POINT")?.trim_start();

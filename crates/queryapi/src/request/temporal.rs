@@ -181,8 +181,8 @@ pub(super) fn offset_date_time(text: &str) -> Result<Value, Malformed> {
     Ok(structure(tag::DATE_TIME, [local_s - offset_s, nanos, offset_s]))
 }
 
-/// The offset has to be there and fixes the moment; the zone, where there is one, only says how that
-/// moment is shown (`12:34+05:00[Europe/Stockholm]` is 09:34 in Stockholm).
+/// The offset has to be there and fixes the moment. The zone, if there is one, only decides how that moment is shown
+/// (`12:34+05:00[Europe/Stockholm]` is 09:34 in Stockholm).
 pub(super) fn zoned_date_time(text: &str) -> Result<Value, Malformed> {
     let mut scan = Scan { rest: text };
     let (local_s, nanos) = scan.local()?;

@@ -34,8 +34,8 @@ impl<'l, 'a> Values<'l, 'a> {
         Self { lexer, encoding, big_integer: false }
     }
 
-    /// Whether a plain integer beyond 64 bits was read. It is reported after everything else, because the
-    /// server too only notices when the statement is about to run.
+    /// Whether a plain integer beyond 64 bits was read. It is reported after everything else, because the server too
+    /// notices it only when the statement is about to run.
     pub(super) fn saw_big_integer(&self) -> bool {
         self.big_integer
     }
@@ -106,7 +106,7 @@ impl<'l, 'a> Values<'l, 'a> {
         }
     }
 
-    /// `{"$type":…,"_value":…}`, in this order; the server passes over members behind them.
+    /// `{"$type":…,"_value":…}`, in this order. The server passes over later members.
     fn typed(&mut self, start: &Token<'_>, depth: usize) -> Result<Value, Malformed> {
         match start {
             Token::Null => return Ok(Value::Null),
@@ -128,7 +128,7 @@ impl<'l, 'a> Values<'l, 'a> {
                 _ => return Err(Malformed::Type),
             }
             key(self.lexer)?;
-            // Whatever stands there only has to be JSON.
+            // The value is not used. It only has to be JSON.
             let token = self.lexer.next()?;
             Values::new(self.lexer, Encoding::Plain).plain(token, depth + 1)?;
         }

@@ -1,11 +1,11 @@
-//! The least of Bolt 5.4 that gives raw records and a summary; and one HTTP request. Loopback only.
+//! The smallest Bolt 5.4 client that gives raw records and a summary, and one HTTP request. Loopback only.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use hopcache_packstream::{Reader, Token, Value, Writer, decode};
 
-/// What a run gave: columns, raw records, and the map of the last message (with its failure flag).
+/// The outcome of a run: columns, raw records, and the map of the last message (with its failure flag).
 pub struct Run {
     pub fields: Vec<String>,
     pub records: Vec<u8>,

@@ -8,7 +8,7 @@ use super::{Graph, Style, wrapped};
 const LABEL: (usize, usize) = (40, 6);
 
 impl Graph {
-    /// As a digraph: an edge for what follows, dashed where it follows as an exact query only.
+    /// Writes a digraph: an edge for each successor, dashed if it follows as an exact query only.
     pub(in crate::cli) fn to_dot(&self) -> String {
         let mut dot = String::from(
             "digraph successors {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"monospace\", fontsize=10];\n  edge [fontsize=10];\n",

@@ -1,5 +1,5 @@
 //! The learned graph: patterns, and the successors of each with their probabilities. It is built from any answer of the
-//! admin listener. It decides what is one node and one edge; `dot` writes it for Graphviz.
+//! admin listener. It decides which texts become one node and one edge; `dot` writes it for Graphviz.
 
 mod dot;
 
@@ -26,9 +26,9 @@ struct Node {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Style {
-    /// The next query is made of the one before.
+    /// The next query is built from the one before.
     Template,
-    /// This query after that one.
+    /// The next query is this exact query.
     Exact,
 }
 
@@ -36,28 +36,29 @@ enum Style {
 #[derive(Debug, Default)]
 struct Edge {
     count: usize,
-    /// The largest of templates, which are ways to say the same; of exact ones the mean, by how often each was seen.
+    /// The largest probability of templates, which are ways to say the same. Of exact queries the mean, weighted by
+    /// how often each was seen.
     p: f64,
     seen: f64,
 }
 
-/// What makes two texts one node.
+/// The identity of a node: texts with the same identity are one node.
 type Name = (String, String);
 
 impl Graph {
-    /// Of the answer of `GET /admin/v1/successors`.
+    /// Builds the graph from the answer of `GET /admin/v1/successors`.
     pub(super) fn of(answer: &Value) -> Self {
         let mut graph = Self::default();
         let mut places: BTreeMap<Name, usize> = BTreeMap::new();
         let mut alone = Vec::new();
         for source in items(answer, "patterns") {
-            // A pattern that nothing follows does not say whose it is: it may be what follows another.
+            // A pattern without successors does not name its principal: it may be the successor of another pattern.
             if items(source, "successors").next().is_none() {
                 alone.push(source);
                 continue;
             }
             let from = graph.place(&mut places, (text(source, "realm"), named(source)));
-            // A pattern's count has those of its queries in it. A query whose pattern is not known here stands for itself.
+            // A pattern's count includes its queries. A query whose pattern is unknown here stands for itself.
             if text(source, "kind") != "query" || text(source, "text").is_empty() {
                 graph.set_seen(from, number(source, "seen"));
             }
@@ -78,7 +79,7 @@ impl Graph {
                     graph.set_seen(place, number(source, "seen"));
                 }
                 (Some(place), None) => graph.set_seen(place, number(source, "seen")),
-                // Two principals have it: whose this is cannot be told.
+                // Two principals have this pattern, so its principal is unknown.
                 (Some(_), Some(_)) => {}
             }
         }
@@ -125,7 +126,7 @@ fn named(source: &Value) -> String {
 }
 
 impl Edge {
-    /// What stands at it.
+    /// The label of a node.
     fn label(&self, style: Style) -> String {
         match (style, self.count) {
             (Style::Exact, 2..) => format!("{:.2} ({} queries)", self.p, self.count),
@@ -134,8 +135,8 @@ impl Edge {
     }
 }
 
-/// A label in lines of so many characters, at most so many: what is longer ends with an ellipsis. A character that is no
-/// text is shown as one that says so.
+/// A label in lines of at most this many characters, and at most this many lines. A longer text ends with an
+/// ellipsis. A character that is not text is replaced by U+FFFD.
 fn wrapped(label: &str, chars: usize, lines_max: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut is_cut = false;
@@ -175,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Friends lead to profiles, by a template and by two exact queries; profiles lead back. Labels as hostile as a text
-    /// may be.
+    /// Friends lead to profiles, by a template and by two exact queries. Profiles lead back. The labels are as
+    /// hostile as a text may be.
     pub(super) fn learned() -> Graph {
         let exact = |id: &str, p: f64, seen: f64| {
             json!({"id": id, "kind": "query", "text": "FRIENDS \"<&>\\N", "realm": "r1", "seen": seen, "successors": [
@@ -200,16 +201,16 @@ mod tests {
         assert_eq!(graph.nodes[1].seen, 20.0);
         let edges: Vec<_> =
             graph.edges.iter().map(|((from, to, style), edge)| (*from, *to, edge.label(*style))).collect();
-        let told = |from, to, label: &str| (from, to, label.to_owned());
+        let edge = |from, to, label: &str| (from, to, label.to_owned());
         assert_eq!(
             edges,
-            [told(0, 1, "0.75"), told(0, 1, "0.70 (2 queries)"), told(1, 0, "0.25"), told(1, 2, "0.10")]
+            [edge(0, 1, "0.75"), edge(0, 1, "0.70 (2 queries)"), edge(1, 0, "0.25"), edge(1, 2, "0.10")]
         );
         assert_eq!(Graph::of(&json!([1, 2])).nodes.len(), 0, "whatever another version answers");
     }
 
-    /// A node that was never asked for it itself knows an exact query by its id alone: it was seen as often as the answer
-    /// says, while one of a pattern is a part of what the pattern says.
+    /// A node that was never asked for a query may know it by its id alone. Then its count is the one in the answer.
+    /// A query with a known pattern is a part of its pattern's count.
     #[test]
     fn a_query_of_no_known_text_is_seen_as_often_as_it_says() {
         let query = |id: &str, text: Value, seen: f64| {

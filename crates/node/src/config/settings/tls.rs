@@ -1,5 +1,5 @@
-//! The rules of TLS: which files go together. The files of a listener change while the node runs, so that the listener
-//! reads them, and not the configuration: a bad new certificate must not end a health check.
+//! The rules of TLS: which files go together. The files of a listener change while the node runs, so the listener
+//! reads them and not the configuration: a bad new certificate must not end a health check.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::config::uri::{BoltEncryption, OriginUri, StoreUri};
 use crate::tls::{Authorities, TlsFiles};
 
 impl Settings {
-    /// What is wrong with the certificates of the listeners now.
+    /// The errors of the listeners' certificates at this moment.
     #[must_use]
     pub fn tls_problems(&self) -> Vec<String> {
         let listeners =

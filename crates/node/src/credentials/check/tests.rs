@@ -1,4 +1,4 @@
-//! Credentials against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
+//! Credentials against a scripted Neo4j, on a clock that stands still until a test moves it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -18,10 +18,9 @@ use tokio::sync::watch;
 use super::*;
 
 mod guesses;
-mod others;
+mod peer_answers;
 
-/// A Neo4j that answers as it is told, and counts how often it is asked. It decides when it is asked, and
-/// says so when the gate is open.
+/// A scripted Neo4j that counts its questions. It decides when it is asked, and answers when the gate is open.
 struct Server {
     answer: Mutex<Option<OriginFault>>,
     asked: AtomicUsize,
@@ -41,7 +40,7 @@ impl Origin for Server {
     async fn verify(&self, _: &Identity) -> Result<(), OriginError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = self.answer.lock().clone();
-        // Others ask meanwhile.
+        // The test may change the script meanwhile.
         tokio::task::yield_now().await;
         let _ = self.gate.subscribe().wait_for(|is_open| *is_open).await;
         answer.map_or(Ok(()), |fault| Err(fault.into()))
@@ -52,7 +51,7 @@ impl Origin for Server {
     }
 }
 
-/// Stands still until it is moved.
+/// A clock that stands still until a test moves it.
 struct Hand(AtomicU64);
 
 impl Clock for Hand {
@@ -60,7 +59,7 @@ impl Clock for Hand {
         MonoTime(self.0.load(Ordering::Relaxed))
     }
 
-    // tidy: the port's method, no call of it
+    // tidy: the port's method, not a call of it
     fn sleep(&self, _: Millis) -> BoxFuture<'static, ()> {
         std::future::pending().boxed()
     }
@@ -78,7 +77,7 @@ fn refused() -> Option<OriginFault> {
     Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
 }
 
-/// Somebody has sent wrong passwords of this user too often.
+/// The user is locked out after too many wrong passwords.
 fn locked_out() -> Option<OriginFault> {
     let code = "Neo.ClientError.Security.AuthenticationRateLimit".to_owned();
     Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
@@ -95,7 +94,7 @@ const GRACE_MS: Millis = Millis(600_000);
 struct Bench {
     server: Arc<Server>,
     hand: Arc<Hand>,
-    others: Arc<others::Others>,
+    others: Arc<peer_answers::ScriptedNodes>,
     credentials: Arc<Credentials>,
 }
 
@@ -105,7 +104,7 @@ impl Bench {
         let server = Arc::new(Server { answer: Mutex::new(None), asked: AtomicUsize::new(0), gate });
         let hand = Arc::new(Hand(AtomicU64::new(START.0)));
         let (origin, clock) = (Arc::clone(&server) as Arc<dyn Origin>, Arc::clone(&hand) as Arc<dyn Clock>);
-        let others = Arc::<others::Others>::default();
+        let others = Arc::<peer_answers::ScriptedNodes>::default();
         let known_by_others = Arc::clone(&others) as Arc<dyn OtherNodes>;
         let credentials = Arc::new(Credentials::new(GRACE_MS, origin, known_by_others, clock));
         Self { server, hand, others, credentials }
@@ -137,7 +136,7 @@ impl Bench {
         self.credentials.check(who).await.is_ok()
     }
 
-    /// A client that asks and can be made to leave.
+    /// A client that asks, and that a test can make leave.
     fn client(&self, who: &Arc<Identity>) -> tokio::task::JoinHandle<bool> {
         let (credentials, who) = (Arc::clone(&self.credentials), Arc::clone(who));
         tokio::spawn(async move { credentials.check(&who).await.is_ok() })
@@ -149,7 +148,7 @@ impl Bench {
         }
     }
 
-    /// Until nothing that was launched has anything left to do but wait for the server.
+    /// Waits until every task has nothing left to do but wait for the server.
     async fn settled(&self) {
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -163,22 +162,22 @@ impl Bench {
 
 /// FAULTS, threats: revoked credentials are refused within 30 s.
 #[tokio::test]
-async fn a_belief_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
+async fn an_acceptance_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(refused());
-    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS - 1).await, "believed without asking");
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS - 1).await, "accepted without asking");
     tokio::task::yield_now().await;
     assert_eq!(bench.asked(), 1);
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "asked again, and refused");
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + 1).await);
-    assert_eq!(bench.asked(), 2, "a no is remembered, or one client would lock its user out");
+    assert_eq!(bench.asked(), 2, "a refusal is cached, or one client would lock its user out");
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + CREDENTIALS_REFUSED_MS).await);
-    assert_eq!(bench.asked(), 3, "but not for long");
+    assert_eq!(bench.asked(), 3, "but only briefly");
 }
 
 #[tokio::test]
-async fn a_belief_counts_from_before_the_question() {
+async fn an_acceptance_counts_from_before_the_question() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     bench.hold_answers();
     let client = bench.client(&ann);
@@ -191,7 +190,7 @@ async fn a_belief_counts_from_before_the_question() {
 }
 
 #[tokio::test]
-async fn other_credentials_are_no_ones_belief_and_a_failed_run_ends_one() {
+async fn other_credentials_are_not_accepted_and_a_failed_run_ends_an_acceptance() {
     let (bench, right, wrong) = (Bench::new(), identity("ann", 1), identity("ann", 2));
     assert!(bench.accepts(&right, 0).await);
     bench.answers(refused());
@@ -201,7 +200,7 @@ async fn other_credentials_are_no_ones_belief_and_a_failed_run_ends_one() {
     assert!(!bench.accepts(&right, 3).await);
 }
 
-/// F25: what is kept is served while Neo4j is away, to those whom it accepted not long ago.
+/// F25: while Neo4j is away, copies are served to users that it accepted not long ago.
 #[tokio::test]
 async fn while_neo4j_is_away_only_the_known_are_served_and_not_for_ever() {
     let (bench, known, stranger) = (Bench::new(), identity("ann", 1), identity("ann", 2));
@@ -220,20 +219,20 @@ async fn while_neo4j_is_away_only_the_known_are_served_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn a_no_after_neo4j_is_back_ends_the_grace() {
+async fn a_refusal_after_neo4j_is_back_ends_the_grace() {
     let (bench, known) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&known, 0).await);
     bench.answers(away());
     assert!(bench.accepts(&known, CREDENTIALS_TTL_MS).await);
     bench.answers(refused());
     let back = CREDENTIALS_TTL_MS + CREDENTIALS_RETRY_MS;
-    assert!(!bench.accepts(&known, back).await, "back, and it says no");
+    assert!(!bench.accepts(&known, back).await, "back, and it refuses");
     bench.answers(away());
     assert!(!bench.accepts(&known, back + CREDENTIALS_REFUSED_MS).await, "refused once is a stranger");
 }
 
-/// F25, F26: a Neo4j that falls silent while nothing but hits flow. Each question to it ends after 7 s
-/// without an answer; no hit waits for any, over the end of the acceptance and on through the grace.
+/// F25, F26: Neo4j falls silent while only hits flow. Each question to it ends after 7 s without an answer. No hit
+/// waits for it: not at the end of the acceptance, and not during the grace.
 #[tokio::test(start_paused = true)]
 async fn hits_alone_never_wait_for_a_silent_neo4j() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -261,7 +260,8 @@ async fn hits_alone_never_wait_for_a_silent_neo4j() {
     assert_eq!(bench.asked(), 1 + 10);
 }
 
-/// Threats: revoked credentials ≤ 30 s, and by hits alone even sooner: a check in the background sees it.
+/// Threats: revoked credentials are refused within 30 s. With hits alone they are refused even sooner, because a
+/// check in the background sees it.
 #[tokio::test]
 async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -271,7 +271,7 @@ async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
     bench.settled().await;
     assert_eq!(bench.asked(), 2);
     assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
-    // Neither does a check that has no answer yet make an acceptance last longer.
+    // A check without an answer yet does not make an acceptance last longer either.
     let bob = identity("bob", 1);
     bench.answers(None);
     assert!(bench.accepts(&bob, 0).await);
@@ -309,9 +309,9 @@ async fn questions_that_find_nobody_are_paced() {
     }
 }
 
-/// A server that is slow, not away: who is served meanwhile waits 250 ms, and the no counts when it comes.
+/// Neo4j is slow, not away: a hit during the grace waits 250 ms, and the refusal counts when it comes.
 #[tokio::test(start_paused = true)]
-async fn in_the_grace_a_slow_no_still_ends_the_belief() {
+async fn in_the_grace_a_slow_refusal_still_ends_the_acceptance() {
     let (bench, known) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&known, 0).await);
     bench.answers(away());
@@ -330,9 +330,10 @@ async fn in_the_grace_a_slow_no_still_ends_the_belief() {
     assert_eq!(bench.asked(), 3, "and it was asked once, whoever waited");
 }
 
-/// I5: a lock-out is no yes, so nobody is served on by one; it is no no, so it takes nothing from ann that she had.
+/// I5: a lock-out is not an acceptance, so it prolongs none. It is not a refusal either, so it does not end ann's
+/// acceptance.
 #[tokio::test]
-async fn a_lock_out_neither_prolongs_a_belief_nor_ends_what_is_known() {
+async fn a_lock_out_neither_prolongs_nor_ends_an_acceptance() {
     let (bench, ann, eve) = (Bench::new(), identity("ann", 1), identity("ann", 2));
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(locked_out());
@@ -350,10 +351,10 @@ async fn a_lock_out_neither_prolongs_a_belief_nor_ends_what_is_known() {
     bench.answers(None);
     over += CREDENTIALS_RETRY_MS;
     assert!(bench.accepts(&ann, over).await);
-    assert!(bench.accepts(&ann, over + CREDENTIALS_TTL_MS - 1).await, "believed again as ever");
+    assert!(bench.accepts(&ann, over + CREDENTIALS_TTL_MS - 1).await, "accepted again as ever");
 }
 
-/// I5: Neo4j is back, and slow, and a revoked user has it say "locked out" where it would say no.
+/// I5: Neo4j is back, and slow, and a revoked user makes it answer "locked out" in place of a refusal.
 #[tokio::test(start_paused = true)]
 async fn a_lock_out_ends_the_grace_of_an_absence() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -381,7 +382,7 @@ async fn a_crowd_asks_once() {
     assert_eq!(bench.asked(), 1);
 }
 
-/// F3, of checks: the client that began one leaves, the next one finds it under way.
+/// F3, for checks: the client that began a check leaves, and the next client finds it under way.
 #[tokio::test]
 async fn a_client_that_leaves_takes_no_check_with_it() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -398,7 +399,7 @@ async fn a_client_that_leaves_takes_no_check_with_it() {
 
 /// The schedule at `Credentials::distrust`.
 #[tokio::test]
-async fn a_yes_that_a_refusal_has_overtaken_has_no_say() {
+async fn an_acceptance_that_a_refusal_has_overtaken_does_not_count() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.is_at(CREDENTIALS_TTL_MS);
@@ -413,7 +414,7 @@ async fn a_yes_that_a_refusal_has_overtaken_has_no_say() {
     assert_eq!(bench.asked(), 3);
 }
 
-/// Nobody waits for ever for an answer that never comes.
+/// No client waits for ever for an answer that never comes.
 #[tokio::test(start_paused = true)]
 async fn a_check_without_an_answer_ends() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));

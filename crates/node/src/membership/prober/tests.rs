@@ -1,4 +1,4 @@
-//! Whose turn it is, where more addresses are to be probed than there are slots.
+//! The order of probes when there are more addresses than slots.
 
 use hopcache_core::membership::Card;
 use hopcache_core::node::Incarnation;
@@ -15,8 +15,9 @@ fn prober() -> Prober<()> {
     Prober::new(Cluster::new(me, |_, _| ()), link("node-a"), &[])
 }
 
-/// Forty silent addresses before one that lives, in the order of addresses and of time: it is probed when it is due, and of
-/// the silent ones those that have waited for longest. (Each silent one holds a slot for half a second.)
+/// Forty silent addresses before one live address, in the order of addresses and of time. The live one is probed when
+/// it is due. Of the silent ones those that have waited longest are probed. (Each silent one holds a slot for half a
+/// second.)
 #[tokio::test]
 async fn silent_addresses_do_not_starve_who_answers() {
     let (mut prober, now) = (prober(), Instant::now());
@@ -31,17 +32,18 @@ async fn silent_addresses_do_not_starve_who_answers() {
     let silent: Vec<SocketAddr> = next.iter().map(|(_, addr)| *addr).filter(|addr| *addr != lives).collect();
     assert!(next.iter().any(|(_, addr)| *addr == lives), "{next:?}");
     assert_eq!(silent, (140 - PROBES_OF_SILENT_MAX as u16..140).rev().map(at).collect::<Vec<_>>());
-    // These are under way: no other silent one is begun, and the loop does not wake for one; who lives has its slot still.
+    // These probes are under way. No probe of another silent address begins, and the loop does not wake for one. The
+    // live address still has its slot.
     for addr in &silent {
         prober.targets.get_mut(addr).unwrap().in_flight = true;
     }
     assert_eq!(prober.next_probes(), [(ago(5), lives)]);
-    // One answer less does not put a member in the silent ones' queue; two do.
+    // One missing answer does not put a member into the queue of silent addresses; two do.
     for (failures, has_slot) in [(1, true), (2, false)] {
         prober.targets.get_mut(&lives).unwrap().failures = failures;
         assert_eq!(prober.next_probes().len(), usize::from(has_slot), "{failures}");
     }
-    // The end of a probe gives its slot to the one that has waited for longest.
+    // The end of a probe gives its slot to the address that has waited longest.
     prober.targets.get_mut(&silent[0]).unwrap().in_flight = false;
     prober.targets.get_mut(&silent[0]).unwrap().probe_at = now;
     assert_eq!(
@@ -68,6 +70,6 @@ fn a_node_that_was_slow_itself_asks_once_more_before_it_blames() {
     }
     assert!(
         !target.puts_off(&Err(PeerError::Gone("refused".into())), ms(2_000)),
-        "that is no question of time"
+        "a late timer cannot be the cause"
     );
 }

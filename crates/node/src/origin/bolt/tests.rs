@@ -18,12 +18,12 @@ struct Server {
     refuses: AtomicBool,
     log_ons: AtomicUsize,
     run_takes_ms: AtomicU64,
-    /// Each a kilobyte, before a run fails.
+    /// Records of a kilobyte each, before a run fails.
     records_before_failure: AtomicUsize,
 }
 
 impl Server {
-    /// Where it listens.
+    /// The address of the server.
     async fn start(self: &Arc<Self>) -> Address {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -47,7 +47,7 @@ impl Server {
                 // RUN, and the PULL behind it.
                 Some(0x10) => {
                     let takes_ms = self.run_takes_ms.load(Ordering::Relaxed);
-                    // tidy: time that a run takes
+                    // tidy: the duration of a run
                     tokio::time::sleep(Duration::from_millis(takes_ms)).await;
                     let names = Value::List(vec![Value::from("x")]);
                     let fields = Value::Map(vec![("fields".to_owned(), names)]);
@@ -69,7 +69,7 @@ impl Server {
         write(socket, 0x7F, failure("Neo.ClientError.Statement.ArithmeticError")).await
     }
 
-    /// Whether this one is refused.
+    /// Whether this log-on is refused.
     fn log_on(&self) -> bool {
         self.log_ons.fetch_add(1, Ordering::Relaxed);
         self.refuses.load(Ordering::Relaxed)
@@ -121,8 +121,8 @@ fn origin(address: Address, login: Login) -> BoltOrigin {
     BoltOrigin::new(BoltSettings { max_concurrent: 1, ..BoltSettings::new(address, login) })
 }
 
-/// Those who queue when this node's own log-on turns out to be wrong do not try it one after the other, which
-/// would have Neo4j lock the user out; and the refusal stands until it is accepted.
+/// Queued runs do not try a refused log-on one after the other, because Neo4j would lock the user out. The refusal
+/// stands until the log-on is accepted.
 #[tokio::test]
 async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
     let server = Arc::new(Server::default());
@@ -131,7 +131,7 @@ async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
     origin.reach().await.unwrap();
     origin.run(&run_within(20_000)).await.unwrap();
     assert!(!origin.refuses_us());
-    // Changed after the start: who is logged on does not notice, the next log-on does.
+    // The password is changed after the start. Open connections do not notice; the next log-on does.
     server.refuses.store(true, Ordering::Relaxed);
     origin.pools.drop_idle();
     let (run, before) = (run_within(20_000), server.log_ons());
@@ -148,7 +148,7 @@ async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
     assert_eq!(server.log_ons() - before, 1, "not so soon");
 }
 
-/// Checks that wait for a permit are not tried one after the other either.
+/// Checks that wait for a permit do not try it one after the other either.
 #[tokio::test]
 async fn a_refused_own_log_on_is_not_tried_by_the_checks_that_queue() {
     let server = Arc::new(Server::default());
@@ -176,7 +176,7 @@ async fn a_wait_for_a_slot_takes_nothing_from_the_runs_deadline() {
     assert!(began.elapsed() >= Duration::from_millis(2_400), "they ran one after the other");
 }
 
-/// I9: records that came before a failure are as many bytes as a result's, and hold their place as one's do.
+/// I9: records before a failure take as many bytes as those of a result, and hold a place as those do.
 #[tokio::test]
 async fn records_before_a_failure_hold_their_place() {
     let server = Arc::new(Server::default());
@@ -194,8 +194,8 @@ fn predicted() -> OriginRun {
     OriginRun { class: RunClass::Prefetch, ..run_within(20_000) }
 }
 
-/// A prediction runs on a connection that a client's run left, and logs on by itself never: its credentials may be those of
-/// a hit, believed for a while, and Neo4j locks a user out after three wrong ones.
+/// A prefetch runs on a connection that a client's run has left, and never logs on by itself. Its credentials may be
+/// those of a hit, whose acceptance is cached for a while, and Neo4j locks a user out after three wrong ones.
 #[tokio::test]
 async fn a_prediction_never_logs_on() {
     let server = Arc::new(Server::default());
@@ -206,7 +206,7 @@ async fn a_prediction_never_logs_on() {
     assert!(!is_shed());
     origin.run(&predicted()).await.unwrap();
     assert_eq!(server.log_ons(), 1);
-    // The password was changed, and no connection of before is left.
+    // The password was changed, and no earlier connection is left.
     server.refuses.store(true, Ordering::Relaxed);
     origin.pools.drop_idle();
     assert!(is_shed());
@@ -217,10 +217,10 @@ async fn a_prediction_never_logs_on() {
     }
     assert_eq!(origin.kind(&run).await.unwrap_err().kind, OriginFault::Overloaded);
     assert_eq!(server.log_ons(), 1);
-    assert!(origin.is_reachable(), "that none was to be had says nothing of the server");
+    assert!(origin.is_reachable(), "a lack of connections says nothing about the server");
 }
 
-/// A service's own credentials are no better known; without any there is nobody to lock out.
+/// A service's own credentials are no safer. Without credentials there is no user to lock out.
 #[tokio::test]
 async fn a_prediction_without_credentials_opens_its_connection() {
     let server = Arc::new(Server::default());
@@ -237,7 +237,7 @@ async fn a_prediction_without_credentials_opens_its_connection() {
     }
 }
 
-/// It waits for none that is in use, and a client's run that finds it there opens another.
+/// It does not wait for a connection in use, and a client's run that finds the connection in use opens another.
 #[tokio::test]
 async fn a_prediction_waits_for_no_connection_and_holds_up_nobody() {
     let server = Arc::new(Server::default());

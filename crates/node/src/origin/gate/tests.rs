@@ -1,4 +1,4 @@
-//! F25 at the gate, on tokio's paused clock: one probe at a time, nobody waits, found again by itself.
+//! F25 at the gate, on tokio's paused clock: one probe at a time, no run waits, and the server is found again.
 
 use std::sync::atomic::AtomicU32;
 
@@ -7,7 +7,7 @@ use hopcache_engine::ports::Neo4jFailure;
 
 use super::*;
 
-/// A server that is there or not; a probe of it takes its time.
+/// A server that is there or not. A probe of it takes time.
 #[derive(Default)]
 struct Server {
     is_away: AtomicBool,
@@ -24,7 +24,7 @@ impl Server {
         self.probes.fetch_add(1, Ordering::Relaxed);
         let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
         self.at_once_most.fetch_max(at_once, Ordering::Relaxed);
-        // tidy: time that a probe takes, on a paused clock
+        // tidy: the duration of a probe, on a paused clock
         tokio::time::sleep(Duration::from_millis(self.took_ms)).await;
         self.at_once.fetch_sub(1, Ordering::Relaxed);
         if self.cannot_ask.load(Ordering::Relaxed) {
@@ -47,8 +47,8 @@ struct Bench {
 impl Bench {
     fn new(is_away: bool, took_ms: u64) -> Self {
         let moves: Arc<Mutex<Vec<BreakerState>>> = Arc::default();
-        let told = Arc::clone(&moves);
-        let gate = Arc::new(Gate::new(Arc::new(move |state| told.lock().push(state))));
+        let recorded = Arc::clone(&moves);
+        let gate = Arc::new(Gate::new(Arc::new(move |state| recorded.lock().push(state))));
         let server = Arc::new(Server { is_away: is_away.into(), took_ms, ..Server::default() });
         let (watching, asked) = (Arc::clone(&gate), Arc::clone(&server));
         tokio::spawn(async move {
@@ -61,7 +61,7 @@ impl Bench {
         Self { gate, server, moves }
     }
 
-    /// One call that ends with `fault` at once; whether it was let through.
+    /// One call that ends with `fault` at once. Returns whether it was admitted.
     fn call(&self, fault: Option<&OriginFault>) -> bool {
         self.gate.admit().map(|ticket| ticket.report(fault)).is_ok()
     }
@@ -82,7 +82,7 @@ async fn a_lost_connection_opens_it_and_only_probes_go_on() {
     assert!(bench.call(Some(&unreachable())));
     assert!(!bench.gate.is_reachable() && !bench.call(None), "known at once");
     assert_eq!(*bench.moves.lock(), [BreakerState::Open]);
-    // 200 clients ask for ten seconds: none gets through, and one probe is out at a time.
+    // 200 clients send requests for ten seconds: none is admitted, and one probe is under way at a time.
     let before = bench.server.probes();
     for _ in 0..200 {
         assert!(!bench.call(None));
@@ -97,10 +97,10 @@ async fn a_lost_connection_opens_it_and_only_probes_go_on() {
     assert!(bench.gate.is_reachable() && bench.call(None));
     let probes = bench.server.probes();
     pass(60_000).await;
-    assert_eq!(bench.server.probes(), probes, "without a doubt nobody probes");
+    assert_eq!(bench.server.probes(), probes, "without a doubt there is no probe");
 }
 
-/// F26: a slow query, or a hundred of them, is not a server that is away.
+/// F26: a slow query, or a hundred of them, does not mean that the server is away.
 #[tokio::test(start_paused = true)]
 async fn runs_that_time_out_open_nothing_while_the_server_answers_probes() {
     let bench = Bench::new(false, 1);
@@ -124,7 +124,8 @@ async fn a_run_that_timed_out_on_a_silent_server_opens_it() {
     assert!(!bench.call(None));
 }
 
-/// A connection that was not opened in time is no refusal: where the server answers the probe, nobody is refused for it.
+/// A connection that was not opened in time is not a refusal: if the server answers the probe, no run is refused for
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_was_late_opens_nothing_while_the_server_answers_probes() {
     let bench = Bench::new(false, 1);
@@ -145,7 +146,7 @@ async fn a_connection_that_was_late_opens_nothing_while_the_server_answers_probe
     assert!(!bench.call(None), "the probe was not answered either");
 }
 
-/// Where processes wait for a core, a probe is late at a server that answers others all the time: they are not refused.
+/// Processes wait for a core, so a probe is late at a server that answers other calls. No run is refused for that.
 #[tokio::test(start_paused = true)]
 async fn a_late_probe_of_a_server_that_answers_others_opens_nothing() {
     let bench = Bench::new(true, 2_000);
@@ -157,10 +158,10 @@ async fn a_late_probe_of_a_server_that_answers_others_opens_nothing() {
     assert!(bench.server.probes() >= 3 && bench.moves.lock().is_empty());
     assert!(bench.call(Some(&OriginFault::TimedOut)));
     pass(5_000).await;
-    assert_eq!(bench.moves.lock().first(), Some(&BreakerState::Open), "nobody is answered any more");
+    assert_eq!(bench.moves.lock().first(), Some(&BreakerState::Open), "no call is answered any more");
 }
 
-/// A probe that this machine had no descriptor for says nothing of the server.
+/// A probe without a descriptor on this machine says nothing about the server.
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_could_not_be_made_opens_nothing() {
     let bench = Bench::new(true, 1);
@@ -171,20 +172,20 @@ async fn a_probe_that_could_not_be_made_opens_nothing() {
     assert!(bench.moves.lock().is_empty() && bench.gate.is_reachable() && bench.call(None));
 }
 
-/// What the server says is an answer, whatever it says; our own want of room says nothing.
+/// Any message of the server is an answer. A lack of room on this node says nothing.
 #[tokio::test(start_paused = true)]
 async fn answers_of_all_kinds_open_nothing() {
     let bench = Bench::new(true, 1);
     let failure = || Neo4jFailure { code: String::new(), message: String::new() };
-    let words = [
+    let errors = [
         OriginFault::Failed(failure()),
         OriginFault::Unauthorized(failure()),
         OriginFault::Transient(failure()),
         OriginFault::TooLarge { limit_bytes: 1 },
         OriginFault::Overloaded,
     ];
-    for word in words.iter().cycle().take(100) {
-        assert!(bench.call(Some(word)));
+    for error in errors.iter().cycle().take(100) {
+        assert!(bench.call(Some(error)));
         pass(1).await;
     }
     assert_eq!(bench.server.probes(), 0);
@@ -195,7 +196,7 @@ async fn answers_of_all_kinds_open_nothing() {
     assert!(bench.gate.is_reachable() && bench.moves.lock().is_empty());
 }
 
-/// One connection's bad luck: the probe that follows at once closes it again.
+/// One connection is cut: the probe that follows at once closes the breaker again.
 #[tokio::test(start_paused = true)]
 async fn an_opening_for_one_connections_bad_luck_is_short() {
     let bench = Bench::new(false, 3);
@@ -207,7 +208,7 @@ async fn an_opening_for_one_connections_bad_luck_is_short() {
     assert_eq!(*bench.moves.lock(), moves);
 }
 
-/// Calls that were let through before it opened report late: they neither close nor prolong it.
+/// Calls that were admitted before it opened report late. They neither close it nor prolong it.
 #[tokio::test(start_paused = true)]
 async fn late_reports_change_nothing() {
     let bench = Bench::new(true, 1);
@@ -220,8 +221,8 @@ async fn late_reports_change_nothing() {
     assert!(!bench.call(None) && !bench.gate.is_reachable(), "still open");
 }
 
-/// F25, silence behind connections that stand: a run that may take half a minute does not have to be over before anybody
-/// asks whether the server is there; it is not ended by what the probe says.
+/// F25, silence behind open connections: the probe does not wait for the end of a run that may take half a minute.
+/// The probe's result does not end the run.
 #[tokio::test(start_paused = true)]
 async fn a_long_run_has_the_server_probed_meanwhile() {
     let bench = Bench::new(false, 2_000);
@@ -239,5 +240,5 @@ async fn a_long_run_has_the_server_probed_meanwhile() {
     assert!(run.is_finished() && bench.call(None), "and found again");
     let before = bench.server.probes();
     pass(60_000).await;
-    assert_eq!(bench.server.probes(), before, "nobody asks without a doubt");
+    assert_eq!(bench.server.probes(), before, "without a doubt there is no probe");
 }

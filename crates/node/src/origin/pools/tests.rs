@@ -1,4 +1,4 @@
-//! The pools against a server on loopback that greets everybody and counts who is there.
+//! The pools against a server on loopback that accepts every log-on and counts its connections.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
 
-/// How many connections there are, how many at the most at a time, and how many said GOODBYE.
+/// The number of connections, their largest number at a time, and how many said GOODBYE.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     open: usize,
@@ -23,7 +23,7 @@ struct Seen {
     goodbyes: usize,
 }
 
-/// Greets every connection, then reads and answers nothing.
+/// Accepts every log-on, then reads and answers nothing.
 async fn greeter() -> (Address, watch::Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -112,7 +112,7 @@ async fn connections_of_all_principals_together_are_bounded() {
         assert!(pools.seats.available_permits() <= 2 * BOUNDS.lent - 2);
         drop((one, two));
     }
-    // A connection closed here is still counted there until its end has arrived.
+    // A connection that was closed here counts there until its end has arrived.
     let mut seen = seen;
     seen.wait_for(|seen| seen.open <= 2 * BOUNDS.lent).await.unwrap();
     assert_eq!(pools.by_principal.lock().len(), BOUNDS.principals);
@@ -130,7 +130,7 @@ async fn the_least_recently_used_principal_gives_way() {
     assert!(lend(&pools, 2).await.unwrap().is_new());
 }
 
-/// A stranger's check makes no pool, so guesses take nobody's.
+/// The check of a stranger's credentials makes no pool, so guesses evict no pool.
 #[tokio::test]
 async fn who_has_no_pool_is_lent_nothing_again() {
     let (address, _seen) = greeter().await;
@@ -143,7 +143,7 @@ async fn who_has_no_pool_is_lent_nothing_again() {
     assert!(!again.is_new());
 }
 
-/// The same of the origin's check: nothing is left of it.
+/// The same for the origin's check: it leaves nothing behind.
 #[tokio::test]
 async fn a_check_leaves_no_connection_and_no_pool() {
     let (address, mut seen) = greeter().await;

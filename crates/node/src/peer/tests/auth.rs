@@ -1,4 +1,4 @@
-//! What is believed and what is not (FAULTS, threats: forged peer requests; F23; I13).
+//! Which messages are accepted (FAULTS, threats: forged peer requests; F23; I13).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::replay_window::ReplayWindow;
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
 fn key() -> Arc<ClusterKey> {
-    Arc::new(ClusterKey::from_secret(SECRET).unwrap())
+    Arc::new(ClusterKey::of("hopcache", SECRET).unwrap())
 }
 
 fn who() -> PeerIdentity {
@@ -54,18 +54,18 @@ impl Sender {
 
 fn refused(outcome: Result<Opened, AuthError>) -> AuthError {
     match outcome {
-        Ok(_) => panic!("was believed"),
+        Ok(_) => panic!("was accepted"),
         Err(error) => error,
     }
 }
 
 #[test]
 fn a_short_key_is_no_key() {
-    assert_eq!(ClusterKey::from_secret(b"secret").err(), Some(WeakKey(6)));
+    assert_eq!(ClusterKey::of("hopcache", b"secret").err(), Some(WeakKey(6)));
 }
 
 #[test]
-fn a_message_is_believed_once_and_names_its_sender() {
+fn a_message_is_accepted_once_and_names_its_sender() {
     let receiver = Sessions::new(key());
     let sender = Sender::greet(&receiver);
     let sealed = sender.seal(1, b"MATCH");
@@ -76,7 +76,7 @@ fn a_message_is_believed_once_and_names_its_sender() {
 }
 
 #[test]
-fn a_message_for_one_path_is_not_believed_on_another() {
+fn a_message_for_one_path_is_not_accepted_on_another() {
     let receiver = Sessions::new(key());
     let sender = Sender::greet(&receiver);
     let sealed = sender.seal(1, b"x");
@@ -86,12 +86,12 @@ fn a_message_for_one_path_is_not_believed_on_another() {
 
 #[test]
 fn another_clusters_key_opens_nothing() {
-    let other = Arc::new(ClusterKey::from_secret(b"another cluster's own key").unwrap());
+    let other = Arc::new(ClusterKey::of("hopcache", b"another cluster's own key").unwrap());
     let receiver = Sessions::new(Arc::clone(&other));
     let name = NodeName::new("node-a").unwrap();
     let hello = Hello::new(name.clone());
     assert_eq!(receiver.welcome(&hello.to_header(&key()), &who()), Err(AuthError::Forged));
-    // Nor does its welcome convince us, nor a message sealed with our key in a session it gave out.
+    // Its welcome is refused too, and so is a message that is sealed with our key in a session of the other node.
     let welcome = receiver.welcome(&hello.to_header(&other), &who()).unwrap();
     assert_eq!(open_welcome(&key(), &hello, welcome.clone().into()).err(), Some(AuthError::Forged));
     let (_, id, _) = open_welcome(&other, &hello, welcome.into()).unwrap();
@@ -103,7 +103,7 @@ fn another_clusters_key_opens_nothing() {
     assert_eq!(closed.welcome(&hello.to_header(&key()), &who()), Err(AuthError::Forged));
 }
 
-/// A rolling upgrade over the change: neither a panic nor a member with a made-up name.
+/// A rolling upgrade over a change of the format: no panic, and no member with an invented name.
 #[test]
 fn a_welcome_of_another_form_is_refused() {
     let hello = Hello::new(NodeName::new("node-a").unwrap());
@@ -115,13 +115,13 @@ fn a_welcome_of_another_form_is_refused() {
             open_welcome(&key(), &hello, [&id.boot[..], &1_u64.to_be_bytes(), &sealed].concat().into());
         opened.map(|(who, _, _)| who)
     };
-    // Incarnation, epoch, name, as builds without cards say it.
+    // Incarnation, epoch, name, in the format of builds without cards.
     let older = [&77_u64.to_be_bytes()[..], &3_u64.to_be_bytes(), b"node-b"].concat();
     assert_eq!(welcome(&older), Err(AuthError::OtherForm));
     let mut present = b"card\0\0\0\x02\0\0\0\0\0\0\0\x03".to_vec();
     who().card.encode(&mut present);
     assert_eq!(welcome(&present), Ok(who()));
-    // An older build takes what follows 16 bytes as the name; it holds what no name may.
+    // An older build takes the bytes behind the first 16 as the name. They hold a character that no name may have.
     assert!(NodeName::new(&String::from_utf8_lossy(&present[16..])).is_err());
     for len in 0..present.len() {
         assert!(welcome(&present[..len]).is_err(), "cut at {len}");
@@ -137,7 +137,7 @@ fn a_message_recorded_before_a_restart_is_worthless_after_it() {
     let recorded = sender.seal(1, b"x");
     let after = Sessions::new(key());
     assert_eq!(refused(after.open(PeerPath::Ask, recorded.clone())), AuthError::UnknownSession);
-    let _ = Sender::greet(&after); // Gives out the same serial, under another random part.
+    let _ = Sender::greet(&after); // Gives out the same serial, with another random part.
     assert_eq!(refused(after.open(PeerPath::Ask, recorded)), AuthError::Forged);
 }
 
@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_changed_or_cut_is_not_believed(
+    fn a_changed_or_cut_message_is_not_accepted(
         message in proptest::collection::vec(any::<u8>(), 0..300),
         at in any::<proptest::sample::Index>(),
         flip in 1_u8..,
@@ -211,7 +211,7 @@ proptest! {
             let longer = [&sealed[..], &[extra]].concat();
             prop_assert!(receiver.open(PeerPath::Ask, longer.into()).is_err());
         }
-        prop_assert!(receiver.is_empty(), "nothing unbelieved takes memory");
+        prop_assert!(receiver.is_empty(), "only accepted messages take memory");
         let opened = receiver.open(PeerPath::Ask, sealed.into()).unwrap();
         prop_assert_eq!(&opened.message[..], &message[..]);
 
@@ -238,8 +238,8 @@ proptest! {
         }
     }
 
-    /// The window against a set that remembers everything: it never admits twice, and refuses a new
-    /// counter only when that is further behind than the window promises.
+    /// The window against a set that remembers everything. It never admits a counter twice, and refuses a new counter
+    /// only if that is further behind than the window promises.
     #[test]
     fn the_window_agrees_with_a_perfect_memory(
         steps in proptest::collection::vec((any::<bool>(), 0..2 * PEER_WINDOW_MESSAGES as u64), 1..400),
@@ -275,11 +275,11 @@ proptest! {
     }
 }
 
-/// A rotation: of three nodes, one has the old key, one both, one the new key and the old one. Each pair of
-/// neighbours in the rotation believes each other both ways; the ends, which never meet, do not.
+/// A rotation: of three nodes, one has the old key, one both, one the new key and the old one. Neighbours in the
+/// rotation accept each other both ways. The two ends, which never meet, do not.
 #[test]
-fn during_a_rotation_each_step_believes_the_next() {
-    let make = |secret: &[u8]| Arc::new(ClusterKey::from_secret(secret).unwrap());
+fn during_a_rotation_each_step_accepts_the_next() {
+    let make = |secret: &[u8]| Arc::new(ClusterKey::of("hopcache", secret).unwrap());
     let (old, new) = (make(b"the key until today"), make(b"the key from now on"));
     let steps = [
         Keyring::new(old.clone(), None),
@@ -287,7 +287,7 @@ fn during_a_rotation_each_step_believes_the_next() {
         Keyring::new(new.clone(), Some(old.clone())),
         Keyring::new(new, None),
     ];
-    let believes = |sender: &Keyring, receiver: &Keyring| {
+    let accepts = |sender: &Keyring, receiver: &Keyring| {
         let sessions = Sessions::new(receiver.clone());
         let hello = Hello::new(NodeName::new("node-a").unwrap());
         let welcome = sessions.welcome(&hello.to_header(sender.own()), &who()).ok()?;
@@ -299,14 +299,14 @@ fn during_a_rotation_each_step_believes_the_next() {
         Some(opened.message)
     };
     for pair in steps.windows(2) {
-        assert_eq!(believes(&pair[0], &pair[1]).as_deref(), Some(&b"hello"[..]));
-        assert_eq!(believes(&pair[1], &pair[0]).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(accepts(&pair[0], &pair[1]).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(accepts(&pair[1], &pair[0]).as_deref(), Some(&b"hello"[..]));
     }
-    // What two steps instead of three would need.
-    assert!(believes(&steps[2], &steps[0]).is_none() && believes(&steps[1], &steps[3]).is_none());
+    // The case of two steps instead of three.
+    assert!(accepts(&steps[2], &steps[0]).is_none() && accepts(&steps[1], &steps[3]).is_none());
 }
 
-/// One key under two names of clusters: nobody believes.
+/// One key under two names of clusters: neither accepts the other.
 #[test]
 fn a_clusters_name_is_a_part_of_its_key() {
     let (one, other) = (ClusterKey::of("blue", SECRET).unwrap(), ClusterKey::of("green", SECRET).unwrap());

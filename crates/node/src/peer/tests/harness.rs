@@ -24,7 +24,7 @@ pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
 }
 
-/// Ready, as its address says nothing: who it is comes from where it answers.
+/// Always ready. Its card has no real address, because the address that answers identifies it.
 pub(crate) fn who(node: &str, life: u64) -> PeerIdentity {
     let addr = SocketAddr::from(([127, 0, 0, 1], 1));
     let card = Card::new(name(node), addr, Incarnation(life), Phase::Ready);
@@ -32,14 +32,14 @@ pub(crate) fn who(node: &str, life: u64) -> PeerIdentity {
 }
 
 pub(crate) fn key() -> Arc<ClusterKey> {
-    Arc::new(ClusterKey::from_secret(b"the key of the cluster under test").unwrap())
+    Arc::new(ClusterKey::of("hopcache", b"the key of the cluster under test").unwrap())
 }
 
 pub(crate) fn link(me: &str) -> Arc<PeerLink> {
     Arc::new(PeerLink::new(key(), name(me)))
 }
 
-/// Answers with the sender's name and the message; refuses `no`.
+/// Answers with the sender's name and the message. Refuses `no`.
 pub(crate) struct Echo(pub(crate) PeerIdentity);
 
 #[async_trait]
@@ -85,7 +85,7 @@ impl Peer {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// Closes listener and connections, whatever they are at; done when they are closed.
+    /// Closes listener and connections, whatever they do. Returns when they are closed.
     pub(crate) async fn kill(self) {
         let _ = self.stop.send(());
         self.task.await.unwrap();

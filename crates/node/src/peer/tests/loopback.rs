@@ -1,4 +1,4 @@
-//! Client and server over loopback: what an exchange ends in, for each way a peer can be.
+//! Client and server over loopback: the result of an exchange for each state of the peer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ async fn a_refusal_arrives_sealed_and_with_its_reason() {
     assert_eq!(refused, Err(PeerError::Refused("400 no such word".into())));
 }
 
-/// A port on which nobody listens.
+/// A port without a listener.
 async fn dead_addr() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -62,7 +62,7 @@ async fn a_refused_connection_is_gone_at_once() {
 
 #[tokio::test]
 async fn a_silent_peer_is_timed_out_at_the_deadline() {
-    // The kernel accepts for it, as for a stopped process (F2); nobody ever answers.
+    // The kernel accepts the connection, as for a stopped process (F2). No process ever answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (link, addr) = (link("node-a"), silent.local_addr().unwrap());
     let started = Instant::now();
@@ -91,12 +91,12 @@ async fn a_restart_on_the_same_port_goes_unnoticed() {
     assert!(matches!(ask(&link, addr, "x").await, Err(PeerError::Gone(_))));
 }
 
-/// Whoever listens at a seed's address may answer a probe for ever: no more than a welcome is read of it (I9).
+/// I9: any process at a seed's address may answer a probe without end. No more than a welcome is read.
 #[tokio::test]
 async fn an_answer_without_end_is_refused_after_the_size_of_a_welcome() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    let told = tokio::spawn(async move {
+    let telling = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let _ = stream.read(&mut [0; 4096]).await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 60000000\r\n\r\n").await.unwrap();
@@ -107,12 +107,12 @@ async fn an_answer_without_end_is_refused_after_the_size_of_a_welcome() {
         told_bytes
     });
     assert!(matches!(link("node-a").probe(addr, TIMEOUT).await, Err(PeerError::Refused(_))));
-    // What the two sockets hold, and not what was announced.
-    assert!(told.await.unwrap() < 30_000_000);
+    // The capacity of the two sockets, and not the announced length.
+    assert!(telling.await.unwrap() < 30_000_000);
 }
 
-/// I7: its container went with it, so nobody is left to refuse the next connection. As often as it is asked while
-/// there are connections that broke; without one, silence is only silence.
+/// I7: the peer's container went with it, so no process refuses the next connection. Each connection that broke makes
+/// one silent probe count as gone. Without such a connection silence is only silence.
 #[tokio::test]
 async fn a_broken_connection_with_silence_behind_it_is_gone() {
     let link = link("node-a");
@@ -120,7 +120,7 @@ async fn a_broken_connection_with_silence_behind_it_is_gone() {
     let addr = peer.addr;
     assert_eq!(ask(&link, addr, "hello").await.unwrap(), "node-a:hello");
     peer.kill().await;
-    // A backlog that is full: the kernel takes no notice of who else comes.
+    // The backlog is full, so the kernel does not answer further connections.
     let silent = TcpSocket::new_v4().unwrap();
     silent.set_reuseaddr(true).unwrap();
     silent.bind(addr).unwrap();
@@ -154,7 +154,7 @@ async fn a_connection_closed_without_an_answer_is_tried_once_more_and_then_gone(
 #[tokio::test]
 async fn strangers_are_refused_both_ways() {
     let peer = Peer::start("node-b", 1).await;
-    let other = Arc::new(ClusterKey::from_secret(b"the key of some other cluster").unwrap());
+    let other = Arc::new(ClusterKey::of("hopcache", b"the key of some other cluster").unwrap());
     let stranger = PeerLink::new(Arc::clone(&other), name("node-x"));
     assert!(matches!(ask(&stranger, peer.addr, "x").await, Err(PeerError::Refused(_))));
 
@@ -188,7 +188,7 @@ async fn another_node_at_the_address_is_not_asked() {
 #[tokio::test]
 async fn whoever_proves_nothing_learns_nothing() {
     let peer = Peer::start("node-b", 1).await;
-    // reqwest wants a TLS provider even for plain HTTP; whoever installed one first is right.
+    // reqwest wants a TLS provider even for plain HTTP. Any provider that is installed already will do.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let url = |path: &str| format!("http://{}{path}", peer.addr);
@@ -209,7 +209,7 @@ async fn whoever_proves_nothing_learns_nothing() {
     bodies.dedup();
     assert_eq!(bodies, [r#"{"title":"Forbidden","status":403}"#]);
     let large = client.post(url("/peer/v1/ask")).body(vec![1; PEER_MESSAGE_BYTES_MAX + 4096]).send().await;
-    // The connection may break before the client has written it all; then there is no status to read.
+    // The connection may break before the client has written all bytes. Then there is no status to read.
     assert!(large.is_err() || large.is_ok_and(|response| response.status() == StatusCode::PAYLOAD_TOO_LARGE));
 }
 
@@ -226,8 +226,8 @@ async fn megabytes_travel_whole() {
     assert!(matches!(refused, Err(PeerError::Refused(_))));
 }
 
-/// I9: strangers who claim large messages share the room with large forwards, which are told so in a moment;
-/// nobody's small message waits for them.
+/// I9: strangers that claim large messages share the room with large forwards, which get a quick refusal. No small
+/// message waits for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_messages_share_the_room_and_small_ones_need_none() {
     let peer = Peer::start("node-b", 1).await;
@@ -238,7 +238,7 @@ async fn large_messages_share_the_room_and_small_ones_need_none() {
             "POST /peer/v1/ask HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nContent-Length: {PEER_MESSAGE_BYTES_MAX}\r\n\r\n"
         );
         stranger.write_all(head.as_bytes()).await.unwrap();
-        // Said when its body is wanted, so it has its room.
+        // The server asks for the body, so it has taken the room.
         let mut answer = [0; 12];
         stranger.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"HTTP/1.1 100");
@@ -255,7 +255,7 @@ async fn large_messages_share_the_room_and_small_ones_need_none() {
     assert_eq!(answer.slice(7..), message);
 }
 
-/// Where it is, and what was told of which life of it.
+/// Its address, and the reports for each life.
 struct OneMember(SocketAddr, Mutex<Vec<(Incarnation, PeerError)>>);
 
 impl PeerBook for OneMember {

@@ -4,7 +4,7 @@
 //! cause a connection for each request. A dropped call reports that it was dropped. Otherwise a dropped probe would keep
 //! the breaker half open.
 //!
-//! Each trouble is logged once when it begins, and once when it ends. A refusal of writes ends when the store takes a write
+//! Each problem is logged once when it begins, and once when it ends. A refusal of writes ends when the store takes a write
 //! ([`Gate::takes_writes`]), because reads succeed meanwhile.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use hopcache_engine::ports::StoreError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::store::trouble::Trouble;
+use crate::store::problem::StoreProblem;
 
 /// Called at each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
@@ -29,7 +29,7 @@ pub(super) struct Gate {
     shown: String,
     /// Why the last failed call failed.
     last: Mutex<Option<StoreError>>,
-    told: Mutex<Option<Trouble>>,
+    logged: Mutex<Option<StoreProblem>>,
 }
 
 /// Why a call has no answer.
@@ -61,7 +61,7 @@ impl Gate {
             hook,
             shown,
             last: Mutex::default(),
-            told: Mutex::default(),
+            logged: Mutex::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Gate {
             Ok(answer) => {
                 ticket.report = CallReport::Answered;
                 // Logged at the first refusal, perhaps before the breaker opened. Then no closing of the breaker ends it.
-                self.ends(&[Trouble::LogOn]);
+                self.ends(&[StoreProblem::LogOn]);
                 Ok(answer)
             }
             Err(missed) => {
@@ -99,7 +99,7 @@ impl Gate {
 
     /// The store took a write.
     pub(super) fn takes_writes(&self) {
-        if self.told.lock().take().is_some() {
+        if self.logged.lock().take().is_some() {
             tracing::info!("the store takes writes again");
         }
     }
@@ -130,28 +130,30 @@ impl Gate {
                     self.tell(&error);
                 }
             }
-            BreakerState::Closed => self.ends(&[Trouble::Absent, Trouble::Certificate, Trouble::LogOn]),
+            BreakerState::Closed => {
+                self.ends(&[StoreProblem::Absent, StoreProblem::Certificate, StoreProblem::LogOn])
+            }
             BreakerState::HalfOpen => {}
         }
     }
 
-    fn ends(&self, troubles: &[Trouble]) {
-        let mut told = self.told.lock();
-        if told.is_some_and(|trouble| troubles.contains(&trouble)) {
-            *told = None;
-            drop(told);
+    fn ends(&self, problems: &[StoreProblem]) {
+        let mut logged = self.logged.lock();
+        if logged.is_some_and(|problem| problems.contains(&problem)) {
+            *logged = None;
+            drop(logged);
             tracing::info!("the store answers again");
         }
     }
 
     fn tell(&self, error: &StoreError) {
-        let trouble = Trouble::of(error);
-        let mut told = self.told.lock();
+        let problem = StoreProblem::of(error);
+        let mut logged = self.logged.lock();
         // Also for a server that is slow to refuse a login, only the refusal is logged.
-        let is_less = trouble == Trouble::Absent && *told == Some(Trouble::LogOn);
-        if !is_less && told.replace(trouble) != Some(trouble) {
-            drop(told);
-            tracing::warn!(store = self.shown, %error, "{}", trouble.advice());
+        let is_less = problem == StoreProblem::Absent && *logged == Some(StoreProblem::LogOn);
+        if !is_less && logged.replace(problem) != Some(problem) {
+            drop(logged);
+            tracing::warn!(store = self.shown, %error, "{}", problem.advice());
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a node looks at on each new connection of small commands, and tells its operator: whether the server evicts leases,
-//! whether it keeps its content on disk, and whether it says which content it has.
+//! The questions to the server on each new connection of small commands: whether it evicts leases, whether it keeps
+//! its content on disk, and whether it names its content. The answers are logged for the operator.
 //!
-//! None of it decides anything. What a restored server holds counts as empty, whether its persistence is known or not,
+//! They decide nothing. The content of a restored server counts as empty, whether its persistence is known or not,
 //! because scripts read the replication id themselves (`core::lease::life`).
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use redis::RedisResult;
 use super::line::{Connection, Greeting};
 use super::reply::ends_connection;
 
-/// What the server said of itself at the last connect.
+/// The server's settings at the last connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerFacts {
     /// Its `maxmemory-policy`, if it evicts leases.
@@ -23,10 +23,10 @@ pub(super) struct ServerFacts {
     has_id: bool,
 }
 
-/// What of a Redis' content is still there after a restart.
+/// Whether a Redis' content survives a restart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Persistence {
-    /// Nothing was learned: no connection yet, or the server refuses to say (managed services often refuse `CONFIG GET`).
+pub(super) enum Persistence {
+    /// Unknown: no connection yet, or the server refuses the question (managed services often refuse `CONFIG GET`).
     #[default]
     Unknown,
     /// No snapshots and no append-only file: a restart empties it.
@@ -36,8 +36,8 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// From fields of INFO, and the value of `CONFIG GET save`; each if the server told it. `rdb_saves` and
-    /// `rdb_last_load_keys_loaded` are since its start (Redis 7.0).
+    /// From fields of INFO, and the value of `CONFIG GET save`, each if the server sent it. `rdb_saves` and
+    /// `rdb_last_load_keys_loaded` count since its start (Redis 7.0).
     fn of<'a>(field: impl Fn(&str) -> Option<&'a str>, save: Option<&str>) -> Self {
         let counts = ["aof_enabled", "rdb_saves", "rdb_last_load_keys_loaded"];
         let has_kept = counts.into_iter().any(|name| field(name).is_some_and(|count| count != "0"));
@@ -49,7 +49,7 @@ impl Persistence {
         }
     }
 
-    /// What it means for an operator.
+    /// Its meaning for an operator.
     const fn meaning(self) -> &'static str {
         match self {
             Self::None => {
@@ -68,7 +68,7 @@ impl Persistence {
 }
 
 impl ServerFacts {
-    /// From the text of INFO, and the value of `CONFIG GET save` if the server told it.
+    /// From the text of INFO, and the value of `CONFIG GET save` if the server sent it.
     fn read(info: &str, save: Option<&str>) -> Self {
         let field = |name: &str| {
             let mut lines = info.lines().filter_map(|line| line.split_once(':'));
@@ -82,7 +82,7 @@ impl ServerFacts {
         }
     }
 
-    /// Logs what an operator should know: the eviction at each connect, the rest when it is news.
+    /// Logs facts for the operator: the eviction at each connect, the rest when it has changed.
     fn tell(&self, before: Option<&Self>) {
         if let Some(name) = &self.evicting_policy {
             tracing::warn!(
@@ -102,11 +102,13 @@ impl ServerFacts {
     }
 }
 
-/// Looks at a new connection's server, logs, and keeps what it found in `facts`.
+/// Makes the greeting of new connections: it asks the server for its settings, and logs them at the first connect and
+/// when they have changed.
 ///
-/// `CONFIG GET` is sent only by the default user. The documented ACL does not allow it, since it shows passwords, and each
+/// Only the default user sends `CONFIG GET`. The documented ACL does not allow it, because it shows passwords, and each
 /// refusal would be a line of Redis' `ACL LOG`.
-pub(super) fn look_at_server(facts: Arc<Mutex<Option<ServerFacts>>>, is_default_user: bool) -> Greeting {
+pub(super) fn look_at_server(is_default_user: bool) -> Greeting {
+    let facts: Arc<Mutex<Option<ServerFacts>>> = Arc::default();
     Arc::new(move |mut connection| {
         let facts = Arc::clone(&facts);
         async move {
@@ -126,12 +128,12 @@ pub(super) fn look_at_server(facts: Arc<Mutex<Option<ServerFacts>>>, is_default_
 async fn config_save(connection: &mut Connection) -> RedisResult<Option<String>> {
     let mut command = redis::cmd("CONFIG");
     command.arg("GET").arg("save");
-    let told = optional(connection.query_at::<Vec<String>>(None, &command).await)?;
-    Ok(told.and_then(|pair| pair.into_iter().nth(1)))
+    let pair = optional(connection.query_at::<Vec<String>>(None, &command).await)?;
+    Ok(pair.and_then(|pair| pair.into_iter().nth(1)))
 }
 
-/// The right to ask may be missing: then there is no answer. A connection that broke is no connection, and neither is one to
-/// a server that wants a password.
+/// A user may not have the right to ask: then there is no answer. A connection that broke is an error, and so is one
+/// to a server that wants a password.
 fn optional<T>(answer: RedisResult<T>) -> RedisResult<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -3,8 +3,8 @@
 //! One task at a time connects, however many callers wait for it, and it goes on when a caller leaves. A connection is
 //! given up after an I/O error, after a missed deadline (it may be half open, F22), and after READONLY (its server was
 //! demoted; a Sentinel knows the new master, F20). Calls under way on it still end. This file never retries: its caller
-//! does (`mod.rs`), and the breaker paces new attempts. A connection on which nothing was sent for a while is kept alive,
-//! since Redis (`timeout`), a NAT or a managed service closes idle ones (F46).
+//! does (`mod.rs`), and the breaker paces new attempts. A PING keeps a connection alive on which nothing was sent for a
+//! while, because Redis (`timeout`), a NAT or a managed service closes idle ones (F46).
 //!
 //! redis' `ConnectionManager` does not fit. It keeps the address that it was given, so it does not follow a fail-over of a
 //! Sentinel. It also does not give up a half-open connection whose callers all timed out.
@@ -102,7 +102,7 @@ impl Line {
         connecting.await
     }
 
-    /// Waits until another attempt to connect is allowed. False, at once, where that is not before `deadline`.
+    /// Waits until another attempt to connect is allowed. Returns `false` at once if that is not before `deadline`.
     pub(super) async fn may_connect_before(&self, deadline: Instant) -> bool {
         let until = match &self.state.lock().phase {
             Phase::Failed(_, until) => *until,
@@ -123,19 +123,20 @@ impl Line {
         }
     }
 
-    /// Sends a PING where nothing was sent for `idle`, and gives up a connection that does not answer it `within` this time.
-    /// Says nothing of the store: whoever needs the connection next opens another.
+    /// Sends a PING if nothing was sent for `idle`, and gives up a connection that does not answer it `within` this
+    /// time. It reports nothing about the store: the next caller opens another connection.
     pub(super) async fn keep_alive(&self, idle: Duration, within: Duration) {
         let Some(mut live) = self.idle_for(idle) else { return };
         let ping = redis::cmd("PING");
         let answer = tokio::time::timeout(within, live.connection.query_at::<Value>(None, &ping)).await;
-        // A user without the right to PING is an answer.
-        if answer.is_err() || answer.is_ok_and(|told| told.is_err_and(|error| ends_connection(&error))) {
+        // An error for a user without the right to PING is an answer.
+        if answer.is_err() || answer.is_ok_and(|answer| answer.is_err_and(|error| ends_connection(&error))) {
             self.give_up(&live);
         }
     }
 
-    /// The connection, if it is open and nobody has asked for it for so long; now somebody has.
+    /// The connection, if it is open and no caller has asked for it for this long. This call counts as a request for
+    /// it.
     fn idle_for(&self, idle: Duration) -> Option<Live> {
         let mut state = self.state.lock();
         let Phase::Live(live) = &state.phase else { return None };

@@ -9,12 +9,12 @@
 //! wait, and soon none. The node starts without Redis and finds it later. Small commands and bodies over 64 KiB have
 //! separate connections, so that a body never delays a renewal.
 //!
-//! What may be carried out twice is repeated once, on a new connection, when its connection turns out to be closed: after a
-//! restart of Redis, or of an idle connection, the first call finds out (F46). An invalidation also outlasts a failed attempt
-//! to connect: it is tried until its deadline. May be repeated: everything but three operations.
-//! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the first
-//! (F21), a second `commit` would be fenced by the first, and a second `release` would say that there was no lease. Such a
-//! loss is reported as a timeout, and the engine knows what to ask then.
+//! A call that may be carried out twice is repeated once, on a new connection, when its connection turns out to be
+//! closed: after a restart of Redis, or of an idle connection, the first call finds out (F46). An invalidation also
+//! outlasts a failed attempt to connect: it is tried until its deadline. Three operations are not repeated, because
+//! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the
+//! first (F21), a second `commit` would be fenced by the first, and a second `release` would report that there was no
+//! lease. Such a loss is reported as a timeout, and the engine then asks again in its own way.
 //!
 //! The server's ACL has to allow only this:
 //! `~hopcache:v3:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
@@ -34,8 +34,6 @@ mod scripts;
 mod sweep;
 mod url;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::breaker::{BreakerSettings, BreakerState};
@@ -50,14 +48,12 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
-use parking_lot::Mutex;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
 pub use self::gate::BreakerHook;
 use self::gate::{Gate, Missed};
-pub use self::greeting::Persistence;
-use self::greeting::{ServerFacts, look_at_server};
+use self::greeting::look_at_server;
 use self::line::{Connection, Line};
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
 use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys};
@@ -77,15 +73,15 @@ pub struct RedisSettings {
     pub connect_ms: Millis,
     /// Deadline of the invalidation of a database or of everything.
     pub sweep_ms: Millis,
-    /// A connection on which nothing was sent for so long is sent a PING.
+    /// After this time without a command a connection gets a PING.
     pub idle_ms: Millis,
     /// When the breaker opens, and when calls are tried again.
     pub breaker: BreakerSettings,
     /// Called at each change of the breaker's state.
     pub on_breaker: Option<BreakerHook>,
-    /// Where the store is, for log lines: without a password.
+    /// The store's address without a password, for log lines.
     pub shown: String,
-    /// Who signs the server's certificate (`rediss`). `None` for the system's authorities.
+    /// The authorities that sign the server's certificate (`rediss`). `None` for the system's authorities.
     pub authorities: Option<Authorities>,
 }
 
@@ -117,7 +113,6 @@ pub struct RedisStore {
     gate: Gate,
     scripts: Scripts,
     settings: RedisSettings,
-    facts: Arc<Mutex<Option<ServerFacts>>>,
 }
 
 /// The size class of a call. It decides the connection and the deadline.
@@ -133,14 +128,14 @@ impl Load {
     }
 }
 
-/// Whether a call may be carried out a second time when nobody knows whether the first one was.
+/// Whether a call may be carried out a second time when it is unknown whether the first one was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Repeat {
     Never,
     /// On a new connection.
     Once,
-    /// The same, and once more each time an attempt to connect has failed, until the deadline. For invalidations: whoever
-    /// purges rather waits than reads that the store has just restarted.
+    /// On a new connection, and once more after each failed attempt to connect, until the deadline. For
+    /// invalidations: an operator prefers a wait to the message that the store has just restarted.
     UntilDeadline,
 }
 
@@ -150,7 +145,8 @@ const SMALL_ONCE: (Load, Repeat) = (Load::Small, Repeat::Once);
 /// A command of an invalidation.
 const INVALIDATION: (Load, Repeat) = (Load::Body, Repeat::UntilDeadline);
 
-/// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to no master.
+/// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to a server that is
+/// not the master.
 struct Failed {
     missed: Missed,
     is_closed: bool,
@@ -192,22 +188,20 @@ where
 }
 
 impl RedisStore {
-    /// A store at this address. It connects at its first use, so a Redis that is down now is no error.
+    /// A store at this address. It connects at its first use, so a Redis that is down now is not an error.
     ///
     /// # Errors
     /// [`BadStoreUrl`] names the accepted forms.
     pub fn open(uri: &str, settings: RedisSettings) -> Result<Self, BadStoreUrl> {
         let connect = settings.connect_ms.duration();
         let target = Target::parse(uri, connect, settings.authorities.as_ref())?;
-        let facts = Arc::default();
-        let greeting = look_at_server(Arc::clone(&facts), !names_user(uri));
+        let greeting = look_at_server(!names_user(uri));
         Ok(Self {
             small: Line::new(target.clone(), connect, Some(greeting)),
             bodies: Line::new(target, connect, None),
             gate: Gate::new(settings.breaker, settings.on_breaker.clone(), settings.shown.clone()),
             scripts: Scripts::new(),
             settings,
-            facts,
         })
     }
 
@@ -217,25 +211,14 @@ impl RedisStore {
         self.gate.state()
     }
 
-    /// The server's `maxmemory-policy` at the last connect, if it evicts leases.
-    #[must_use]
-    pub fn evicting_policy(&self) -> Option<String> {
-        self.facts.lock().as_ref().and_then(|facts| facts.evicting_policy.clone())
-    }
-
-    /// What the server keeps on disk, as far as it said at the last connect.
-    #[must_use]
-    pub fn persistence(&self) -> Persistence {
-        self.facts.lock().as_ref().map(|facts| facts.persistence).unwrap_or_default()
-    }
-
-    /// Nothing else is sent regularly on the connection of bodies; the log is read twice a second on the other one.
+    /// No other command is sent regularly on the connection of bodies. On the other one the log is read twice a
+    /// second.
     async fn keep_bodies_alive(&self) {
         let idle = self.settings.idle_ms.duration();
         self.bodies.keep_alive(idle, self.settings.command_ms.duration()).await;
     }
 
-    /// One call: breaker, deadline, connection; twice where it may be repeated and its connection was closed.
+    /// One call: breaker, deadline, connection. It is made twice if it may be repeated and its connection was closed.
     async fn call<T, F>(
         &self,
         load: Load,

@@ -20,7 +20,7 @@ const REFUSALS: [&str; 8] =
 /// Codes of a server or cluster that cannot serve now.
 const ABSENCES: [&str; 6] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNBLOCKED"];
 
-/// Sorts redis' errors by what the caller can do about them.
+/// Sorts redis' errors by the action that is open to the caller.
 pub(super) fn store_error(error: &RedisError) -> StoreError {
     if error.is_timeout() {
         return StoreError::TimedOut;
@@ -42,7 +42,7 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
     }
 }
 
-/// The same for a failed connect.
+/// Like [`store_error`], for a failed connect.
 pub(super) fn connect_missed(error: &RedisError) -> Missed {
     let missed = store_error(error);
     if io_error(error).is_some_and(is_shortage) { Missed::Local(missed) } else { Missed::Connection(missed) }
@@ -55,15 +55,15 @@ fn io_error(error: &RedisError) -> Option<&io::Error> {
     shared.map_or_else(|| source.downcast_ref(), |inner| inner.downcast_ref())
 }
 
-/// The same for a command that was sent. When its connection broke, Redis may have carried it out, as after a timeout. The
-/// caller asks again on a new connection, which an absent server refuses.
+/// Like [`store_error`], for a command that was sent. When its connection broke, Redis may have carried it out, as after a
+/// timeout. The caller asks again on a new connection, which an absent server refuses.
 pub(super) fn exchange_error(error: &RedisError) -> StoreError {
     // A reply that ends in its middle is an error of parsing.
     let is_broken = matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse);
     if is_broken { StoreError::TimedOut } else { store_error(error) }
 }
 
-/// Whether the connection must be given up: it is broken, or its server is no master any more.
+/// Whether the connection must be given up: it is broken, or its server is not the master any more.
 pub(super) fn ends_connection(error: &RedisError) -> bool {
     let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
     demoted || error.is_io_error() || error.is_unrecoverable_error() || error.to_string().contains("READONLY")
@@ -152,7 +152,7 @@ impl Answer {
 
 /// The error for a foreign value under a key name of hopcache.
 pub(super) fn foreign(what: &str) -> StoreError {
-    StoreError::Refused(format!("a {what} that hopcache did not write stands under its key"))
+    StoreError::Refused(format!("a {what} that hopcache did not write is under its key"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The Lua scripts, one for each operation, and the names of the keys they work on.
 //!
-//! A script is called by its digest; a server that does not know it yet gets the text once (so no
-//! SCRIPT LOAD, and a restarted or failed-over server learns it by itself).
+//! A script is called by its digest. A server that does not know it yet gets the text once. So SCRIPT LOAD is not
+//! needed, and a restarted or failed-over server gets the script again by itself.
 
 use hopcache_core::key::QueryKey;
 use redis::{Cmd, Script};
@@ -12,12 +12,12 @@ pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     [format!("hopcache:v3:{{{name}}}:e"), format!("hopcache:v3:{{{name}}}:l")]
 }
 
-/// What SCAN looks for.
+/// The pattern of SCAN.
 pub(super) const SLOT_PATTERN: &str = "hopcache:v3:{*}:[el]";
 /// The invalidation log.
 pub(super) const LOG_KEY: &str = "hopcache:v3:log";
 
-/// What a ping writes and removes.
+/// The key that a ping writes and removes.
 pub(super) const PING_KEY: &str = "hopcache:v3:ping";
 
 /// The query key in a key's name.
@@ -74,7 +74,7 @@ macro_rules! log_script {
     };
 }
 
-/// All of them.
+/// All scripts.
 pub(super) struct Scripts {
     pub(super) get_or_lease: Lua,
     pub(super) commit: Lua,

@@ -31,7 +31,7 @@ use crate::store::log::scope_text;
 
 const WALKS: u32 = 2;
 
-/// Logs that a foreign value was under the key of the log. It is deleted then, so each is logged once (F39).
+/// Logs that a foreign value was under the key of the log. It is then deleted, so each is logged once (F39).
 pub(super) fn tell_foreign_log(deleted: i64) {
     if deleted == 1 {
         tracing::warn!(key = LOG_KEY, "a value that hopcache did not write stood here and was deleted");

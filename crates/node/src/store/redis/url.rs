@@ -20,7 +20,7 @@ const REDIS_PORT: u16 = 6_379;
 /// Why a text is not a store address. It never shows the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadStoreUrl {
-    /// None of the accepted forms.
+    /// The text has none of the accepted forms.
     #[error(
         "store.uri: use redis://host:port, rediss://…, redis+sentinel://host1,host2/service or redis+cluster://host1,host2"
     )]
@@ -30,7 +30,7 @@ pub enum BadStoreUrl {
         "store.uri: name the service that the Sentinels watch, as in redis+sentinel://host1,host2/mymaster"
     )]
     Service,
-    /// The scheme is right; the rest is not.
+    /// The scheme is right, but not the rest.
     #[error("store.uri: {0}")]
     Form(String),
 }
@@ -138,7 +138,7 @@ fn info(scheme: &str, rest: &str) -> Result<ConnectionInfo, BadStoreUrl> {
     Ok(info.set_redis_settings(settings).set_tcp_settings(nodelay()))
 }
 
-/// The same address, its server's certificate signed by one of these.
+/// The same address, with these authorities for its server's certificate.
 fn trusting(
     info: ConnectionInfo,
     certificates: Option<TlsCertificates>,

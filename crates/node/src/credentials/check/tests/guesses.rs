@@ -1,8 +1,8 @@
-//! Strangers who guess: whom they cost what, and how often Neo4j is asked about them.
+//! Strangers that guess passwords: their cost for other clients, and how often Neo4j is asked about them.
 
 use super::*;
 
-/// I9: who tries passwords takes no place of the believed, and no more than there are.
+/// I9: guesses take no place of accepted identities, and no more places than there are.
 #[tokio::test]
 async fn guesses_push_nobody_out() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -16,8 +16,8 @@ async fn guesses_push_nobody_out() {
     assert_eq!(bench.asked(), 2_001, "without asking");
 }
 
-/// Guesses that Neo4j has not answered yet: the believed are checked again beside them, other users' new
-/// credentials in turn, and one user's guesses are bounded.
+/// Guesses without an answer of Neo4j so far. Beside them accepted identities are checked again, other users' new
+/// credentials take turns, and the guesses at one user are bounded.
 #[tokio::test]
 async fn guesses_keep_nobody_waiting() {
     let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
@@ -43,8 +43,8 @@ async fn guesses_keep_nobody_waiting() {
     }
 }
 
-/// Threats: Neo4j locks a user out at the third wrong password since its last yes. Guesses do not get it there
-/// while anybody is believed, and whoever was accepted is asked about beside them.
+/// Threats: Neo4j locks a user out at the third wrong password since its last acceptance. Guesses do not reach that
+/// number while an acceptance is cached, and accepted identities are checked beside them.
 #[tokio::test]
 async fn guesses_do_not_lock_a_user_out() {
     let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
@@ -77,7 +77,8 @@ async fn guesses_do_not_lock_a_user_out() {
     assert!(bench.accepts(&identity("ann", 500), later_ms).await, "a new password in the end");
 }
 
-/// A password is changed, and one client goes on with the old one without a pause: the new one is asked about.
+/// A password is changed, and one client goes on with the old one without a pause. The new password is checked all
+/// the same.
 #[tokio::test]
 async fn an_old_password_does_not_keep_the_new_one_from_being_asked_about() {
     let (bench, old, new) = (Bench::new(), identity("ann", 1), identity("ann", 2));
@@ -85,14 +86,14 @@ async fn an_old_password_does_not_keep_the_new_one_from_being_asked_about() {
     for after_ms in (0..60_000).step_by(100) {
         bench.is_at(after_ms);
         let error = bench.credentials.check(&old).await.unwrap_err();
-        assert_eq!(Some(error.kind), refused(), "Neo4j's word, asked or not");
+        assert_eq!(Some(error.kind), refused(), "Neo4j's refusal, asked or not");
     }
     assert_eq!(bench.asked(), 2, "at 0 and 30 s");
     bench.answers(None);
     assert!(bench.accepts(&new, 60_000).await);
 }
 
-/// While nobody answers nothing counts: who is new is told that, and asked about as soon as Neo4j is back.
+/// A question without an answer does not count: the client gets an error, and Neo4j is asked as soon as it is back.
 #[tokio::test]
 async fn questions_that_nobody_answered_do_not_count() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -105,8 +106,8 @@ async fn questions_that_nobody_answered_do_not_count() {
     assert!(bench.accepts(&ann, 0).await);
 }
 
-/// Two wrong passwords for a user whom this node has not met keep the right one waiting for as long as Neo4j's lock after
-/// three would, and no longer. Whoever goes on guessing gets two questions in 30 s.
+/// Two wrong passwords for a user that this node has not met keep the right one waiting as long as Neo4j's own lock,
+/// and no longer. Further guesses get two questions in 30 s.
 #[tokio::test]
 async fn two_guesses_do_not_refuse_the_right_password_of_an_unknown_user_for_longer_than_neo4j_would() {
     let bench = Bench::new();
@@ -118,7 +119,7 @@ async fn two_guesses_do_not_refuse_the_right_password_of_an_unknown_user_for_lon
     let right = identity("ann", 7);
     assert!(!bench.accepts(&right, STRANGERS_ASKED_WINDOW_MS_FIRST - 1).await, "two were asked about");
     assert!(bench.accepts(&right, STRANGERS_ASKED_WINDOW_MS_FIRST).await);
-    // Now that the user is served here, guesses have 30 s again.
+    // Now this node serves the user, so each guess takes its slot for 30 s again.
     bench.answers(refused());
     let asked = bench.asked();
     for after_ms in (0..20_000).step_by(100) {
@@ -128,9 +129,9 @@ async fn two_guesses_do_not_refuse_the_right_password_of_an_unknown_user_for_lon
     assert_eq!(bench.asked() - asked, STRANGERS_ASKED_PER_USER_MAX);
 }
 
-/// A guesser at a node that nobody of that user asks: two questions at once, then after 5, 10, 20 and 30 s.
+/// Guesses at a node without other requests of that user: two questions at once, then after 5, 10, 20 and 30 s.
 #[tokio::test]
-async fn who_goes_on_guessing_is_asked_about_more_and_more_seldom() {
+async fn further_guesses_are_checked_more_and_more_seldom() {
     let bench = Bench::new();
     bench.answers(refused());
     let mut asked_at = Vec::new();

@@ -1,5 +1,5 @@
-//! A statement that Neo4j answers: its messages go to Neo4j on a relay, and Neo4j's go back as they are. A record is never
-//! read. The client's speed is Neo4j's: what is not sent yet is not read either.
+//! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
+//! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
 use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
@@ -13,17 +13,17 @@ use hopcache_engine::ports::Observer;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use super::said::Said;
-use super::session::{Session, Trouble};
+use super::failure::BoltFailure;
+use super::options::{StatementOptions, for_neo4j, run_message, with_map};
+use super::session::{RequestError, Session};
 use super::statement::Statement;
-use super::terms::{Terms, for_neo4j, run_message, with_map};
 use crate::front::answer::cache_status;
 use crate::origin::relays::LentRelay;
 
 /// An open result at Neo4j.
 #[derive(Debug, Clone)]
-pub(super) struct PassingResult {
-    /// Its number there.
+pub(super) struct RelayedResult {
+    /// Its number at Neo4j.
     pub(super) qid: Option<i64>,
     reason: Option<Reason>,
     begun: Instant,
@@ -31,27 +31,31 @@ pub(super) struct PassingResult {
 
 impl Session {
     /// A relay of the principal, if there is none yet. A transaction and an auto-commit statement never share one.
-    pub(super) async fn need_relay(&mut self, terms: &Terms) -> Result<&mut LentRelay, Trouble> {
+    pub(super) async fn need_relay(
+        &mut self,
+        options: &StatementOptions,
+    ) -> Result<&mut LentRelay, RequestError> {
         if self.relay.is_none() {
-            // Refuses `imp_user` where all run as one user.
-            self.acting(terms)?;
+            // Refuses `imp_user` if all statements run as one user.
+            self.acting(options)?;
             let identity = self.login()?.identity.clone();
             let Some(relays) = self.front.relays.clone() else {
-                return Err(Said::own("NoTransactions", NO_TRANSACTIONS).into());
+                return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
             let lent = self.out.wait_for(relays.lend(&identity, self.version)).await?;
-            self.relay = Some(lent.map_err(|fault| Said::of_fault(&fault))?);
+            self.relay = Some(lent.map_err(|fault| BoltFailure::of_fault(&fault))?);
         }
-        self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))
+        self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
     }
 
-    /// RUN of an auto-commit statement, or in a transaction that has begun at Neo4j. Gives RUN's SUCCESS as Neo4j wrote it.
-    pub(super) async fn pass_run(
+    /// RUN of an auto-commit statement, or in a transaction that has begun at Neo4j. Returns RUN's SUCCESS as Neo4j
+    /// wrote it.
+    pub(super) async fn relay_run(
         &mut self,
         statement: &Statement,
         extra: &Value,
         reason: Option<Reason>,
-    ) -> Result<(Value, PassingResult), Trouble> {
+    ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let extra = if self.transaction.is_some() {
             extra.clone()
@@ -65,16 +69,16 @@ impl Session {
         self.count(reason, success.is_ok());
         let success = success?;
         let qid = success.get("qid").and_then(Value::as_int);
-        Ok((success, PassingResult { qid, reason, begun }))
+        Ok((success, RelayedResult { qid, reason, begun }))
     }
 
-    /// PULL or DISCARD: records go straight to the client. Gives the last SUCCESS, and whether more is left.
-    pub(super) async fn pass_records(
+    /// PULL or DISCARD: records go straight to the client. Returns the last SUCCESS, and whether more is left.
+    pub(super) async fn relay_records(
         &mut self,
         kind: Kind,
         records_max: Option<u64>,
-        result: &PassingResult,
-    ) -> Result<(Value, bool), Trouble> {
+        result: &RelayedResult,
+    ) -> Result<(Value, bool), RequestError> {
         let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
         let mut extra = vec![("n".to_owned(), Value::Int(count))];
         extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
@@ -92,15 +96,15 @@ impl Session {
     }
 
     /// Queues a message for Neo4j.
-    pub(super) fn queue(&mut self, message: &[u8]) -> Result<(), Trouble> {
-        let relay = self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))?;
+    pub(super) fn queue(&mut self, message: &[u8]) -> Result<(), RequestError> {
+        let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
         relay.queue(message);
         Ok(())
     }
 
     /// Neo4j's next SUCCESS. Records before it go to the client.
-    pub(super) async fn answer(&mut self) -> Result<Value, Trouble> {
-        let relay = self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))?;
+    pub(super) async fn answer(&mut self) -> Result<Value, RequestError> {
+        let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
         self.out.wait_for(relay.flush()).await??;
         loop {
             let (kind, message) = match relay.received()? {
@@ -117,14 +121,14 @@ impl Session {
                         self.out.flush().await?;
                     }
                 }
-                ReplyKind::Success => return metadata(&message).map_err(|error| Trouble::cut(&error)),
-                ReplyKind::Failure => return Err(Trouble::Neo4j(message)),
-                ReplyKind::Ignored => return Err(Trouble::cut("a request was ignored")),
+                ReplyKind::Success => return metadata(&message).map_err(|error| RequestError::cut(&error)),
+                ReplyKind::Failure => return Err(RequestError::Neo4j(message)),
+                ReplyKind::Ignored => return Err(RequestError::cut("a request was ignored")),
             }
         }
     }
 
-    /// Nothing is open on the relay any more: it may serve somebody else.
+    /// Nothing is open on the relay any more, so another client may use it.
     pub(super) fn release(&mut self) {
         if let Some(mut relay) = self.relay.take() {
             relay.set_clean();
@@ -132,22 +136,22 @@ impl Session {
     }
 
     fn status_of(&self, reason: Reason) -> String {
-        cache_status(&passed(reason), &self.front.engine.me().node)
+        cache_status(&bypass_outcome(reason), &self.front.engine.me().node)
     }
 
-    /// Each statement is counted once; one whose failure the cache had from a run of its own is counted already.
+    /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
     fn count(&self, reason: Option<Reason>, is_success: bool) {
         if let Some(reason) = reason {
             let status = if is_success { 202 } else { 400 };
-            self.front.state.meters.count(&passed(reason), status, std::time::Duration::ZERO);
+            self.front.state.meters.count(&bypass_outcome(reason), status, std::time::Duration::ZERO);
         }
     }
 }
 
-/// What `hopcache dev` says of a transaction that would have to write.
+/// The message of `hopcache dev` for a transaction that would have to write.
 const NO_TRANSACTIONS: &str = "The sample graph has no explicit transactions that write: run the statement by itself, or set origin.uri.";
 
-fn passed(reason: Reason) -> Outcome {
+fn bypass_outcome(reason: Reason) -> Outcome {
     let answer = Answer::Body(Bytes::new());
     Outcome { answer, how: How::bypass(reason), answered_by: None, key: QueryKey([0; 32]) }
 }
@@ -159,7 +163,7 @@ const fn cause(reason: Option<Reason>) -> Cause {
     }
 }
 
-impl From<RelayCut> for Trouble {
+impl From<RelayCut> for RequestError {
     fn from(cut: RelayCut) -> Self {
         Self::Cut(cut.to_string())
     }

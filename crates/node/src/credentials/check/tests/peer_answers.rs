@@ -1,31 +1,31 @@
-//! I5, F25: what the other nodes know, while Neo4j is away; and what they are told.
+//! I5, F25: the other nodes' answers while Neo4j is away, and the refusals that they get.
 
 use super::*;
-use crate::credentials::others::OtherNodes;
+use crate::credentials::peer_answers::OtherNodes;
 
-/// Says what it is told to say, counts how often it is asked, and keeps what it hears.
+/// Gives scripted answers, counts questions, and keeps the refusals that it gets.
 #[derive(Default)]
-pub(super) struct Others {
-    words: Mutex<Vec<Word>>,
+pub(super) struct ScriptedNodes {
+    answers: Mutex<Vec<CredentialAnswer>>,
     asked: AtomicUsize,
-    told: Mutex<Vec<(Fingerprint, Millis)>>,
+    refusals: Mutex<Vec<(Fingerprint, Millis)>>,
 }
 
 #[async_trait]
-impl OtherNodes for Others {
-    async fn words_on(&self, _: &Fingerprint, _: Millis) -> Vec<Word> {
+impl OtherNodes for ScriptedNodes {
+    async fn ask(&self, _: &Fingerprint, _: Millis) -> Vec<CredentialAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.words.lock().clone()
+        self.answers.lock().clone()
     }
 
-    async fn tell_refused(&self, refused: Vec<(Fingerprint, Millis)>) {
-        self.told.lock().extend(refused);
+    async fn send_refusals(&self, refused: Vec<(Fingerprint, Millis)>) {
+        self.refusals.lock().extend(refused);
     }
 }
 
 impl Bench {
-    fn others_say(&self, words: &[Word]) {
-        *self.others.words.lock() = words.to_vec();
+    fn others_say(&self, answers: &[CredentialAnswer]) {
+        *self.others.answers.lock() = answers.to_vec();
     }
 
     fn others_asked(&self) -> usize {
@@ -33,109 +33,119 @@ impl Bench {
     }
 }
 
-/// Whom another node believes is served while Neo4j is away, and as long as that node serves him: 30 s, and the grace.
+/// While Neo4j is away, an identity that another node has accepted is served, and for as long as that node serves it:
+/// 30 s and the grace.
 #[tokio::test]
-async fn a_belief_of_another_node_counts_while_neo4j_is_away() {
+async fn an_acceptance_of_another_node_counts_while_neo4j_is_away() {
     let (bench, ann, eve) = (Bench::new(), identity("ann", 1), identity("ann", 2));
     assert!(bench.accepts(&eve, 0).await);
     assert_eq!(bench.others_asked(), 0, "Neo4j is there");
     bench.answers(away());
-    assert!(!bench.accepts(&ann, 1).await, "nobody knows her");
+    assert!(!bench.accepts(&ann, 1).await, "no node knows her");
     let age_ms = 25_000;
-    bench.others_say(&[Word::Unknown, Word::Accepted(Millis(age_ms)), Word::Accepted(Millis(600_000))]);
+    bench.others_say(&[
+        CredentialAnswer::Unknown,
+        CredentialAnswer::Accepted(Millis(age_ms)),
+        CredentialAnswer::Accepted(Millis(600_000)),
+    ]);
     assert!(bench.accepts(&ann, 1).await);
     let asked = bench.others_asked();
     assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - age_ms).await, "for the rest of the 30 s");
     assert_eq!(bench.others_asked(), asked, "once");
     let age_ms_now = CREDENTIALS_TTL_MS - 1;
-    assert_eq!(bench.credentials.word(&ann.fingerprint), Word::Accepted(Millis(age_ms_now)), "and told on");
-    // Nobody else knows more, so its own grace decides. It counts from Neo4j's yes, not from when it was told.
+    assert_eq!(
+        bench.credentials.peer_answer(&ann.fingerprint),
+        CredentialAnswer::Accepted(Millis(age_ms_now)),
+        "and passed on"
+    );
+    // No other node knows more, so its own grace decides. It counts from Neo4j's acceptance, not from the peer's
+    // answer.
     bench.others_say(&[]);
     let over = CREDENTIALS_TTL_MS - age_ms + GRACE_MS.0;
     assert!(bench.accepts(&ann, over).await);
     assert!(!bench.accepts(&ann, over + 2).await, "the yes is 30 s and the grace old");
 }
 
-/// A yes that is too old is none, at whatever node.
+/// An acceptance that is too old does not count, at any node.
 #[tokio::test]
-async fn a_belief_of_another_node_that_is_over_is_none() {
+async fn an_expired_acceptance_of_another_node_does_not_count() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     bench.answers(away());
     let most = CREDENTIALS_TTL_MS + GRACE_MS.0;
     for (age_ms, is_served) in [(most, false), (u64::MAX, false), (most - 1, true)] {
-        bench.others_say(&[Word::Accepted(Millis(age_ms))]);
+        bench.others_say(&[CredentialAnswer::Accepted(Millis(age_ms))]);
         assert_eq!(bench.accepts(&ann, 0).await, is_served, "{age_ms} ms old");
     }
 }
 
-/// Revoked credentials: of two words the newer counts, and a no is remembered and told on.
+/// Revoked credentials: the newer of two answers counts, and a refusal is cached and passed on.
 #[tokio::test]
 async fn a_refusal_of_another_node_counts_too() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     bench.answers(away());
-    bench.others_say(&[Word::Accepted(Millis(40_000)), Word::Refused(Millis(9_000))]);
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(40_000)), CredentialAnswer::Refused(Millis(9_000))]);
     assert!(!bench.accepts(&ann, 0).await);
-    assert_eq!(bench.credentials.word(&ann.fingerprint), Word::Refused(Millis(9_000)));
-    bench.others_say(&[Word::Accepted(Millis(40_000))]);
+    assert_eq!(bench.credentials.peer_answer(&ann.fingerprint), CredentialAnswer::Refused(Millis(9_000)));
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(40_000))]);
     assert!(
         !bench.accepts(&ann, 3_000).await,
-        "the node that knew of the no is gone, and this one knows it still"
+        "the node with the refusal is gone, and this one still has it"
     );
-    bench.others_say(&[Word::Accepted(Millis(4_000)), Word::Refused(Millis(9_000))]);
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(4_000)), CredentialAnswer::Refused(Millis(9_000))]);
     assert!(bench.accepts(&ann, 6_000).await, "the password was set back");
 }
 
-/// A no is told to the others; a lock-out and an absence are no word on these credentials.
+/// A refusal is sent to the others. A lock-out and an absence say nothing about these credentials.
 #[tokio::test]
-async fn only_a_no_to_the_credentials_is_told() {
+async fn only_a_refusal_of_the_credentials_is_sent() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     bench.answers(away());
     assert!(!bench.accepts(&ann, 0).await);
     bench.answers(locked_out());
     assert!(!bench.accepts(&ann, 1).await);
     bench.settled().await;
-    assert!(bench.others.told.lock().is_empty());
+    assert!(bench.others.refusals.lock().is_empty());
     bench.answers(refused());
     assert!(!bench.accepts(&ann, CREDENTIALS_REFUSED_MS + 1).await);
     bench.settled().await;
-    assert_eq!(*bench.others.told.lock(), [(ann.fingerprint, Millis::ZERO)]);
+    assert_eq!(*bench.others.refusals.lock(), [(ann.fingerprint, Millis::ZERO)]);
     bench.answers(None);
     let later = STRANGERS_ASKED_WINDOW_MS + CREDENTIALS_REFUSED_MS + 2;
     assert!(bench.accepts(&ann, later).await);
     bench.credentials.distrust(&ann);
     bench.settled().await;
-    assert_eq!(bench.others.told.lock().len(), 2, "also what a run met");
+    assert_eq!(bench.others.refusals.lock().len(), 2, "also what a run met");
 }
 
-/// A refusal that another node met ends an acceptance of before it, and a check that asked before it.
+/// A refusal at another node ends an older acceptance, and a check that asked before it.
 #[tokio::test]
 async fn a_refusal_that_is_heard_ends_what_is_older() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.is_at(5_000);
-    bench.credentials.hear_refusal(&ann.fingerprint, Millis(5_001));
+    bench.credentials.refuse_from_peer(&ann.fingerprint, Millis(5_001));
     assert!(bench.accepts(&ann, 5_000).await, "the yes is newer");
-    bench.credentials.hear_refusal(&ann.fingerprint, Millis(1_000));
+    bench.credentials.refuse_from_peer(&ann.fingerprint, Millis(1_000));
     bench.answers(refused());
     assert!(!bench.accepts(&ann, 5_000).await);
-    assert_eq!(bench.asked(), 1, "its word is believed for a moment");
+    assert_eq!(bench.asked(), 1, "the reported refusal counts for a moment");
     assert!(!bench.accepts(&ann, 5_000 + CREDENTIALS_REFUSED_MS).await);
     assert_eq!(bench.asked(), 2, "then Neo4j is asked");
-    // Neo4j has said yes, and its answer is on its way, when another node hears a no.
+    // Neo4j has accepted, and its answer is on its way, when another node reports a refusal.
     let bob = identity("bob", 1);
     bench.answers(None);
     bench.hold_answers();
     let client = bench.client(&bob);
     bench.until_asked(3).await;
     bench.answers(refused());
-    bench.credentials.hear_refusal(&bob.fingerprint, Millis::ZERO);
+    bench.credentials.refuse_from_peer(&bob.fingerprint, Millis::ZERO);
     bench.let_answers_through();
     assert!(!client.await.unwrap());
 }
 
-/// While Neo4j is away and the own belief holds on, nobody else is asked.
+/// While Neo4j is away and the own acceptance lasts, no other node is asked.
 #[tokio::test]
-async fn who_is_believed_here_costs_no_question() {
+async fn an_accepted_identity_costs_no_question() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(away());

@@ -1,12 +1,13 @@
-//! What nodes tell each other about credentials: bytes in, bytes out. The session between peers makes them secret and
-//! authentic (`peer::auth`); here are keyed digests and ages, never credentials, and no time of day, since clocks differ.
+//! The messages of nodes about credentials: bytes in, bytes out. The session between peers makes them secret and
+//! authentic (`peer::auth`). They have keyed digests and ages, never credentials. They have no time of day, because
+//! clocks differ.
 //!
 //! ```text
-//! word wanted   version, 64, digest                       → 0 | 1, age of Neo4j's yes | 2, age of Neo4j's no
-//! refused       version, 65, (digest, age of the no) × n  → nothing
+//! asked     version, 64, digest                              → 0 | 1, age of the acceptance | 2, age of the refusal
+//! refused   version, 65, (digest, age of the refusal) × n    → nothing
 //! ```
 //!
-//! A node of a release before these messages refuses them, and counts as one that knows nothing.
+//! A node of a release before these messages refuses them, and counts as a node without an answer.
 
 use bytes::Bytes;
 use hopcache_core::limits::REFUSALS_TOLD_AT_ONCE;
@@ -16,26 +17,26 @@ use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 /// Keyed digest of the whole credentials.
 pub type Fingerprint = [u8; 32];
 
-const KIND_WORD_WANTED: u8 = KIND_OF_FRONTS_MIN;
+const KIND_ASKED: u8 = KIND_OF_FRONTS_MIN;
 const KIND_REFUSED: u8 = KIND_OF_FRONTS_MIN + 1;
 
-/// What a node knows by Neo4j's word about credentials.
+/// A node's cached result about credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// Nothing.
+pub enum CredentialAnswer {
+    /// No result is cached.
     Unknown,
-    /// Neo4j accepted them, so long ago.
+    /// Neo4j accepted them this long ago.
     Accepted(Millis),
-    /// Neo4j refused them, so long ago, and has not accepted them since.
+    /// Neo4j refused them this long ago, and has not accepted them since.
     Refused(Millis),
 }
 
 /// A message about credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialMessage {
-    /// What does the asked node know?
+    /// Asks for the result that the receiver has cached.
     Asked(Fingerprint),
-    /// Neo4j refused these to the sender, so long ago.
+    /// Neo4j refused these credentials at the sender, each this long ago.
     Refused(Vec<(Fingerprint, Millis)>),
 }
 
@@ -46,7 +47,7 @@ impl CredentialMessage {
         let mut bytes = vec![VERSION];
         match self {
             Self::Asked(whose) => {
-                bytes.push(KIND_WORD_WANTED);
+                bytes.push(KIND_ASKED);
                 bytes.extend_from_slice(whose);
             }
             Self::Refused(refused) => {
@@ -64,7 +65,7 @@ impl CredentialMessage {
     #[must_use]
     pub fn decode(message: &[u8]) -> Option<Self> {
         let rest = message.strip_prefix(&[VERSION])?;
-        if let Some(whose) = rest.strip_prefix(&[KIND_WORD_WANTED]) {
+        if let Some(whose) = rest.strip_prefix(&[KIND_ASKED]) {
             return Some(Self::Asked(whose.try_into().ok()?));
         }
         let (refused, left_over) = rest.strip_prefix(&[KIND_REFUSED])?.as_chunks::<40>();
@@ -79,24 +80,24 @@ impl CredentialMessage {
     }
 }
 
-impl Word {
+impl CredentialAnswer {
     /// Its bytes.
     #[must_use]
     pub fn encode(self) -> Bytes {
-        let (word, age_ms) = match self {
+        let (kind, age_ms) = match self {
             Self::Unknown => return Bytes::from_static(&[0]),
             Self::Accepted(age_ms) => (1, age_ms),
             Self::Refused(age_ms) => (2, age_ms),
         };
-        [&[word][..], &age_ms.0.to_be_bytes()].concat().into()
+        [&[kind][..], &age_ms.0.to_be_bytes()].concat().into()
     }
 
-    /// Reads an answer. What it cannot read says nothing.
+    /// Reads an answer. An unreadable answer counts as [`CredentialAnswer::Unknown`].
     #[must_use]
     pub fn decode(answer: &[u8]) -> Self {
-        let Some((word, age_ms)) = answer.split_first() else { return Self::Unknown };
+        let Some((kind, age_ms)) = answer.split_first() else { return Self::Unknown };
         let age_ms = age_ms.try_into().map(|age_ms| Millis(u64::from_be_bytes(age_ms)));
-        match (word, age_ms) {
+        match (kind, age_ms) {
             (1, Ok(age_ms)) => Self::Accepted(age_ms),
             (2, Ok(age_ms)) => Self::Refused(age_ms),
             _ => Self::Unknown,
@@ -113,15 +114,15 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(whose in any::<[u8; 32]>(), age in any::<u64>(), count in 0..=REFUSALS_TOLD_AT_ONCE) {
-            for told in [CredentialMessage::Asked(whose), CredentialMessage::Refused(vec![(whose, Millis(age)); count])] {
-                prop_assert_eq!(CredentialMessage::decode(&told.encode()), Some(told));
+            for message in [CredentialMessage::Asked(whose), CredentialMessage::Refused(vec![(whose, Millis(age)); count])] {
+                prop_assert_eq!(CredentialMessage::decode(&message.encode()), Some(message));
             }
-            for word in [Word::Unknown, Word::Accepted(Millis(age)), Word::Refused(Millis(age))] {
-                prop_assert_eq!(Word::decode(&word.encode()), word);
+            for answer in [CredentialAnswer::Unknown, CredentialAnswer::Accepted(Millis(age)), CredentialAnswer::Refused(Millis(age))] {
+                prop_assert_eq!(CredentialAnswer::decode(&answer.encode()), answer);
             }
         }
 
-        /// I13: any bytes are read or refused, and what is read is bounded (I9).
+        /// I13: any bytes are read or refused, and a message that is read is bounded (I9).
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4_000), kind in 0_u8..3) {
             let message = [&[VERSION, KIND_OF_FRONTS_MIN + kind][..], &bytes].concat();
@@ -130,7 +131,7 @@ mod tests {
                     prop_assert!(refused.len() <= REFUSALS_TOLD_AT_ONCE);
                 }
             }
-            let _ = Word::decode(&bytes);
+            let _ = CredentialAnswer::decode(&bytes);
         }
     }
 }

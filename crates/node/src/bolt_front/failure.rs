@@ -1,14 +1,14 @@
-//! A failure in words for a driver: Neo4j's code and message where they are Neo4j's, else Hopcache's.
+//! A failure as a driver sees it: Neo4j's code and message if Neo4j failed, or else Hopcache's own.
 //!
-//! A driver tries a managed transaction again when its code says `Neo.TransientError`. So Hopcache's own codes have
-//! Neo4j's form over Bolt: `Neo.TransientError.Hopcache.Overloaded` for `Hopcache.TransientError.Overloaded`. What may
-//! have written is never called transient (I6).
+//! A driver tries a managed transaction again when its code begins with `Neo.TransientError`. So Hopcache's own codes
+//! have Neo4j's form over Bolt: `Neo.TransientError.Hopcache.Overloaded` for `Hopcache.TransientError.Overloaded`.
+//! The failure of a statement that may have written is never called transient (I6).
 
 use hopcache_bolt::server::BadRequest;
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 
-use crate::front::answer::{Fate, fate, own_words};
+use crate::front::answer::{Fate, fate, own_failure};
 
 /// Neo4j's code for a message that is wrong.
 pub(super) const INVALID: &str = "Neo.ClientError.Request.Invalid";
@@ -16,12 +16,12 @@ const UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 
 /// Code and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct BoltFailure {
     pub(super) code: String,
     pub(super) message: String,
 }
 
-impl Said {
+impl BoltFailure {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
     }
@@ -31,7 +31,7 @@ impl Said {
         Self::new(INVALID, message)
     }
 
-    /// Something in a request that only Hopcache reads.
+    /// An error in a part of a request that only Hopcache reads.
     pub(super) fn own(title: &str, message: impl Into<String>) -> Self {
         Self::new(&format!("Neo.ClientError.Hopcache.{title}"), message)
     }
@@ -43,20 +43,22 @@ impl Said {
     /// The failure of a statement that the engine answered.
     pub(super) fn of_failure(failure: &Failure, class: &Class) -> Self {
         match &failure.kind {
-            FailureKind::Neo4j(said) => Self::of_neo4j(said),
+            FailureKind::Neo4j(failure) => Self::of_neo4j(failure),
             _ => {
                 let fate = fate(class);
-                let words = own_words(failure, fate);
-                Self { code: code_over_bolt(words.code, fate), message: words.message }
+                let own = own_failure(failure, fate);
+                Self { code: code_over_bolt(own.code, fate), message: own.message }
             }
         }
     }
 
-    /// A failure before anything was sent: of a log-on, or of a connection for a statement.
+    /// A failure before any byte was sent: of a log-on, or of a connection for a statement.
     pub(super) fn of_fault(fault: &OriginFault) -> Self {
         let (title, message) = match fault {
-            OriginFault::Failed(said) | OriginFault::Unauthorized(said) | OriginFault::Transient(said) => {
-                return Self::of_neo4j(said);
+            OriginFault::Failed(failure)
+            | OriginFault::Unauthorized(failure)
+            | OriginFault::Transient(failure) => {
+                return Self::of_neo4j(failure);
             }
             OriginFault::Unreachable(_) => {
                 ("OriginUnreachable", "Neo4j cannot be reached. Try again shortly.")
@@ -75,8 +77,8 @@ impl Said {
         Self::new(&format!("Neo.TransientError.Hopcache.{title}"), message)
     }
 
-    fn of_neo4j(said: &Neo4jFailure) -> Self {
-        Self { code: said.code.clone(), message: said.message.clone() }
+    fn of_neo4j(failure: &Neo4jFailure) -> Self {
+        Self { code: failure.code.clone(), message: failure.message.clone() }
     }
 }
 
@@ -95,12 +97,12 @@ mod tests {
 
     use super::*;
 
-    /// I6: a driver repeats what is called transient.
+    /// I6: a driver repeats a transaction after a transient failure.
     #[test]
     fn what_may_have_written_is_not_called_transient() {
         let cut = Failure::from(FailureKind::OriginCut);
         let read = Class::Miss { kept: Kept::Skipped, role: Role::Led };
-        let code = |class| Said::of_failure(&cut, &class).code;
+        let code = |class| BoltFailure::of_failure(&cut, &class).code;
         assert_eq!(code(read), "Neo.TransientError.Hopcache.OriginConnectionLost");
         assert_eq!(code(Class::Bypass(Reason::Write)), UNKNOWN);
     }
@@ -109,9 +111,9 @@ mod tests {
     #[test]
     fn own_codes_have_the_form_of_neo4js() {
         for kind in [FailureKind::Overloaded, FailureKind::TooManyRuns, FailureKind::NotCached] {
-            let said = Said::of_failure(&kind.into(), &Class::Hit);
-            assert_eq!(said.code.split('.').count(), 4, "{}", said.code);
-            assert!(said.code.starts_with("Neo."), "{}", said.code);
+            let failure = BoltFailure::of_failure(&kind.into(), &Class::Hit);
+            assert_eq!(failure.code.split('.').count(), 4, "{}", failure.code);
+            assert!(failure.code.starts_with("Neo."), "{}", failure.code);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Messages for operators about trouble with the store: one list for the log and for `readyz`.
+//! Messages for operators about problems with the store: one list for the log and for `readyz`.
 //!
-//! The messages are fixed, because anybody can read `readyz`: where the store is stands beside them, as members' addresses do.
-//! Only the log has the server's own message.
+//! The messages are fixed, because anybody can read `readyz`. The store's address stands beside them, as members'
+//! addresses do. Only the log has the server's own message.
 
 use hopcache_engine::ports::StoreError;
 
-/// A kind of trouble with the store.
+/// A kind of problem with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum StoreProblem {
     /// It does not answer, or not in time.
     Absent,
     /// Its certificate is not trusted.
@@ -24,7 +24,7 @@ pub enum Trouble {
     Refuses,
 }
 
-impl Trouble {
+impl StoreProblem {
     /// The kind of an error.
     #[must_use]
     pub fn of(error: &StoreError) -> Self {
@@ -51,7 +51,7 @@ impl Trouble {
         }
     }
 
-    /// The message: what is wrong, and what to do.
+    /// The message: the problem, and the action to take.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Trouble {
             Self::ReadOnly => {
                 "the store is a read-only replica: nothing is stored; name the primary, or use redis+sentinel://"
             }
-            Self::Refuses => "the store refuses; the node's log has its words",
+            Self::Refuses => "the store refuses; its message is in the node's log",
         }
     }
 }
@@ -80,27 +80,33 @@ mod tests {
 
     #[test]
     fn what_servers_say_is_told_apart() {
-        let trouble = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
-        assert_eq!(Trouble::of(&StoreError::TimedOut), Trouble::Absent);
-        assert_eq!(Trouble::of(&StoreError::Unreachable("NOAUTH".to_owned())), Trouble::Absent);
+        let problem = |text: &str| StoreProblem::of(&StoreError::Refused(text.to_owned()));
+        assert_eq!(StoreProblem::of(&StoreError::TimedOut), StoreProblem::Absent);
+        assert_eq!(StoreProblem::of(&StoreError::Unreachable("NOAUTH".to_owned())), StoreProblem::Absent);
         let untrusted = StoreError::Unreachable("invalid peer certificate: UnknownIssuer - Io".to_owned());
-        assert_eq!(Trouble::of(&untrusted), Trouble::Certificate);
+        assert_eq!(StoreProblem::of(&untrusted), StoreProblem::Certificate);
         assert_eq!(
-            trouble("\"WRONGPASS\": invalid username-password pair or user is disabled."),
-            Trouble::LogOn
+            problem("\"WRONGPASS\": invalid username-password pair or user is disabled."),
+            StoreProblem::LogOn
         );
-        assert_eq!(trouble("\"NOAUTH\": Authentication required."), Trouble::LogOn);
+        assert_eq!(problem("\"NOAUTH\": Authentication required."), StoreProblem::LogOn);
         assert_eq!(
-            trouble("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
-            Trouble::Rights
+            problem("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
+            StoreProblem::Rights
         );
-        assert_eq!(trouble("ACL failure in script: User weak has no permissions"), Trouble::Rights);
+        assert_eq!(problem("ACL failure in script: User weak has no permissions"), StoreProblem::Rights);
         assert_eq!(
-            trouble("The user executing the script can't run this command or subcommand"),
-            Trouble::Rights
+            problem("The user executing the script can't run this command or subcommand"),
+            StoreProblem::Rights
         );
-        assert_eq!(trouble("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
-        assert_eq!(trouble("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
-        assert_eq!(trouble("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
+        assert_eq!(
+            problem("\"OOM\": command not allowed when used memory > 'maxmemory'."),
+            StoreProblem::Full
+        );
+        assert_eq!(
+            problem("\"READONLY\": You can't write against a read only replica."),
+            StoreProblem::ReadOnly
+        );
+        assert_eq!(problem("\"MISCONF\": Redis is configured to save RDB snapshots"), StoreProblem::Refuses);
     }
 }

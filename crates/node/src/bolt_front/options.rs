@@ -1,5 +1,5 @@
-//! What the options of RUN and BEGIN ask: Neo4j's own, and Hopcache's in the transaction's metadata
-//! (`{hopcache: {session: "…", cache: "no-cache", ttl: 30, degree: 500}}`), since every driver can send that.
+//! The options of RUN and BEGIN: Neo4j's own, and Hopcache's in the transaction's metadata (`{hopcache: {session:
+//! "…", cache: "no-cache", ttl: 30, degree: 500}}`), because every driver can send metadata.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_engine::ports::AccessMode;
 use hopcache_packstream::{Value, Writer};
 
-use super::said::Said;
+use super::failure::BoltFailure;
 use crate::front::ask::{control_in, hints_in};
 
 /// The name of Hopcache's part of the metadata.
@@ -24,7 +24,7 @@ const FILTERS: [&str; 3] = [
 
 /// The options of one statement or transaction.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct StatementOptions {
     pub(super) database: Option<String>,
     pub(super) mode: AccessMode,
     pub(super) has_bookmarks: bool,
@@ -34,23 +34,23 @@ pub(super) struct Terms {
     pub(super) freshness: Freshness,
     pub(super) no_store: bool,
     pub(super) hints: Hints,
-    /// A session's name, of the client's choice.
+    /// The session's name, chosen by the client.
     pub(super) session: Option<String>,
 }
 
-impl Terms {
+impl StatementOptions {
     /// Reads the options.
     ///
     /// # Errors
-    /// [`Said`], which names the option.
-    pub(super) fn read(extra: &Value) -> Result<Self, Said> {
+    /// [`BoltFailure`], which names the option.
+    pub(super) fn read(extra: &Value) -> Result<Self, BoltFailure> {
         let bookmarks = bookmarks(extra)?;
-        let mut terms = Self {
+        let mut options = Self {
             database: text(extra, "db")?.filter(|name| !name.is_empty()),
             mode: match text(extra, "mode")?.as_deref() {
                 Some("r") => AccessMode::Read,
                 Some("w") | None => AccessMode::Write,
-                Some(_) => return Err(Said::invalid("mode: neither \"r\" nor \"w\".")),
+                Some(_) => return Err(BoltFailure::invalid("mode: neither \"r\" nor \"w\".")),
             },
             has_bookmarks: !bookmarks.is_empty(),
             bookmarks,
@@ -59,9 +59,9 @@ impl Terms {
                 Some(Value::Int(timeout)) => match u64::try_from(*timeout) {
                     // Zero: no timeout.
                     Ok(timeout) => Some(timeout).filter(|timeout| *timeout > 0),
-                    Err(_) => return Err(Said::invalid("tx_timeout: it must be 0 or greater.")),
+                    Err(_) => return Err(BoltFailure::invalid("tx_timeout: it must be 0 or greater.")),
                 },
-                Some(_) => return Err(Said::invalid("tx_timeout: no number.")),
+                Some(_) => return Err(BoltFailure::invalid("tx_timeout: not a number.")),
             },
             impersonated: text(extra, "imp_user")?,
             freshness: Freshness::default(),
@@ -69,18 +69,18 @@ impl Terms {
             hints: Hints::default(),
             session: None,
         };
-        if terms.database.as_ref().is_some_and(|name| name.len() > DATABASE_NAME_BYTES_MAX) {
-            return Err(Said::invalid(format!("db: over {DATABASE_NAME_BYTES_MAX} bytes.")));
+        if options.database.as_ref().is_some_and(|name| name.len() > DATABASE_NAME_BYTES_MAX) {
+            return Err(BoltFailure::invalid(format!("db: over {DATABASE_NAME_BYTES_MAX} bytes.")));
         }
         match extra.get(METADATA).and_then(|metadata| metadata.get(OURS)) {
             None | Some(Value::Null) => {}
-            Some(ours @ Value::Map(_)) => terms.read_ours(ours)?,
-            Some(_) => return Err(bad_hint("hopcache: no map.")),
+            Some(ours @ Value::Map(_)) => options.read_ours(ours)?,
+            Some(_) => return Err(bad_hint("hopcache: not a map.")),
         }
-        Ok(terms)
+        Ok(options)
     }
 
-    fn read_ours(&mut self, ours: &Value) -> Result<(), Said> {
+    fn read_ours(&mut self, ours: &Value) -> Result<(), BoltFailure> {
         let Value::Map(pairs) = ours else { return Ok(()) };
         let mut hint = String::new();
         for (name, value) in pairs {
@@ -91,7 +91,7 @@ impl Terms {
                 }
                 ("session", _) => {
                     return Err(bad_hint(&format!(
-                        "session: no text of at most {SESSION_ID_BYTES_MAX} bytes."
+                        "session: not a text of at most {SESSION_ID_BYTES_MAX} bytes."
                     )));
                 }
                 ("cache", Value::String(text)) => {
@@ -121,34 +121,37 @@ fn push_hint(hint: &mut String, name: &str, value: &impl std::fmt::Display) {
     let _ = write!(hint, "{comma}{name}={value}");
 }
 
-fn bad_hint(problem: &str) -> Said {
-    Said::own("BadHint", format!("In the transaction's metadata, hopcache: {problem}"))
+fn bad_hint(problem: &str) -> BoltFailure {
+    BoltFailure::own("BadHint", format!("In the transaction's metadata, hopcache: {problem}"))
 }
 
-fn text(extra: &Value, name: &str) -> Result<Option<String>, Said> {
+fn text(extra: &Value, name: &str) -> Result<Option<String>, BoltFailure> {
     match extra.get(name) {
         // neo4rs sends nulls.
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Said::invalid(format!("{name}: no text."))),
+        Some(_) => Err(BoltFailure::invalid(format!("{name}: not a text."))),
     }
 }
 
-fn bookmarks(extra: &Value) -> Result<Vec<String>, Said> {
+fn bookmarks(extra: &Value) -> Result<Vec<String>, BoltFailure> {
     let list = match extra.get("bookmarks") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::List(list)) => list,
-        Some(_) => return Err(Said::invalid("bookmarks: no list.")),
+        Some(_) => return Err(BoltFailure::invalid("bookmarks: not a list.")),
     };
     if list.len() > BOOKMARKS_MAX {
-        return Err(Said::invalid(format!("bookmarks: over {BOOKMARKS_MAX}.")));
+        return Err(BoltFailure::invalid(format!("bookmarks: over {BOOKMARKS_MAX}.")));
     }
     let text = |item: &Value| item.as_str().map(str::to_owned);
-    list.iter().map(text).collect::<Option<_>>().ok_or_else(|| Said::invalid("bookmarks: one is no text."))
+    list.iter()
+        .map(text)
+        .collect::<Option<_>>()
+        .ok_or_else(|| BoltFailure::invalid("bookmarks: one of them is not a text."))
 }
 
-/// The options as Neo4j gets them: without Hopcache's own, and with the filters that HELLO has set, since the connection to
-/// Neo4j is not this client's alone.
+/// The options for Neo4j: without Hopcache's own, and with the filters of HELLO, because the connection to Neo4j is
+/// shared between clients.
 pub(super) fn for_neo4j(extra: &Value, hello: &Value, version: Version) -> Value {
     let Value::Map(pairs) = extra else { return extra.clone() };
     let mut kept: Vec<(String, Value)> = Vec::with_capacity(pairs.len() + FILTERS.len());
@@ -175,7 +178,7 @@ pub(super) fn for_neo4j(extra: &Value, hello: &Value, version: Version) -> Value
     Value::Map(kept)
 }
 
-/// The notifications, or GQL statuses, that a client wants, of those that came with a result.
+/// The notifications, or GQL statuses, of a result that a client wants.
 pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> Option<Value> {
     let Value::List(all) = notifications else { return Some(notifications.clone()) };
     let chosen = |name: &str| extra.get(name).or_else(|| hello.get(name));
@@ -188,7 +191,7 @@ pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> O
         .collect();
     let is_wanted = |notification: &&Value| {
         let diagnostics = notification.get("diagnostic_record");
-        // A status that is no notification says how the statement ended.
+        // A status that is not a notification tells how the statement ended.
         if diagnostics.is_some() && notification.get("neo4j_code").is_none() {
             return true;
         }
@@ -248,11 +251,11 @@ mod tests {
             ("degree", Value::Int(500)),
             ("volatility", Value::Float(1.5)),
         ]);
-        let terms = Terms::read(&hinted(ours.clone())).unwrap();
-        assert_eq!(terms.session.as_deref(), Some("s1"));
-        assert!(terms.freshness.no_cache && !terms.no_store);
-        assert_eq!(terms.hints.ttl_ms, Some(Millis(30_000)));
-        assert_eq!((terms.hints.degree, terms.hints.volatility), (Some(500), Some(1.5)));
+        let options = StatementOptions::read(&hinted(ours.clone())).unwrap();
+        assert_eq!(options.session.as_deref(), Some("s1"));
+        assert!(options.freshness.no_cache && !options.no_store);
+        assert_eq!(options.hints.ttl_ms, Some(Millis(30_000)));
+        assert_eq!((options.hints.degree, options.hints.volatility), (Some(500), Some(1.5)));
         let sent = for_neo4j(&hinted(ours), &map(&[]), Version::NEWEST);
         assert_eq!(sent, map(&[(METADATA, map(&[("app", "shop".into())]))]));
         let only_ours = map(&[(METADATA, map(&[(OURS, map(&[]))]))]);
@@ -272,8 +275,8 @@ mod tests {
             (hinted(map(&[("ttl", Value::Int(-1))])), "ttl"),
             (hinted(map(&[("cache", "max-age=x".into())])), "max-age"),
         ] {
-            let said = Terms::read(&extra).unwrap_err();
-            assert!(said.message.contains(part), "{extra:?}: {said:?}");
+            let failure = StatementOptions::read(&extra).unwrap_err();
+            assert!(failure.message.contains(part), "{extra:?}: {failure:?}");
         }
     }
 
@@ -282,8 +285,8 @@ mod tests {
     fn nulls_are_absent() {
         let nulls =
             map(&["db", "imp_user", "tx_timeout", "bookmarks", "mode"].map(|name| (name, Value::Null)));
-        let terms = Terms::read(&nulls).unwrap();
-        assert_eq!((terms.database, terms.impersonated, terms.timeout_ms), (None, None, None));
+        let options = StatementOptions::read(&nulls).unwrap();
+        assert_eq!((options.database, options.impersonated, options.timeout_ms), (None, None, None));
     }
 
     #[test]
@@ -310,7 +313,7 @@ mod tests {
         };
         let statuses = Value::List(vec![status(None), status(Some("Neo.ClientNotification.X"))]);
         let ended = Some(Value::List(vec![status(None)]));
-        assert_eq!(filtered(&statuses, &map(&[]), &hello), ended, "how it ended is always said");
+        assert_eq!(filtered(&statuses, &map(&[]), &hello), ended, "the status of the end is always sent");
         let sent = for_neo4j(&map(&[]), &hello, Version::NEWEST);
         assert_eq!(sent, hello, "the connection to Neo4j knows no HELLO of this client");
     }
