@@ -1,5 +1,4 @@
-//! The engine's promises on a simulated cluster: real engines, virtual time, faults on command. Each test cites its
-//! promise (I…) or fault (F…) of DESIGN and FAULTS.
+//! The engine's promises on a simulated cluster, under faults. Each test cites its promise (I…) or fault (F…).
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::lease::{Commit, GrantKind};
@@ -296,8 +295,7 @@ async fn without_the_store_flights_collapse_and_copies_are_brief() {
     assert!(world.nodes[owner].engine.store().is_reachable());
 }
 
-/// A full store still answers reads. One answer that is late in between is no end of its being full: only a ping,
-/// which writes, says that.
+/// A full store still answers reads. A late answer does not end that state: only a ping, which writes, ends it.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
     let world = World::new(1, 44);

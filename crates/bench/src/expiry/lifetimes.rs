@@ -1,7 +1,7 @@
 //! When entries expire, as their readers see it: lifetimes of entries and their soft expiries, out of answers.
 //!
-//! A hit sent at `s` and answered at `a` with `ttl=k` (rounded down) belongs to an entry that expires in `[s + k, a + k
-//! + 1)`. The intersection over all answers of one entry is smaller: a thousand answers a second narrow it down to
+//! A hit sent at `s` and answered at `a` with `ttl=k` (rounded down) belongs to an entry that expires from `s + k`
+//! on and before `a + k + 1`. The intersection over all answers of one entry is smaller: a thousand answers a second narrow it down to
 //! about a millisecond, because every step of `ttl` occurs. An entry that was refreshed early has an expiry too: the
 //! time at which it would have expired. Answers of misses are left out: without protection hundreds of entries replace
 //! each other, and only the last one exists when it expires.

@@ -131,7 +131,7 @@ impl Gate {
                 }
             }
             BreakerState::Closed => {
-                self.ends(&[StoreProblem::Absent, StoreProblem::Certificate, StoreProblem::LogOn])
+                self.ends(&[StoreProblem::Absent, StoreProblem::Certificate, StoreProblem::LogOn]);
             }
             BreakerState::HalfOpen => {}
         }
