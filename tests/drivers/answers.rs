@@ -20,7 +20,7 @@ async fn same(run: fn(&[&str]) -> Vec<String>, label: &str, hits_min: f64) {
     for (scheme, node) in [("bolt", None), ("neo4j", None), ("neo4j+ssc", Some(tls))] {
         // A node of its own each time: the first read of a statement is a miss, the second a hit.
         let spec = Spec::on("memory:");
-        let node = node.map_or_else(|| spec.node.clone(), |tls| tls);
+        let node = node.unwrap_or_else(|| spec.node.clone());
         let node = Lone::start(&Spec { node, ..spec }).await;
         let seen = run(&[&format!("{scheme}://{}", node.addrs.bolt), "neo4j", &password, &label.0]);
         for (expected, seen) in expected.iter().zip(&seen) {
