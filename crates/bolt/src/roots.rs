@@ -4,13 +4,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
 
 use crate::address::Address;
 use crate::error::OpenError;
-use crate::transport::builder;
 
 /// The authorities that `bolt+s://` trusts.
 #[derive(Clone, Default)]
@@ -92,4 +92,16 @@ pub(crate) fn failed(error: &io::Error, address: &Address) -> OpenError {
         }
         _ => OpenError::Tls(error.to_string()),
     }
+}
+
+/// TLS with the versions and the provider of this program, without authorities yet.
+pub(crate) fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
+    // The provider is named here and not taken from the process: two providers in one binary would panic there.
+    let builder = ClientConfig::builder_with_provider(provider());
+    builder.with_safe_default_protocol_versions().map_err(|error| OpenError::Tls(error.to_string()))
+}
+
+/// The cryptography of every connection.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::address::{Address, Security};
 use crate::error::OpenError;
-use crate::roots::{self, Roots};
+use crate::roots::{self, Roots, builder, provider};
 
 /// A byte stream, usually over a TCP socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
@@ -76,16 +76,6 @@ fn unchecked_config() -> Result<Arc<ClientConfig>, OpenError> {
     let verifier = Arc::new(AnyCertificate { provider: provider() });
     let config = builder()?.dangerous().with_custom_certificate_verifier(verifier);
     Ok(Arc::new(config.with_no_client_auth()))
-}
-
-pub(crate) fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
-    // The provider is named here and not taken from the process: two providers in one binary would panic there.
-    let builder = ClientConfig::builder_with_provider(provider());
-    builder.with_safe_default_protocol_versions().map_err(|error| OpenError::Tls(error.to_string()))
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Accepts every certificate, as `bolt+ssc` does in Neo4j's drivers; the handshake's signature is

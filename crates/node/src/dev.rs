@@ -12,12 +12,12 @@ use rand::RngCore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{print, say};
 use crate::config::{DevOptions, OriginUri, Report, Secret, UnusedVariable, dev_report, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::serve::{open_origin, open_relays, open_store, warn_of};
 use crate::stop::Stop;
+use crate::terminal::{print, say};
 
 /// Runs a development cluster until Ctrl-C.
 ///

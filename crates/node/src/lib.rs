@@ -45,4 +45,5 @@ mod senders;
 pub mod serve;
 pub mod stop;
 pub mod store;
+mod terminal;
 pub mod tls;

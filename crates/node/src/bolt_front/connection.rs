@@ -127,7 +127,7 @@ async fn converse<R: AsyncRead + Unpin>(
             session.interrupt();
         }
         let handled = handle(incoming, session, request).await;
-        incoming.inbox.set_stranger(session.login.is_none());
+        incoming.inbox.set_stranger(!session.is_logged_on());
         if handled.is_err() {
             return;
         }
@@ -144,11 +144,12 @@ async fn wait<R: AsyncRead + Unpin>(
 ) -> Result<(), Gone> {
     session.out.flush().await.map_err(|_| Gone)?;
     let is_idle = matches!(session.state(), State::Ready | State::Failed | State::Interrupted)
-        || session.login.is_none();
+        || !session.is_logged_on();
     let mut none = Vec::new();
     let reading = incoming.read(&mut none);
-    let until_log_on = async {
-        if session.login.is_none() {
+    let is_logged_on = session.is_logged_on();
+    let until_log_on = async move {
+        if !is_logged_on {
             tokio::time::sleep_until(log_on_by).await;
         } else {
             std::future::pending::<()>().await;

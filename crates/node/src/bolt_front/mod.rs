@@ -24,14 +24,10 @@ mod connection;
 mod databases;
 mod failure;
 pub(crate) mod listener;
-mod login;
 mod options;
 mod outbox;
 mod records;
-mod relayed;
 mod session;
-mod statement;
-mod transaction;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -5,6 +5,11 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod login;
+mod relayed;
+mod statement;
+mod transaction;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,15 +22,15 @@ use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
 use hopcache_packstream::Value;
 
+use self::login::Login;
+use self::relayed::{RelayedResult, append_as_is, append_success};
+use self::statement::{Asked, Statement};
+use self::transaction::Transaction;
 use super::BoltFront;
 use super::failure::BoltFailure;
-use super::login::Login;
 use super::options::StatementOptions;
 use super::outbox::Outbox;
 use super::records::{CachedResult, Piece};
-use super::relayed::{RelayedResult, append_as_is, append_success};
-use super::statement::{Asked, Statement};
-use super::transaction::Transaction;
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
 
@@ -62,7 +67,7 @@ impl From<io::Error> for RequestError {
 }
 
 /// A result that the client has not read to its end.
-pub(super) enum OpenResult {
+enum OpenResult {
     /// From the cache.
     Cached(Box<CachedResult>),
     /// From Neo4j.
@@ -79,9 +84,9 @@ pub(crate) struct Session {
     machine: Machine,
     /// The filters of HELLO.
     pub(super) hello: Value,
-    pub(super) login: Option<Login>,
+    login: Option<Login>,
     result: Option<OpenResult>,
-    pub(super) transaction: Option<Transaction>,
+    transaction: Option<Transaction>,
     pub(super) relay: Option<LentRelay>,
 }
 
@@ -111,7 +116,12 @@ impl Session {
         self.machine.state()
     }
 
-    pub(super) fn login(&self) -> Result<&Login, RequestError> {
+    /// Whether Neo4j has accepted this client's credentials.
+    pub(super) fn is_logged_on(&self) -> bool {
+        self.login.is_some()
+    }
+
+    fn login(&self) -> Result<&Login, RequestError> {
         self.login.as_ref().ok_or_else(|| BoltFailure::invalid("No user is logged on.").into())
     }
 

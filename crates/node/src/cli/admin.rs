@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::client::{Admin, AdminArgs};
 use super::query::StatementArgs;
-use super::{Output, print, print_json, say, table};
+use super::{Output, table};
+use crate::terminal::{print, print_json, say};
 
 /// A statement to explain.
 #[derive(Debug, Args)]

@@ -4,8 +4,9 @@ use anyhow::bail;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{ConfigArgs, Output, print, print_json, say, table};
+use super::{ConfigArgs, Output, table};
 use crate::config;
+use crate::terminal::{print, print_json, say};
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::client::{client_listener, http_client, problem, read_bounded, unreached};
 use super::trust::{CertificateArgs, TrustArgs};
-use super::{Output, print, print_json, say, table};
+use super::{Output, table};
+use crate::terminal::{print, print_json, say};
 
 /// A statement and where to send it.
 #[derive(Debug, Args)]

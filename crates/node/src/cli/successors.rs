@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::client::{Admin, AdminArgs};
 use super::fields::{items, number, readable, text};
 use super::graph::Graph;
-use super::{Output, USAGE, print, print_json, say, table};
+use super::{Output, USAGE, table};
+use crate::terminal::{print, print_json, say};
 
 /// What to show.
 #[derive(Debug, Args)]

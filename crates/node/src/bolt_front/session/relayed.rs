@@ -13,10 +13,10 @@ use hopcache_engine::ports::Observer;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use super::failure::BoltFailure;
-use super::options::{StatementOptions, for_neo4j, run_message, with_map};
-use super::session::{RequestError, Session};
 use super::statement::Statement;
+use super::{RequestError, Session};
+use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::options::{StatementOptions, for_neo4j, run_message, with_map};
 use crate::front::answer::cache_status;
 use crate::origin::relays::LentRelay;
 

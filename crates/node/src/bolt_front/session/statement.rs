@@ -14,11 +14,11 @@ use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Reader, encode_canonical};
 
-use super::failure::BoltFailure;
 use super::login::keeps_values;
-use super::options::StatementOptions;
-use super::records::CachedResult;
-use super::session::{RequestError, Session};
+use super::{RequestError, Session};
+use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::options::StatementOptions;
+use crate::bolt_front::records::CachedResult;
 use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
 use crate::logging::query_text;

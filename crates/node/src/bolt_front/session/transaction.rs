@@ -14,11 +14,11 @@ use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use super::failure::BoltFailure;
 use super::login::keeps_values;
-use super::options::{StatementOptions, for_neo4j, with_map};
-use super::session::{OpenResult, RequestError, Session};
 use super::statement::{Asked, Statement};
+use super::{OpenResult, RequestError, Session};
+use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::options::{StatementOptions, for_neo4j, with_map};
 
 const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
 

@@ -8,9 +8,9 @@ use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_packstream::Value;
 
-use super::AGENT_DEFAULT;
-use super::failure::BoltFailure;
-use super::session::{RequestError, Session};
+use super::{RequestError, Session};
+use crate::bolt_front::AGENT_DEFAULT;
+use crate::bolt_front::failure::BoltFailure;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
