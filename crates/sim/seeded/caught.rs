@@ -75,7 +75,8 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that have a test of their own here.
-const BY_SCHEDULE: [Bug; 3] = [Bug::CursorIsANumber, Bug::GrantLostAtNoCache, Bug::SilentHolderAwaited];
+const BY_SCHEDULE: [Bug; 4] =
+    [Bug::CursorIsANumber, Bug::FailedLookBelieved, Bug::GrantLostAtNoCache, Bug::SilentHolderAwaited];
 
 #[test]
 fn a_patch_that_names_no_checker_has_a_schedule() {
@@ -192,4 +193,43 @@ fn a_cursor_that_is_a_number_is_seen() {
         (answer_after_a_repeated_number(None), answer_after_a_repeated_number(Some(Bug::CursorIsANumber)));
     println!("CursorIsANumber: answered {ill}, and {well} without it");
     assert!(well.contains("[[2,") && ill.contains("[[1,"), "{well}, {ill}");
+}
+
+/// What a node answers from memory that was stopped during a purge and whose first looks at the log fail: the schedule of
+/// `looks_after_pause.rs`.
+fn hits_after_a_failed_look(bug: Option<Bug>) -> usize {
+    choose(bug);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let hits = runtime.unwrap().block_on(async {
+        let world = World::new(2, 71);
+        let ask = world.ask("MATCH (n) RETURN n.version AS version");
+        let owner = world.owner_of(&ask);
+        let engine = world.nodes[owner].engine.clone();
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
+        world.pass(10).await;
+        world.send(owner, &ask).await.unwrap();
+        world.nodes[owner].process.set(Power::Paused);
+        world.net.set_way_cut(1 - owner, owner, true);
+        let purger = world.nodes[1 - owner].engine.clone();
+        assert_eq!(purger.invalidate().purge(&Scope::Key(ask.query.key)).await.unreached, 1);
+        world.pass(3_500).await;
+        world.store.set_cut(owner, true);
+        world.nodes[owner].process.set(Power::On);
+        let mut hits = 0;
+        for _ in 0..50 {
+            hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
+            world.pass(10).await;
+        }
+        hits
+    });
+    choose(None);
+    hits
+}
+
+/// F55: a look at the log that failed is no look.
+#[test]
+fn a_failed_look_that_is_believed_is_seen() {
+    let (well, ill) = (hits_after_a_failed_look(None), hits_after_a_failed_look(Some(Bug::FailedLookBelieved)));
+    println!("FailedLookBelieved: {ill} of 50 questions are answered with what was purged, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
 }

@@ -8,6 +8,7 @@ mod handover;
 mod joined_flights;
 mod learning;
 mod lease_backoff;
+mod looks_after_pause;
 mod membership;
 mod misses;
 mod near_copies;

@@ -384,26 +384,6 @@ async fn a_node_that_was_stopped_looks_before_it_serves() {
     }
 }
 
-/// A store that cannot be asked then does not keep the node from serving.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
-    let world = World::with_policy(1, 13, &policy());
-    let engine = std::sync::Arc::clone(&world.nodes[0].engine);
-    tokio::spawn(async move { engine.path().follow_invalidations().await });
-    let ask = world.ask(READ);
-    world.send(0, &ask).await.unwrap();
-    world.pass(1_000).await;
-    world.nodes[0].process.set(Power::Paused);
-    world.store.set_down(true);
-    world.pass(10_000).await;
-    world.nodes[0].process.set(Power::On);
-    let began = sim_now();
-    assert!(world.nodes[0].engine.path().hit(&ask).is_none(), "the pause is noticed");
-    assert_eq!(world.nodes[0].engine.path().answer(&ask).await.how.class, Class::Hit);
-    assert!(sim_now().since(began) < Millis(600));
-    assert!(world.nodes[0].engine.path().hit(&ask).is_some(), "and over");
-}
-
 /// A key whose last run failed: at the end of grace no request waits for the next run.
 #[tokio::test(start_paused = true)]
 async fn behind_a_failed_run_nobody_waits_for_the_next() {

@@ -1,18 +1,23 @@
 //! Bounds for fresh entries: refreshes and their plans, near copies, stale-if-error and the detection of an absent
 //! origin, pauses, degrees.
 
-use super::INVALIDATION_POLL_MS;
+use super::{INVALIDATION_POLL_MS, STORE_BREAKER_APART_MS};
 #[cfg(doc)]
 use super::{LEASE_MS_MIN, STORE_COMMAND_MS_DEFAULT};
 
-/// A hit is served if the invalidation log was read, or found unreadable, within this time: four polls. After a longer
+/// A hit is served if the reader of the invalidation log was at work within this time: four polls. After a longer
 /// time the process was stopped or starved and may have missed a purge, so the log is read first. With less, hits of a
 /// starved machine would wait for the store. With more, a stopped process would serve purged copies for longer.
 pub const PAUSE_MS: u64 = 2_000;
 const _: () = assert!(PAUSE_MS >= 3 * INVALIDATION_POLL_MS);
-/// For how long a request waits for that look. The reader may be in a command that began before the pause, and then
-/// needs one more; each has [`STORE_COMMAND_MS_DEFAULT`]. A log of several pages takes longer.
+/// For how long after a pause was noticed requests wait for that look. The reader may be in a command that began before
+/// the pause, and then needs one more; each has [`STORE_COMMAND_MS_DEFAULT`]. A log of several pages takes longer, and so
+/// does a store that is away: requests are misses then.
 pub const PAUSE_LOOK_MS_MAX: u64 = 500;
+/// The pause after such a look failed, while requests wait for it. The store's connection is not opened again sooner
+/// ([`STORE_BREAKER_APART_MS`]).
+pub const PAUSE_LOOK_RETRY_MS: u64 = 50;
+const _: () = assert!(PAUSE_LOOK_RETRY_MS >= STORE_BREAKER_APART_MS);
 /// The longest time for a probe of the origin (connect, TLS, handshake, HELLO) before it counts as failed. A server
 /// that pauses longer for garbage collection serves nobody meanwhile either.
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;

@@ -275,9 +275,9 @@ impl Cache {
         &self.guard
     }
 
-    /// Waits for a look at the invalidation log if one is due.
-    pub(crate) async fn look_after_pause(&self) {
-        self.guard.look_after_pause(&self.context).await;
+    /// Waits for a look at the invalidation log if one is due, until `deadline` at most.
+    pub(crate) async fn look_after_pause(&self, deadline: MonoTime) {
+        self.guard.look_after_pause(&self.context, deadline).await;
     }
 
     /// Keys whose results are not stored.

@@ -88,7 +88,8 @@ impl Cache {
         let copy = self.memory.get(&ask.query.key)?;
         let hits = copy.near_hits()?;
         let now = self.context.now();
-        if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.guard.is_awake(now) {
+        if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.guard.vouches_for(&copy, now)
+        {
             return None;
         }
         debug_assert_eq!(

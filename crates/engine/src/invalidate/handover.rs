@@ -211,7 +211,7 @@ impl Invalidate {
         let now = self.context.now();
         let is_left = |left_at: MonoTime| !is_over(left_at, now);
         let left = self.cache.look_for_new_owner(&query.key)?;
-        left.left_at().filter(|left_at| is_left(*left_at))?;
+        left.left_at().filter(|left_at| is_left(*left_at) && self.is_vouched_for(&left))?;
         // Unmarked: the key is this node's again, and a marked copy would not be found.
         let heat = self.cache.pace().heat_after(None, &query.key, now);
         self.as_answer(bounds, Arc::new(taken_back(&left).with_heat(heat)))
@@ -265,14 +265,22 @@ impl Invalidate {
     /// Answers a key's new owner from memory.
     pub(crate) async fn give(&self, key: &QueryKey, log: LogMark) -> Option<Moved> {
         // A process that was stopped may have missed a purge.
-        self.cache.look_after_pause().await;
+        self.cache.look_after_pause(self.context.now() + Millis(HANDOVER_ASK_MS)).await;
         let has_read_as_much = log == LogMark::default() || log == self.rings.log_read();
-        let copy = self.cache.look_for_new_owner(key).filter(|_| has_read_as_much)?;
+        let copy = self
+            .cache
+            .look_for_new_owner(key)
+            .filter(|copy| has_read_as_much && self.is_vouched_for(copy))?;
         let moved = self.moved(key, &copy)?;
         // The new owner asks because of a request, not a prediction (`prefetch::launch`).
         copy.serves_demand();
         self.context.note(Event::Handover(HandoverWord::Given));
         Some(moved)
+    }
+
+    /// Whether this process cannot have missed a purge of the copy during a pause.
+    fn is_vouched_for(&self, copy: &MemoryCopy) -> bool {
+        self.cache.guard().vouches_for(copy, self.context.now())
     }
 
     /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS};
+use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS, PAUSE_LOOK_RETRY_MS};
 use hopcache_core::time::Millis;
 
 use crate::invalidate::Invalidate;
@@ -17,8 +17,9 @@ impl Invalidate {
         let mut is_first = true;
         loop {
             let began = self.context.now();
+            self.cache.guard().mark(began);
             let page = self.store.invalidations_since(cursor).await;
-            let mut is_more = false;
+            let (mut is_more, has_read) = (false, page.is_ok());
             on_look();
             if let Ok(page) = page {
                 is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
@@ -36,8 +37,17 @@ impl Invalidate {
             if is_more {
                 continue;
             }
-            self.cache.guard().looked(began);
+            // A failed look says nothing about purges during a pause (`cache/suspend_guard.rs`).
+            if has_read {
+                self.cache.guard().looked(began, self.context.now());
+            }
             self.store.ask_refusing().await;
+            self.cache.guard().mark(self.context.now());
+            if !has_read && self.cache.guard().is_waited_for(self.context.now()) {
+                // Requests that wait have asked already. To look at once would be a busy loop while the store refuses.
+                self.context.sleep(Millis(PAUSE_LOOK_RETRY_MS)).await;
+                continue;
+            }
             tokio::select! {
                 biased;
                 () = self.cache.guard().wanted() => {}

@@ -37,7 +37,7 @@ impl Path {
         }
         let copy = held?;
         let now = self.context.now();
-        if !self.cache.guard().is_awake(now) || !copy.keeps_to(ask.freshness, now) {
+        if !self.cache.guard().vouches_for(copy, now) || !copy.keeps_to(ask.freshness, now) {
             return None;
         }
         // A request with `only-if-cached` must not cause a run at the origin.

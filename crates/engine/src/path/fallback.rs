@@ -19,20 +19,17 @@ impl Path {
     /// the key's flight or lease until its own deadline, so waiting for it brings nothing.)
     pub(super) fn overdue_fallback(&self, ask: &Ask, held: Option<&SharedCopy>) -> Option<Outcome> {
         let now = self.context.now();
-        if !self.cache.guard().is_awake(now) {
-            return None;
-        }
         let is_away = !self.origin.is_reachable();
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
             && (copy.has_origin_failed() || is_away)
-            && is_allowed(ask, copy, now)
+            && self.is_fallback_here(ask, copy, now)
         {
             return Some(self.fallback_outcome(ask, copy, now));
         }
         let (copy, overdue_at) = self.cache.fallback_of_flight(&ask.query.key)?;
         let is_due = is_away || overdue_at <= now;
-        (is_due && is_allowed(ask, &copy, now)).then(|| self.fallback_outcome(ask, &copy, now))
+        (is_due && self.is_fallback_here(ask, &copy, now)).then(|| self.fallback_outcome(ask, &copy, now))
     }
 
     /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
@@ -51,7 +48,7 @@ impl Path {
                 left.filter(|left| *left > Millis::ZERO).map_or(usual_ms, |left| Millis(left.0 + 1));
             self.context.sleep(wait_ms).await;
             // The process may have been stopped during the wait and have missed a purge.
-            self.cache.look_after_pause().await;
+            self.cache.look_after_pause(ask.deadline).await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
                 return outcome;
             }
@@ -86,21 +83,21 @@ impl Path {
     /// The fallback in memory, in the flight's place or in the store, and when it was judged.
     async fn find_fallback(&self, ask: &Ask) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
+        // A request that has no time left does not wait for a look or a store until a command's own deadline.
+        let late = ask.deadline.max(self.context.now() + Millis(STALE_FALLBACK_LATE_MS_MAX));
         // The request may have begun before a pause in which this node missed a purge.
-        self.cache.look_after_pause().await;
+        self.cache.look_after_pause(late).await;
         let held = self.cache.look(key);
         let now = self.context.now();
         let found = held.clone().or_else(|| Some(self.cache.fallback_of_flight(key)?.0));
-        if let Some(copy) = found.filter(|copy| is_allowed(ask, copy, now)) {
+        if let Some(copy) = found.filter(|copy| self.is_fallback_here(ask, copy, now)) {
             return Some((copy, now));
         }
         let (purges, asked) = (self.cache.purges(), self.context.now());
-        // A silent store would delay a request that has no time left until the command's own deadline.
-        let within = ask.deadline.since(asked).max(Millis(STALE_FALLBACK_LATE_MS_MAX));
         let seen = tokio::select! {
             biased;
             seen = self.store.peek(key) => seen,
-            () = self.context.sleep(within) => return None,
+            () = self.context.sleep(late.since(asked)) => return None,
         };
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
         let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref())?;
@@ -115,6 +112,12 @@ impl Path {
             self.cache.put_unless_invalidated(purges, *key, &copy, copy.fallback_until());
         }
         Some((copy, now))
+    }
+
+    /// Whether a copy in this node's memory is a fallback for the request. After a pause, this node may not have read of
+    /// the copy's purge yet.
+    fn is_fallback_here(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
+        self.cache.guard().vouches_for(copy, now) && is_allowed(ask, copy, now)
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {

@@ -82,7 +82,8 @@ impl Path {
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
-        let is_answer = self.cache.guard().is_awake(now) && copy.has_rendering(forwarded.rendering());
+        let is_answer =
+            self.cache.guard().vouches_for(&copy, now) && copy.has_rendering(forwarded.rendering());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));

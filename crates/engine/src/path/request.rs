@@ -152,7 +152,7 @@ impl Path {
         let looked = match looked {
             looked if self.cache.guard().is_awake(self.context.now()) => looked,
             _ => {
-                self.cache.look_after_pause().await;
+                self.cache.look_after_pause(ask.deadline).await;
                 Looked::NotYet
             }
         };
