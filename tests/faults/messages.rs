@@ -174,11 +174,15 @@ async fn start_dev(nodes: u16, log: &std::path::Path) -> (u16, Running) {
         let base = free_ports(1)[0];
         let (nodes_text, base_text) = (nodes.to_string(), base.to_string());
         let mut dev = Running::start(&["dev", "--nodes", &nodes_text, "--base-port", &base_text], log);
-        let is_up = crate::support::value_within("dev serves or ends", WAIT_MAX, async || {
-            let has_ended = dev.0.try_wait().unwrap().is_some();
-            let lines = std::fs::read_to_string(log).unwrap();
-            let serving = lines.lines().filter(|line| line.contains("serving")).count();
-            if has_ended { Some(false) } else { (serving >= usize::from(nodes)).then_some(true) }
+        let is_up = crate::support::value_within("dev is ready or ends", WAIT_MAX, async || {
+            if dev.0.try_wait().unwrap().is_some() {
+                return Some(false);
+            }
+            for node in 0..nodes {
+                let admin = std::net::SocketAddr::from(([127, 0, 0, 1], base + 10 * node + 2));
+                http::ask(admin, &get("/readyz")).await.ok().filter(|reply| reply.status == 200)?;
+            }
+            Some(true)
         });
         if is_up.await {
             return (base, dev);
@@ -195,10 +199,6 @@ async fn a_node_of_dev_shows_its_own_ports() {
     for (node, name) in ["node-a", "node-b"].iter().enumerate() {
         let port = base + 10 * u16::try_from(node).unwrap();
         let admin = std::net::SocketAddr::from(([127, 0, 0, 1], port + 2));
-        until("it is ready", WAIT_MAX, async || {
-            http::ask(admin, &get("/readyz")).await.is_ok_and(|reply| reply.status == 200)
-        })
-        .await;
         let shown: Value = http::ask(admin, &get("/admin/v1/config")).await.unwrap().json();
         let node = &shown["node"];
         assert_eq!(node["name"]["value"], *name, "{node}");
