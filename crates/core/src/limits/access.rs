@@ -11,12 +11,12 @@ pub const AUDIT_REFUSALS_BURST: u32 = 100;
 pub const AUDIT_REFUSALS_PER_S: u32 = 20;
 /// Longest user name that a line of the audit shows, in characters; Neo4j's own bound is 65,534.
 pub const AUDIT_WHO_CHARS_MAX: usize = 64;
-/// How long a node waits for the others' answers about credentials that it does not know, while Neo4j cannot be asked:
-/// as long as such a request waits for Neo4j itself. A silent member delays each such client by this.
-pub const BELIEFS_WAIT_MS: u64 = CREDENTIALS_RETRY_WAIT_MS;
-/// Questions to the others about credentials at a time, each to every node. Further ones wait for a place, no longer
-/// than for the answers.
-pub const BELIEFS_ASKED_MAX: usize = 16;
+/// How long a node waits for the other nodes' answers about credentials that it has not cached, while Neo4j cannot be
+/// asked: as long as a request waits for Neo4j itself there. A silent member costs each such client this wait.
+pub const PEER_ANSWERS_WAIT_MS: u64 = CREDENTIALS_RETRY_WAIT_MS;
+/// Questions about credentials at a time, each to every other node. Further questions wait for a permit, at most as long
+/// as for the answers.
+pub const PEER_ANSWERS_ASKED_MAX: usize = 16;
 /// Refusals in one message: 40 bytes each.
 pub const REFUSALS_TOLD_AT_ONCE: usize = 64;
 /// Refusals that wait to be sent. Beyond that the oldest go first: every node refuses guesses anyway, and an accepted

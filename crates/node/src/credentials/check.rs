@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
-    BELIEFS_ASKED_MAX, BELIEFS_WAIT_MS, COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX,
-    CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX, ORIGIN_WAIT_MS_MAX, STRANGERS_CHECKED_MAX,
+    COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
+    ORIGIN_WAIT_MS_MAX, PEER_ANSWERS_ASKED_MAX, PEER_ANSWERS_WAIT_MS, STRANGERS_CHECKED_MAX,
     STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
@@ -79,7 +79,7 @@ impl Credentials {
             unknown_slots: Slots::new(unknown_bounds),
             lockout_guard: Mutex::new(LockoutGuard::new()),
             others,
-            asking_others: Semaphore::new(BELIEFS_ASKED_MAX),
+            asking_others: Semaphore::new(PEER_ANSWERS_ASKED_MAX),
             refusals: RefusalQueue::default(),
             origin,
             clock,
@@ -259,7 +259,7 @@ impl Checker {
         if self.cache.lock().may_serve_on(whose, self.clock.now()) {
             return None;
         }
-        let within = Millis(BELIEFS_WAIT_MS);
+        let within = Millis(PEER_ANSWERS_WAIT_MS);
         let _place = timeout(within.duration(), self.asking_others.acquire()).await.ok()?.ok()?;
         let asked_at = self.clock.now();
         let answers = self.others.ask(whose, within).await;
