@@ -8,36 +8,48 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::answers;
-
-/// A program of the registry, pinned to one version.
+/// A cargo subcommand of the registry, pinned to one version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CargoTool {
-    /// The name of both the package and its program.
+    /// The name of both the package and its program: `cargo-deny`.
     pub(crate) name: &'static str,
+    /// The program's first argument: `deny`. cargo passes it too, and cargo-cyclonedx refuses to run without it.
+    pub(crate) subcommand: &'static str,
     pub(crate) version: &'static str,
 }
 
 impl CargoTool {
-    /// The program's path. Builds the program into `target/tools` if it is neither there nor on the path.
+    /// A command that runs the tool. Builds the tool into `target/tools` if it is neither there nor on the path.
     ///
     /// # Errors
     /// The build failed. The error says how to install the tool by hand.
-    pub(crate) fn program(self, root: &Path) -> Result<PathBuf> {
-        if answers(Path::new(self.name)) {
-            return Ok(PathBuf::from(self.name));
-        }
+    pub(crate) fn command(self, root: &Path) -> Result<Command> {
         let tools = root.join("target/tools");
-        let program = tools.join("bin").join(self.name);
-        if !answers(&program) {
-            self.build(&tools)?;
+        let mut program = PathBuf::from(self.name);
+        if !self.answers(&program) {
+            program = tools.join("bin").join(self.name);
+            if !self.answers(&program) {
+                self.build(&tools)?;
+            }
         }
-        Ok(program)
+        Ok(self.start(&program))
+    }
+
+    fn answers(self, program: &Path) -> bool {
+        let mut command = self.start(program);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    fn start(self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg(self.subcommand);
+        command
     }
 
     /// A debug build without debug information: the tool runs for a second, and each machine builds it once.
     fn build(self, tools: &Path) -> Result<()> {
-        let Self { name, version } = self;
+        let Self { name, version, .. } = self;
         println!("{name} {version} is not installed: building it into target/tools (once)");
         let status = Command::new("cargo")
             .args(["install", name, "--version", version, "--locked", "--debug", "--root"])

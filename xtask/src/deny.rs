@@ -4,14 +4,13 @@
 //! never fetches the database, because the gate must pass without the network.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 
 use crate::cargo_tool::CargoTool;
 use crate::command::finish;
 
-const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", subcommand: "deny", version: "0.20.2" };
 
 /// These checks need only the lock file and the sources that cargo has.
 const CHECKS: &[&str] = &["--all-features", "check", "bans", "licenses", "sources"];
@@ -20,10 +19,9 @@ const ADVISORIES: &[&str] = &["--offline", "--all-features", "check", "advisorie
 
 /// Runs all checks that are possible on this machine.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let program = CARGO_DENY.program(root)?;
-    finish(Command::new(&program).current_dir(root).args(CHECKS), "cargo-deny")?;
+    finish(CARGO_DENY.command(root)?.current_dir(root).args(CHECKS), "cargo-deny")?;
     if has_database(&cargo_home()) {
-        return finish(Command::new(&program).current_dir(root).args(ADVISORIES), "cargo-deny");
+        return finish(CARGO_DENY.command(root)?.current_dir(root).args(ADVISORIES), "cargo-deny");
     }
     println!(
         "advisories are not checked: their database is not on this machine (`cargo deny fetch db` brings it)"

@@ -13,18 +13,18 @@ use serde_json::Value;
 use crate::cargo_tool::CargoTool;
 use crate::command::finish;
 
-const CARGO_CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx", version: "0.5.9" };
+const CARGO_CYCLONEDX: CargoTool =
+    CargoTool { name: "cargo-cyclonedx", subcommand: "cyclonedx", version: "0.5.9" };
 /// Name of the files that cargo-cyclonedx writes beside manifests. No other file has this name.
 const NAME: &str = "hopcache-sbom";
 /// Nodes run on this platform. Crates of other platforms are not in the bill.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let program = CARGO_CYCLONEDX.program(root)?;
-    let mut command = Command::new(program);
-    command.current_dir(root).args(["cyclonedx", "--format", "json", "--describe", "crate"]);
-    command.args(["--manifest-path", "crates/node/Cargo.toml", "--target", TARGET]);
-    command.args(["--override-filename", NAME, "--quiet"]);
+    let mut command = CARGO_CYCLONEDX.command(root)?;
+    // Crates that only build scripts use are not in the program.
+    command.current_dir(root).args(["--format", "json", "--no-build-deps", "--target", TARGET]);
+    command.args(["--manifest-path", "crates/node/Cargo.toml", "--override-filename", NAME, "--quiet"]);
     let made = finish(&mut command, "cargo-cyclonedx");
     let found = members(root).map(|members| {
         let file = |member: &PathBuf| member.join(format!("{NAME}.json"));
