@@ -2,10 +2,12 @@
 //! and which variable asks for larger runs.
 
 mod flood;
+mod hostile_load;
 mod megabytes;
 mod mixed;
+mod neighbours;
 mod outage;
 mod password_change;
 mod password_guessing;
 mod run_limits;
-mod scripted_cluster;
+pub mod scripted_cluster;
