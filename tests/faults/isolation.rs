@@ -2,6 +2,8 @@
 //! and which variable asks for larger runs.
 
 mod flood;
+mod four_clients;
+mod four_principals;
 mod hostile_load;
 mod megabytes;
 mod mixed;
