@@ -2,10 +2,14 @@
 //! variable for larger runs.
 
 mod flood;
+mod four_clients;
+mod four_principals;
+mod hostile_load;
 mod megabytes;
 mod mixed;
+mod neighbours;
 mod outage;
 mod password_change;
 mod password_guessing;
 mod run_limits;
-mod scripted_cluster;
+pub mod scripted_cluster;

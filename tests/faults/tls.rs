@@ -4,6 +4,7 @@ mod commands;
 mod listeners;
 mod others;
 mod reload;
+mod reload_at_rate;
 
 use std::path::Path;
 use std::sync::Arc;

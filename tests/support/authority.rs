@@ -134,7 +134,11 @@ impl TlsClient {
 
     /// Connects as to `localhost`.
     pub async fn connect(&self, addr: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
-        let socket = super::http::connect(addr).await?;
+        self.connect_on(super::http::connect(addr).await?).await
+    }
+
+    /// The same on a socket of the caller's.
+    pub async fn connect_on(&self, socket: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         TlsConnector::from(Arc::clone(&self.0))
             .connect(ServerName::try_from("localhost").unwrap(), socket)
             .await

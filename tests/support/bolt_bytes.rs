@@ -87,8 +87,13 @@ fn map(rest: &mut &[u8], length: usize) -> Option<Value> {
 
 /// A structure of one field, which is a list or a map of texts and whole numbers.
 pub fn single_field(tag: u8, field: &Value) -> Vec<u8> {
-    let mut bytes = vec![0xB1, tag];
-    write(&mut bytes, field);
+    message(tag, std::slice::from_ref(field))
+}
+
+/// A structure of up to 15 such fields.
+pub fn message(tag: u8, fields: &[Value]) -> Vec<u8> {
+    let mut bytes = vec![0xB0 | u8::try_from(fields.len()).unwrap(), tag];
+    fields.iter().for_each(|field| write(&mut bytes, field));
     bytes
 }
 

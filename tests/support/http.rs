@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Barrier, Semaphore};
 
+use super::authority::TlsClient;
+
 /// Connections being opened at a time: below the kernel's queue of 1,024, where an overflow costs a second.
 const CONNECTS_AT_A_TIME: usize = 256;
 
@@ -85,11 +87,24 @@ pub fn get(path: &str) -> Arc<[u8]> {
 }
 
 /// A connection that is asked on again and again.
-pub struct Connection(TcpStream);
+pub struct Connection(Box<dyn Bytes>);
+
+/// Both directions of a connection, with or without TLS.
+trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytes for S {}
 
 impl Connection {
     pub async fn open(addr: SocketAddr) -> std::io::Result<Self> {
-        connect(addr).await.map(Self)
+        Self::open_by(None, addr).await
+    }
+
+    /// With TLS where there is a client for it.
+    pub async fn open_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
+        Ok(match tls {
+            None => Self(Box::new(connect(addr).await?)),
+            Some(tls) => Self(Box::new(tls.connect(addr).await?)),
+        })
     }
 
     pub async fn ask(&mut self, request: &[u8]) -> std::io::Result<Reply> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use super::authority::TlsClient;
 use super::http::{Connection, Reply};
 
 /// One request and its answer.
@@ -38,9 +39,28 @@ pub struct Load {
 /// Connections for each address.
 const LANES: usize = 8;
 
+/// How a load connects.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// Where the listener has TLS.
+    pub tls: Option<TlsClient>,
+    /// Requests on one connection; the next request opens another.
+    pub requests_per_connection: usize,
+}
+
+impl Way {
+    /// Plainly, on connections that are kept.
+    pub const PLAIN: Self = Self { tls: None, requests_per_connection: usize::MAX };
+}
+
 impl Load {
     /// `per_s` requests a second over all addresses; the requests in turn, each lane beginning elsewhere.
     pub fn start(clients: &[SocketAddr], requests: &[Arc<[u8]>], per_s: u64) -> Self {
+        Self::start_by(&Way::PLAIN, clients, requests, per_s)
+    }
+
+    /// The same on connections of this kind.
+    pub fn start_by(way: &Way, clients: &[SocketAddr], requests: &[Arc<[u8]>], per_s: u64) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let requests: Arc<[Arc<[u8]>]> = requests.into();
         let count = clients.len() * LANES;
@@ -49,7 +69,8 @@ impl Load {
         let mut lanes = JoinSet::new();
         for lane in 0..count {
             let first = begin + gap * u32::try_from(lane).unwrap() / u32::try_from(count).unwrap();
-            let walk = Walk { addr: clients[lane % clients.len()], first, gap, lane, lanes: count };
+            let (addr, way) = (clients[lane % clients.len()], way.clone());
+            let walk = Walk { addr, way, first, gap, lane, lanes: count };
             lanes.spawn(walk.go(Arc::clone(&requests), Arc::clone(&is_over)));
         }
         Self { lanes, is_over }
@@ -70,6 +91,7 @@ impl Load {
 /// One connection's requests.
 struct Walk {
     addr: SocketAddr,
+    way: Way,
     first: Instant,
     gap: Duration,
     lane: usize,
@@ -78,30 +100,33 @@ struct Walk {
 
 impl Walk {
     async fn go(self, requests: Arc<[Arc<[u8]>]>, is_over: Arc<AtomicBool>) -> Vec<Sample> {
-        let (mut samples, mut connection) = (Vec::new(), None);
+        let (mut samples, mut kept) = (Vec::new(), None);
         let (mut due, mut request) = (self.first, self.lane % requests.len());
         while !is_over.load(Ordering::Relaxed) {
             // tidy: the simulated arrivals
             tokio::time::sleep_until(due.into()).await;
-            let reply = ask(&mut connection, self.addr, &requests[request]).await;
+            if samples.len() % self.way.requests_per_connection == 0 {
+                kept = None;
+            }
+            let reply = self.ask(&mut kept, &requests[request]).await;
             samples.push(Sample { due, took: due.elapsed(), request, reply });
             due += self.gap;
             request = (request + self.lanes) % requests.len();
         }
         samples
     }
-}
 
-async fn ask(kept: &mut Option<Connection>, addr: SocketAddr, request: &[u8]) -> std::io::Result<Reply> {
-    let connection = match kept {
-        Some(connection) => connection,
-        None => kept.insert(Connection::open(addr).await?),
-    };
-    let reply = connection.ask(request).await;
-    if reply.is_err() {
-        *kept = None;
+    async fn ask(&self, kept: &mut Option<Connection>, request: &[u8]) -> std::io::Result<Reply> {
+        let connection = match kept {
+            Some(connection) => connection,
+            None => kept.insert(Connection::open_by(self.way.tls.as_ref(), self.addr).await?),
+        };
+        let reply = connection.ask(request).await;
+        if reply.is_err() {
+            *kept = None;
+        }
+        reply
     }
-    reply
 }
 
 /// The percentile of the samples for this share (0 to 100).

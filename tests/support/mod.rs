@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod balancer;
 pub mod bolt_bytes;
+pub mod bolt_client;
 pub mod bolt_proxy;
 pub mod cluster;
 pub mod haproxy;

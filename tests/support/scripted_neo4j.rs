@@ -82,6 +82,12 @@ impl ScriptedNeo4j {
         users.insert(user.to_owned(), password.to_owned());
     }
 
+    /// From now on there is no such user. Connections that are logged on stay, as at Neo4j.
+    pub fn drop_user(&self, user: &str) {
+        let mut users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.remove(user);
+    }
+
     /// Ends: its port refuses, and every connection breaks.
     pub fn stop(&self) {
         self.accepting.abort();

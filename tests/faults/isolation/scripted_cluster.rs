@@ -19,7 +19,7 @@ pub struct ScriptedCluster {
 
 impl ScriptedCluster {
     /// `node` are lines of `[node]`, `origin` of `[origin]`, `entry` of `[entry]`.
-    pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines) -> Self {
+    pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         raise_open_files();
         let neo4j = ScriptedNeo4j::start(users, delay).await;
@@ -58,10 +58,10 @@ impl ScriptedCluster {
 
 /// Further lines of the nodes' configuration.
 #[derive(Debug, Clone, Copy)]
-pub struct Lines {
-    pub node: &'static str,
-    pub origin: &'static str,
-    pub entry: &'static str,
+pub struct Lines<'a> {
+    pub node: &'a str,
+    pub origin: &'a str,
+    pub entry: &'a str,
 }
 
 /// Pseudo-random numbers from a seed (xorshift64*), so that a run can be repeated.

@@ -1,0 +1,136 @@
+//! As much of a driver as a test with many principals needs: one connection of Bolt 5.4 on which users log on and off,
+//! and one statement at a time.
+
+use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::bolt_bytes::{chunked, message, read_message, structure};
+
+const HELLO: u8 = 0x01;
+const RESET: u8 = 0x0F;
+const RUN: u8 = 0x10;
+const PULL: u8 = 0x3F;
+const LOGON: u8 = 0x6A;
+const LOGOFF: u8 = 0x6B;
+const SUCCESS: u8 = 0x70;
+const RECORD: u8 = 0x71;
+const IGNORED: u8 = 0x7E;
+const FAILURE: u8 = 0x7F;
+/// The magic number, 5.4, and no other version.
+const HANDSHAKE: [u8; 20] = [0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A FAILURE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
+}
+
+/// A whole result.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    pub rows: Vec<Value>,
+    /// The text of `Cache-Status`, where the server says one.
+    pub cache_status: String,
+}
+
+pub struct BoltClient(TcpStream);
+
+impl BoltClient {
+    /// Connects and greets. Nobody is logged on yet.
+    pub async fn connect(addr: SocketAddr) -> std::io::Result<Self> {
+        let mut stream = super::http::connect(addr).await?;
+        stream.write_all(&HANDSHAKE).await?;
+        let mut agreed = [0; 4];
+        stream.read_exact(&mut agreed).await?;
+        if agreed != [0, 0, 4, 5] {
+            return Err(unexpected(&format!("version {agreed:?}")));
+        }
+        let mut client = Self(stream);
+        client.send(&[message(HELLO, &[json!({"user_agent": "tests/1"})])]).await?;
+        client.success().await?.map_err(|failure| unexpected(&format!("{failure:?}")))?;
+        Ok(client)
+    }
+
+    /// After a failure the connection ends.
+    pub async fn log_on(&mut self, user: &str, password: &str) -> std::io::Result<Result<(), Failure>> {
+        let auth = json!({"scheme": "basic", "principal": user, "credentials": password});
+        self.send(&[message(LOGON, &[auth])]).await?;
+        Ok(self.success().await?.map(drop))
+    }
+
+    pub async fn log_off(&mut self) -> std::io::Result<()> {
+        self.send(&[message(LOGOFF, &[])]).await?;
+        self.success().await?.map(drop).map_err(|failure| unexpected(&format!("{failure:?}")))
+    }
+
+    /// Runs a statement to its end. After a failure another one can be run.
+    pub async fn run(
+        &mut self,
+        database: &str,
+        statement: &str,
+        parameters: &Value,
+    ) -> std::io::Result<Result<Rows, Failure>> {
+        let run = [Value::from(statement), parameters.clone(), json!({"db": database, "mode": "r"})];
+        self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await?;
+        let opened = self.success().await?;
+        let mut rows = Vec::new();
+        let ended = loop {
+            let (tag, fields) = self.reply().await?;
+            match tag {
+                RECORD => rows.push(fields.into_iter().next().unwrap_or_default()),
+                IGNORED => break opened,
+                _ => break outcome(tag, fields)?,
+            }
+        };
+        match ended {
+            Ok(summary) => {
+                let status = summary.get("hopcache").and_then(Value::as_str).unwrap_or_default();
+                Ok(Ok(Rows { rows, cache_status: status.to_owned() }))
+            }
+            Err(failure) => {
+                self.send(&[message(RESET, &[])]).await?;
+                self.success().await?.map_err(|failure| unexpected(&format!("{failure:?}")))?;
+                Ok(Err(failure))
+            }
+        }
+    }
+
+    async fn send(&mut self, messages: &[Vec<u8>]) -> std::io::Result<()> {
+        let bytes: Vec<u8> = messages.iter().flat_map(|message| chunked(message)).collect();
+        self.0.write_all(&bytes).await
+    }
+
+    async fn success(&mut self) -> std::io::Result<Result<Value, Failure>> {
+        let (tag, fields) = self.reply().await?;
+        outcome(tag, fields)
+    }
+
+    /// The next message that is no NOOP.
+    async fn reply(&mut self) -> std::io::Result<(u8, Vec<Value>)> {
+        loop {
+            let message = read_message(&mut self.0).await?;
+            if !message.is_empty() {
+                return structure(&message).ok_or_else(|| unexpected(&format!("{message:02X?}")));
+            }
+        }
+    }
+}
+
+fn outcome(tag: u8, fields: Vec<Value>) -> std::io::Result<Result<Value, Failure>> {
+    let metadata = fields.into_iter().next().unwrap_or_default();
+    let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
+    match tag {
+        SUCCESS => Ok(Ok(metadata)),
+        FAILURE => Ok(Err(Failure { code: text("code"), message: text("message") })),
+        _ => Err(unexpected(&format!("message {tag:02X}"))),
+    }
+}
+
+fn unexpected(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("not expected: {what}"))
+}
