@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::cluster::Cluster;
 use crate::listeners::ListenerKind;
 use crate::node_handle::NodeHandle;
-use crate::origin::report_in;
+use crate::origin::{bookmark, report_in};
 use crate::process::Power;
 use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::query_api_renderer::rendering_of;
@@ -24,6 +24,9 @@ use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 const HOT_CLIENTS: u64 = 64;
 /// How soon the next of them comes.
 const HOT_EVERY_MS: u64 = 40;
+
+/// Of so many usual requests one has the bookmark of the newest version.
+const AFTER_EVERY: u32 = 4;
 
 /// Sessions of a world.
 const SESSIONS: u64 = 6;
@@ -183,7 +186,17 @@ impl Cluster {
         if wait_max < Millis(WAIT_MS_MAX) {
             self.world.record.cover("client impatient");
         }
-        let ask = self.ask_of(number, subject, want);
+        let mut ask = self.ask_of(number, subject, want);
+        let is_after = want == Want::Plain
+            && !is_plain
+            && self.profile.is_living
+            && self.profile.has(Kind::Clients)
+            && number % AFTER_EVERY == 0;
+        let want = if is_after { Want::After(self.versions) } else { want };
+        if is_after {
+            self.world.record.cover("client with a bookmark");
+            ask.bookmarks = bookmark(self.versions.into());
+        }
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
@@ -223,6 +236,7 @@ impl Cluster {
                 ask.bypass = Some(RequestBypass::Bookmarks(vec!["seeded".to_owned()]));
             }
             Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
+            Want::After(version) => ask.bookmarks = bookmark(version.into()),
         }
         if self.profile.is_living && want == Want::Plain && self.profile.has(Kind::Clients) {
             // Now and then somebody says that the answer changes at once.

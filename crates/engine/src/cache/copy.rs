@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
@@ -15,7 +16,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
 use crate::cache::renderings::Renderings;
-use crate::model::ask::Freshness;
+use crate::model::ask::{Ask, Freshness};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::outcome::{Class, Detail, How};
 use crate::model::rendering::RenderingId;
@@ -40,6 +41,8 @@ pub struct MemoryCopy {
     unstored: Detail,
     /// What it depends on.
     tags: Tags,
+    /// Between which transactions it was read, where that is known.
+    range: Option<Arc<ReadRange>>,
     /// Whose it is: what the share of one principal in memory is counted by.
     owner: ScopeTag,
     renderings: Renderings,
@@ -97,13 +100,15 @@ impl MemoryCopy {
     /// A copy of a result that this node has just read and may keep. It shares no allocation with the result.
     #[must_use]
     pub fn new(result: &ResultSet, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
-        Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags)
+        let range = result.range.clone().map(Arc::new);
+        Self { range, ..Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags) }
     }
 
     /// A copy of a result that is handed to those who wait for it and then forgotten.
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
-        Self::of(Content::Passing(result), times, None, tags)
+        let range = result.range.clone().map(Arc::new);
+        Self { range, ..Self::of(Content::Passing(result), times, None, tags) }
     }
 
     /// A near copy: what the owner of a key answered in one form, for the times given. Everything that an owner's
@@ -134,6 +139,7 @@ impl MemoryCopy {
             token,
             unstored: Detail::Degraded,
             tags,
+            range: None,
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
             has_origin_failed: AtomicBool::new(false),
@@ -152,8 +158,8 @@ impl MemoryCopy {
             Content::Passing(result) => Content::Passing(result.clone()),
             Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
-        let provenance = self.provenance.clone();
-        Self { owner: self.owner, provenance, ..Self::of(content, times, None, self.tags.clone()) }
+        let (provenance, range) = (self.provenance.clone(), self.range.clone());
+        Self { owner: self.owner, provenance, range, ..Self::of(content, times, None, self.tags.clone()) }
     }
 
     /// Its times, as spans from the start of the read.
@@ -172,6 +178,12 @@ impl MemoryCopy {
     #[must_use]
     pub fn of_principal(self, scope: PrincipalScope) -> Self {
         Self { owner: ScopeTag::of(scope), ..self }
+    }
+
+    /// The same copy, read between these transactions.
+    #[must_use]
+    pub(crate) fn of_range(self, range: Option<Arc<ReadRange>>) -> Self {
+        Self { range, ..self }
     }
 
     /// The same copy, which the store never took for this reason.
@@ -255,6 +267,18 @@ impl MemoryCopy {
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags
+    }
+
+    /// Between which transactions it was read, where that is known.
+    #[must_use]
+    pub fn range(&self) -> Option<&Arc<ReadRange>> {
+        self.range.as_ref()
+    }
+
+    /// Whether its run carried all of these bookmarks. Of a copy whose range is not known that is not known either.
+    #[must_use]
+    pub fn covers(&self, asked: &Bookmark) -> bool {
+        asked.is_empty() || self.range.as_ref().is_some_and(|range| range.from().covers(asked))
     }
 
     /// How often it is asked for.
@@ -347,9 +371,13 @@ impl MemoryCopy {
         (at != 0).then_some(MonoTime(at))
     }
 
-    /// Whether it keeps to a request's own `max-age` and `max-stale`.
+    /// Whether it keeps to a request's own bookmarks, `max-age` and `max-stale`.
     #[must_use]
-    pub fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
+    pub fn suits(&self, ask: &Ask, now: MonoTime) -> bool {
+        self.covers(&ask.bookmarks) && self.keeps_to(ask.freshness, now)
+    }
+
+    fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
             && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
     }
@@ -362,6 +390,7 @@ impl MemoryCopy {
         };
         past_max_ms.is_none_or(|most| past <= most)
             && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
+            && self.covers(&bounds.after)
     }
 
     /// Time since the origin read began.
@@ -404,7 +433,8 @@ impl MemoryCopy {
         };
         let renderings: usize = self.renderings.all().map(|body| allocated_bytes(body.len())).sum();
         let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
-        allocated_bytes(content) + renderings + provenance + COPY_OVERHEAD_BYTES
+        let range = self.range.as_ref().map_or(0, |range| allocated_bytes(range.weight_bytes()));
+        allocated_bytes(content) + renderings + provenance + range + COPY_OVERHEAD_BYTES
     }
 }
 

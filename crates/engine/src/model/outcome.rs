@@ -1,7 +1,10 @@
 //! How a request ended, in words from closed lists. Status codes, headers and metrics are all made
 //! from this, in one place of the node; nothing here knows any of them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
@@ -21,6 +24,8 @@ pub struct Outcome {
     pub answered_by: Option<NodeName>,
     /// The query's key.
     pub key: QueryKey,
+    /// Between which transactions the answer was read, where that is known: a front makes the client's next bookmark of it.
+    pub range: Option<Arc<ReadRange>>,
 }
 
 /// What the client gets.
@@ -93,7 +98,7 @@ pub enum Reason {
     Unknown,
     /// `Cache-Control: no-store`.
     NoStore,
-    /// It waits for bookmarks.
+    /// It waits for bookmarks that this node does not understand.
     Bookmarks,
     /// Its result is known to be too large to store.
     TooLarge,

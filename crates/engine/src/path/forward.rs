@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -26,8 +27,12 @@ use crate::peers::message::Reply;
 /// Time that an answer has for its way back after the request's own deadline.
 const FORWARD_MARGIN_MS: u64 = 500;
 
-/// Which requests share a forward: those for one key, in one rendering, with one limit for its run.
-pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>);
+/// Which requests share a forward: those for one key, in one rendering, with one limit for its run and the same bookmarks.
+pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark);
+
+pub(super) fn forward_key(ask: &Ask) -> ForwardKey {
+    (ask.query.key, ask.rendering, ask.run_ms_max, ask.bookmarks.clone())
+}
 
 /// How a forward ended.
 #[derive(Debug, Clone)]
@@ -87,7 +92,7 @@ impl Path {
         let mut first: Option<Arc<SharedForward>> = None;
         loop {
             let joined = self.context.now();
-            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.rendering, ask.run_ms_max)) {
+            let (follower, role) = match self.forwards.join(&forward_key(ask)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
                 Seat::Follow(follower) => (follower, Role::Joined),
                 Seat::Lead(leader) => {

@@ -84,12 +84,13 @@ impl Path {
         if ask.bypass.is_some() {
             return (None, Looked::NotYet);
         }
-        if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
+        let (hit, looked) = if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
             let held = self.cache.look(&ask.query.key);
             (self.from_memory(ask, held.as_ref()), Looked::Once(held))
         } else {
             (self.cache.near_hit(ask), Looked::NotYet)
-        }
+        };
+        (hit.map(|outcome| self.with_bookmarks_of(ask, outcome)), looked)
     }
 
     async fn answer_looked(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Outcome {
@@ -121,7 +122,7 @@ impl Path {
             }
         };
         match answer {
-            LocalAnswer::Answered(outcome) => Ok(outcome),
+            LocalAnswer::Answered(outcome) => Ok(self.with_bookmarks_of(ask, outcome)),
             LocalAnswer::NotARead(reason) => Err(reason),
             LocalAnswer::Elsewhere => Ok(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined)),
         }
@@ -275,6 +276,14 @@ impl Path {
         }
         // One client's `maxExecutionTime` is no other client's: whoever allows more leads or joins the next flight.
         if role == Role::Joined && landed.was_cut_short_for(ask.run_ms_max) {
+            return Judgement::Again;
+        }
+        // A run that waits for one client's bookmark, and fails over that, is no other client's.
+        if role == Role::Joined && landed.waited_for_other_than(&ask.bookmarks) {
+            return Judgement::Again;
+        }
+        // It began, as far as is known, before what this request's client has seen: the next flight carries its bookmarks.
+        if role == Role::Joined && landed.is_before(&ask.bookmarks) {
             return Judgement::Again;
         }
         // What the server says of the statement is everybody's answer, and so is a run that used up its time. Any other

@@ -44,7 +44,7 @@ impl Session {
         let (started, came) = (Instant::now(), self.front.clock.now());
         let identity = self.acting(terms)?;
         let has_relays = self.front.relays.is_some();
-        if has_relays && terms.has_bookmarks {
+        if has_relays && terms.asked.is_none() {
             return Ok(Asked::Passes(Some(Reason::Bookmarks)));
         }
         if !keeps_values(self.version) {
@@ -76,7 +76,7 @@ impl Session {
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
         self.front.state.meters.count(&outcome, status, started.elapsed());
         self.take_note(&ask, &outcome);
-        self.result_of(outcome, has_relays)
+        self.result_of(terms, outcome, has_relays)
     }
 
     async fn ask_of(
@@ -110,11 +110,11 @@ impl Session {
             freshness: terms.freshness,
             hints: terms.hints,
             mode: terms.mode,
-            bypass: if terms.has_bookmarks {
-                Some(RequestBypass::Bookmarks(terms.bookmarks.clone()))
-            } else {
-                terms.no_store.then_some(RequestBypass::NoStore)
+            bypass: match &terms.asked {
+                None => Some(RequestBypass::Bookmarks(terms.bookmarks.clone())),
+                Some(_) => terms.no_store.then_some(RequestBypass::NoStore),
             },
+            bookmarks: terms.asked.clone().unwrap_or_default(),
             deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
             run_ms_max,
             traceparent: None,
@@ -154,7 +154,7 @@ impl Session {
         }
     }
 
-    fn result_of(&self, mut outcome: Outcome, has_relays: bool) -> Result<Asked, Trouble> {
+    fn result_of(&self, terms: &Terms, mut outcome: Outcome, has_relays: bool) -> Result<Asked, Trouble> {
         if !self.front.shared.outgoing.admit(&mut outcome.answer) {
             let message = "Too many large answers are being read slowly. Try again shortly.";
             return Err(Said::new("Neo.TransientError.Hopcache.TooManyAnswers", message).into());
@@ -165,7 +165,12 @@ impl Session {
                     |_| Said::new("Neo.DatabaseError.General.UnknownError", "A kept result cannot be read.");
                 let result = ResultSet::from_bytes(body).map_err(unreadable)?;
                 let status = cache_status(&outcome, &self.front.engine.me().node);
-                return Ok(Asked::Answered(Box::new(CachedResult::new(result, status))));
+                let mut result = CachedResult::new(result, status);
+                result.set_range(outcome.range);
+                if self.transaction.is_none() {
+                    result.set_bookmark(&terms.asked.clone().unwrap_or_default());
+                }
+                return Ok(Asked::Answered(Box::new(result)));
             }
             Answer::Failed(failure) => failure,
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Kind;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
@@ -32,6 +33,8 @@ pub(super) struct Transaction {
     has_begun: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
+    /// Whether the cache has answered in it. What is read from then on is no older: `terms.asked` covers what was shown.
+    has_shown: bool,
 }
 
 impl Transaction {
@@ -62,7 +65,7 @@ impl Session {
         let acting = self.acting(&terms)?;
         let deadline = terms.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let is_eager = terms.has_bookmarks || terms.no_store || !keeps_values(self.version);
+        let is_eager = terms.asked.is_none() || terms.no_store || !keeps_values(self.version);
         let mut transaction = Transaction {
             terms: terms.clone(),
             extra: sent,
@@ -70,6 +73,7 @@ impl Session {
             has_begun: false,
             results: BTreeMap::new(),
             next_qid: 0,
+            has_shown: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&terms).await?;
@@ -115,6 +119,10 @@ impl Session {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
                     result.filter(version, &transaction.extra, &hello);
+                    transaction.has_shown = true;
+                    if let Some(asked) = &mut transaction.terms.asked {
+                        result.read_to().into_iter().for_each(|position| asked.add(position));
+                    }
                     let qid = transaction.take_qid();
                     let opening = result.opening(Some(qid));
                     transaction.results.insert(qid, OpenResult::Cached(result));
@@ -140,6 +148,12 @@ impl Session {
         if let Some(left) = transaction.left() {
             let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1);
             set(&mut extra, "tx_timeout", Value::Int(left_ms));
+        }
+        // Neo4j must not show what is older than what the cache has shown.
+        if transaction.has_shown
+            && let Some(text) = transaction.terms.asked.as_ref().and_then(Bookmark::encode)
+        {
+            set(&mut extra, "bookmarks", Value::List(vec![Value::String(text)]));
         }
         self.queue(&with_map(Kind::Begin, &extra))
     }
@@ -170,16 +184,25 @@ impl Session {
         }
     }
 
+    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j.
+    fn end_unbegun(&mut self, kind: Kind) -> Value {
+        let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
+        let bookmark = transaction.and_then(|transaction| transaction.terms.asked?.encode());
+        Value::Map(bookmark.map(|text| ("bookmark".to_owned(), Value::String(text))).into_iter().collect())
+    }
+
     /// COMMIT or ROLLBACK. Where Neo4j has the transaction, its answer is Neo4j's. An answer that is lost ends the
     /// connection: the driver knows then that a commit may or may not have happened, and nobody tries it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, Trouble> {
         if !self.transaction_mut()?.has_begun {
-            self.transaction = None;
-            return Ok(Value::Map(Vec::new()));
+            return Ok(self.end_unbegun(kind));
         }
         self.queue(&[0xB0, kind.signature().0])?;
         let success = self.answer().await?;
-        self.transaction = None;
+        if let Some(transaction) = self.transaction.take() {
+            let Terms { database, asked, .. } = transaction.terms;
+            self.note_bookmark(&success, database.as_deref(), asked.unwrap_or_default());
+        }
         self.release();
         Ok(success)
     }

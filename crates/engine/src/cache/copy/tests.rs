@@ -53,6 +53,7 @@ fn the_body_of_a_passing_result_holds_no_records() {
         kind: None,
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     };
     let ms = Millis(1_000);
     let times =
@@ -95,6 +96,7 @@ fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
             kind: None,
             summary: Value::Map(Vec::new()),
             bookmark: None,
+            range: None,
         };
         let copy = MemoryCopy::new(&result, times, token, TAGS);
         assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
@@ -133,6 +135,7 @@ async fn a_large_rendering_keeps_no_worker() {
         kind: None,
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     };
     let ms = Millis(1_000);
     let times =
