@@ -2,6 +2,7 @@
 //! what is refused. Nothing here knows how hopcache works inside; only HTTP and the command line.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bookmarks;
 mod cli;
 mod credentials;
 mod freshness;
