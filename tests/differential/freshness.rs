@@ -1,6 +1,4 @@
-//! The request's `Cache-Control` and hints (INTERFACE section 1), and bookmarks.
-
-use serde_json::json;
+//! The request's `Cache-Control` and hints (INTERFACE section 1).
 
 use crate::http::{Answer, Request};
 use crate::start::Node;
@@ -50,20 +48,4 @@ fn a_hint_shortens_the_life_of_an_entry() {
     assert!(ttl_s(&long) <= 66, "{}", long.cache());
     assert!(!ask("RETURN 'never' AS x", "ttl=0").is_stored());
     assert!(!ask("RETURN 'never' AS x", "ttl=0").is_hit());
-}
-
-/// F30: a client that has to see its own write sends the write's bookmark. The request goes to Neo4j, which waits for
-/// the write, also on a replica that lags. A hit never returns an entry's old bookmarks.
-#[test]
-fn a_request_with_bookmarks_is_answered_by_neo4j() {
-    let node = Node::start();
-    let first = node.ask("RETURN 'marked' AS x");
-    let bookmarks = first.bookmarks().unwrap();
-    assert!(first.is_stored() && bookmarks.len() == 1);
-    let body = json!({"statement": "RETURN 'marked' AS x", "bookmarks": bookmarks});
-    for _ in 0..2 {
-        let answer = Request::query(&body).send(node.client);
-        assert!(answer.is_bypass() && answer.cache().contains("detail=bookmarks"), "{}", answer.cache());
-        assert_eq!(answer.bookmarks().map(|list| list.len()), Some(1));
-    }
 }

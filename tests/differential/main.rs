@@ -2,6 +2,7 @@
 //! refusals. The tests use only HTTP and the command line, and know nothing of hopcache's inside.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bookmarks;
 mod cli;
 mod credentials;
 mod freshness;

@@ -1,6 +1,7 @@
 //! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status,
 //! transactions.
 
+use crate::NEO4J;
 use crate::install::{run_javascript, run_python};
 use crate::support::authority::Authority;
 use crate::support::cluster::OwnLabel;
@@ -9,6 +10,7 @@ use crate::support::lone::{Lone, Spec};
 
 /// Runs a program against Neo4j and against a node before it, over `bolt://`, `neo4j://` and TLS, and compares what it saw.
 async fn same(run: fn(&[&str]) -> Vec<String>, label: &str, hits_min: f64) {
+    let _writes = NEO4J.read().await;
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let label = OwnLabel::new(label);
     let direct = environment("HOPCACHE_TEST_NEO4J_BOLT");

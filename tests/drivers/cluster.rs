@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::NEO4J;
 use crate::install::Running;
 use crate::support::cluster::{Cluster, OwnLabel, Plan};
 use crate::support::environment;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_drained_costs_no_error() {
+    let _writes = NEO4J.read().await;
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let label = OwnLabel::new("Cluster");
     let mut cluster = Cluster::of(Plan { prefetch: None, ..Plan::default() }).await;

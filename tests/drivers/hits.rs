@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::NEO4J;
 use crate::install::run_python;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
@@ -10,6 +11,7 @@ use crate::support::lone::{Lone, Spec};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_way_to_read_hits_the_second_time_and_shares_its_entries_with_http() {
+    let _alone = NEO4J.write().await;
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let tag = OwnLabel::new("Hits");
     let node = Lone::start(&Spec { prefetches: false, ..Spec::on("memory:") }).await;

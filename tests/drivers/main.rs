@@ -14,9 +14,14 @@
 mod support;
 
 mod answers;
+mod bookmarks;
 mod cluster;
 mod hits;
 mod install;
 mod raw;
 mod rust_driver;
 mod vanishing;
+
+/// A write ends what a session with bookmarks may be answered with. Tests that count hits hold it alone, tests that write hold
+/// it together.
+static NEO4J: tokio::sync::RwLock<()> = tokio::sync::RwLock::const_new(());

@@ -6,13 +6,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::lone::{Lone, Spec};
+use crate::support::process::NodeProcess;
 use crate::support::{environment, until};
 
 /// A connection that has agreed on 5.4 and is logged on.
 pub struct Raw(pub TcpStream);
 
 impl Raw {
-    pub async fn connect(node: &Lone) -> Self {
+    pub async fn connect(node: &NodeProcess) -> Self {
         let mut stream = TcpStream::connect(node.addrs.bolt).await.unwrap();
         stream
             .write_all(&[0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -24,7 +25,7 @@ impl Raw {
         Self(stream)
     }
 
-    pub async fn logged_on(node: &Lone) -> Self {
+    pub async fn logged_on(node: &NodeProcess) -> Self {
         let mut raw = Self::connect(node).await;
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         raw.send(&[&[0xB1, 0x01, 0xA1][..], &text("user_agent"), &text("raw")].concat()).await;
@@ -50,6 +51,13 @@ impl Raw {
     /// RUN and PULL.
     pub async fn run(&mut self, statement: &str) {
         self.send(&[&[0xB3, 0x10][..], &text(statement), &[0xA0, 0xA0]].concat()).await;
+        self.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
+    }
+
+    /// RUN with a bookmark, and PULL.
+    pub async fn run_after(&mut self, statement: &str, bookmark: &str) {
+        let extra = [&[0xA1][..], &text("bookmarks"), &[0x91], &text(bookmark)].concat();
+        self.send(&[&[0xB3, 0x10][..], &text(statement), &[0xA0], &extra].concat()).await;
         self.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
     }
 

@@ -2,12 +2,14 @@
 
 use neo4rs::{Graph, query};
 
+use crate::NEO4J;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
 use crate::support::lone::{Lone, Spec};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_client_is_passed_through() {
+    let _writes = NEO4J.read().await;
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let own = OwnLabel::new("Rust");
     let label = &own.0;

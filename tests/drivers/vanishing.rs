@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::NEO4J;
 use crate::raw::Raw;
 use crate::support::cluster::OwnLabel;
 use crate::support::lone::{Lone, Spec};
@@ -10,6 +11,7 @@ use crate::support::{size, until};
 /// `HOPCACHE_TEST_VANISHING=1000` for more clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_vanishes_leaves_no_transaction() {
+    let _writes = NEO4J.read().await;
     let node = Lone::start(&Spec::on("memory:")).await;
     let label = OwnLabel::new("Vanishing");
     let mut watcher = Raw::logged_on(&node).await;

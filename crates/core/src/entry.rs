@@ -1,6 +1,6 @@
 //! The stored form of an entry: a fixed header and the result's bytes, guarded by a keyed checksum.
 //!
-//! Layout, numbers big endian (format version 2; a change needs a new version and new store names):
+//! Layout, numbers big endian (format version 3; a change needs a new version and new store names):
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -17,20 +17,22 @@
 //! | 68 | 1 | length of the storing node's name |
 //! | 69 | 4 | length of the body as stored |
 //! | 73 | 4 | length of the body uncompressed |
-//! | 77 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
-//! | 93 | … | name, then body |
+//! | 77 | 1 | length of the range; 0 where there is none |
+//! | 78 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
+//! | 94 | … | name, then range ([`ReadRange::write`]), then body |
 //!
 //! The age is never stored. All lives count from the *start of the origin read*, and a commit gives the entry `total
 //! life − time since that start` to live in the store. So `total life − life left in the store` is the age on the
 //! store's clock alone, and no two clocks are ever compared (promise I4). A store without the checksum's key reads the
-//! first 77 bytes ([`Head`]) and uses them only for its own decisions. Every served entry has passed [`Entry::decode`]
+//! first 78 bytes ([`Head`]) and uses them only for its own decisions. Every served entry has passed [`Entry::decode`]
 //! (promise I10, F39).
 //!
 //! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: a writer cuts to these bounds, and an entry that violates them is
-//! invalid. Version 1 had no total life; its bytes are a miss.
+//! invalid. Version 1 had no total life, and version 2 had no range; their bytes are a miss.
 
 use bytes::Bytes;
 
+use crate::bookmark::ReadRange;
 use crate::key::{DatabaseTag, QueryKey};
 use crate::lease::Token;
 use crate::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
@@ -39,11 +41,15 @@ use crate::tags::Tags;
 use crate::time::Millis;
 
 const MAGIC: [u8; 2] = *b"HC";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const FLAG_LZ4: u8 = 1;
-const CHECKSUM_AT: usize = 77;
+const RANGE_LEN_AT: usize = 77;
+const CHECKSUM_AT: usize = 78;
 const CHECKSUM_LEN: usize = 16;
 const HEADER_LEN: usize = CHECKSUM_AT + CHECKSUM_LEN;
+
+// A range's length is one byte.
+const _: () = assert!(ReadRange::BYTES_MAX <= u8::MAX as usize);
 
 /// Bytes at the front of an entry that [`Head::read`] needs.
 pub const HEAD_LEN: usize = CHECKSUM_AT;
@@ -75,6 +81,8 @@ pub struct Entry {
     pub tags: Tags,
     /// Node that stored it.
     pub stored_by: NodeName,
+    /// Between which transactions it was read; none where the origin did not say.
+    pub range: Option<ReadRange>,
     /// [`crate::result::ResultSet::to_bytes`].
     pub body: Bytes,
 }
@@ -192,7 +200,11 @@ impl Entry {
         let packed = packed.filter(|packed| packed.len() <= raw_len - raw_len / 10);
         let body: &[u8] = packed.as_deref().unwrap_or(&self.body);
         let name = self.stored_by.as_str().as_bytes();
-        let mut out = Vec::with_capacity(HEADER_LEN + name.len() + body.len());
+        let mut range = Vec::new();
+        if let Some(known) = &self.range {
+            known.write(&mut range);
+        }
+        let mut out = Vec::with_capacity(HEADER_LEN + name.len() + range.len() + body.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[VERSION, if packed.is_some() { FLAG_LZ4 } else { 0 }]);
         let total = self.total.0.min(ENTRY_LIFE_MS_MAX);
@@ -203,14 +215,16 @@ impl Entry {
         out.extend_from_slice(&self.token.counter.to_be_bytes());
         out.extend_from_slice(&self.token.nonce.to_be_bytes());
         out.extend_from_slice(&self.tags.database().0.to_be_bytes());
-        // The three lengths fit: a name has at most 64 bytes, a body ENTRY_BODY_BYTES_MAX < 2^32.
+        // The lengths fit: a name has at most 64 bytes, a body ENTRY_BODY_BYTES_MAX < 2^32, a range fewer than 2^8.
         out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         for len in [body.len(), raw_len] {
             out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
         }
-        let seal = seal(checksum_key, key, &[&out, name, body]);
+        out.push(u8::try_from(range.len()).unwrap_or(u8::MAX));
+        let seal = seal(checksum_key, key, &[&out, name, &range, body]);
         out.extend_from_slice(&seal);
         out.extend_from_slice(name);
+        out.extend_from_slice(&range);
         out.extend_from_slice(body);
         Ok(out.into())
     }
@@ -227,7 +241,8 @@ impl Entry {
         let head = Head::read(bytes).ok_or(BadEntry::Format)?;
         let number = |at: usize| u32_at(bytes, at).ok_or(BadEntry::Length);
         let (name_len, body_len, raw_len) = (usize::from(bytes[68]), number(69)?, number(73)?);
-        if bytes.len() - HEADER_LEN != name_len.saturating_add(body_len) {
+        let range_len = usize::from(bytes[RANGE_LEN_AT]);
+        if bytes.len() - HEADER_LEN != (name_len + range_len).saturating_add(body_len) {
             return Err(BadEntry::Length);
         }
         let sealed: [u8; CHECKSUM_LEN] = array_at(bytes, CHECKSUM_AT).ok_or(BadEntry::Length)?;
@@ -238,7 +253,9 @@ impl Entry {
         }
         let name = std::str::from_utf8(&bytes[HEADER_LEN..HEADER_LEN + name_len]).ok();
         let stored_by = name.and_then(|name| NodeName::new(name).ok()).ok_or(BadEntry::Fields)?;
-        let stored = bytes.slice(HEADER_LEN + name_len..);
+        let range_at = HEADER_LEN + name_len;
+        let range = read_range(&bytes[range_at..range_at + range_len])?;
+        let stored = bytes.slice(range_at + range_len..);
         let body = match bytes[3] {
             0 if body_len == raw_len => stored,
             FLAG_LZ4 => decompress(&stored, raw_len)?,
@@ -253,6 +270,7 @@ impl Entry {
             token: head.token,
             tags: head.tags,
             stored_by,
+            range,
             body,
         })
     }
@@ -260,8 +278,17 @@ impl Entry {
     /// Bytes that this entry keeps alive.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        HEADER_LEN + self.stored_by.as_str().len() + self.body.len()
+        let range = self.range.as_ref().map_or(0, ReadRange::weight_bytes);
+        HEADER_LEN + self.stored_by.as_str().len() + range + self.body.len()
     }
+}
+
+fn read_range(mut bytes: &[u8]) -> Result<Option<ReadRange>, BadEntry> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let range = ReadRange::read(&mut bytes).filter(|_| bytes.is_empty());
+    range.map(Some).ok_or(BadEntry::Fields)
 }
 
 /// One byte of an LZ4 block stands for at most 255 (each byte of a length adds no more).

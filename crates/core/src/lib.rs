@@ -6,6 +6,7 @@
 //! simulator and in production.
 
 pub mod backoff;
+pub mod bookmark;
 pub mod breaker;
 pub mod cypher;
 pub mod entry;

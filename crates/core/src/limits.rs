@@ -98,6 +98,11 @@ pub const SESSION_ID_BYTES_MAX: usize = 128;
 pub const DATABASE_NAME_BYTES_MAX: usize = 256;
 /// Most bookmarks in one request.
 pub const BOOKMARKS_MAX: usize = 64;
+/// Most databases in the bookmark of an entry: its own, `system`, and some that a session has read before. A request that
+/// names more passes the cache by.
+pub const BOOKMARK_POSITIONS_MAX: usize = 8;
+/// Longest bookmark that is looked into, in bytes of base64: more than so many databases take.
+pub const BOOKMARK_BYTES_MAX: usize = 512;
 
 /// Shortest lease: below it, a renewal at a third of it would be lost in scheduling noise.
 pub const LEASE_MS_MIN: u64 = 1_000;

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use hopcache_packstream::{DecodeError, Reader, Value, Writer};
 
+use crate::bookmark::ReadRange;
+
 /// The server's classification of a statement (Bolt's `type` in the summary of a run, and of `EXPLAIN`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatementKind {
@@ -55,8 +57,10 @@ pub struct ResultSet {
     pub kind: Option<StatementKind>,
     /// The rest of the summary as Bolt sent it (`stats`, `notifications`, `plan`, …), a map; without the bookmark.
     pub summary: Value,
-    /// Bookmark of the run. Belongs to this run only and is never stored with the result.
+    /// Bookmark of the run, as the origin wrote it. Belongs to this run only and is never stored with the result.
     pub bookmark: Option<String>,
+    /// Between which transactions it was read, where the origin's bookmark is understood. Stored beside the result.
+    pub range: Option<ReadRange>,
 }
 
 impl ResultSet {
@@ -108,7 +112,7 @@ impl ResultSet {
         let rows = reader.value()?.as_int().and_then(|count| u64::try_from(count).ok());
         let rows = rows.ok_or(BadResult::Form)?;
         let records = bytes.slice_ref(reader.rest());
-        Ok(Self { fields, records, rows, kind, summary, bookmark: None })
+        Ok(Self { fields, records, rows, kind, summary, bookmark: None, range: None })
     }
 }
 

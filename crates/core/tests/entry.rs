@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::Token;
@@ -23,8 +24,15 @@ fn entry(body: impl Into<Bytes>) -> Entry {
         token: Token { counter: 1_700_000_000_000_001, nonce: 0xfeed << 100 | 5 },
         tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").unwrap(),
+        range: range(7, 9),
         body: body.into(),
     }
+}
+
+/// A read that carried the first transaction and ended at the second.
+fn range(from: u64, to: u64) -> Option<ReadRange> {
+    let at = |id| Position { database: DatabaseUuid([5; 16]), id: TransactionId(id) };
+    ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(to))
 }
 
 /// Text that LZ4 cannot shorten.
@@ -120,8 +128,8 @@ fn times_follow_from_what_is_left_in_the_store() {
 /// Sealed as by another writer with our secret.
 fn sealed_anew(mut bytes: Vec<u8>) -> Bytes {
     let mut hasher = blake3::Hasher::new_keyed(&SECRET.0);
-    hasher.update(&KEY.0).update(&bytes[..77]).update(&bytes[93..]);
-    hasher.finalize_xof().fill(&mut bytes[77..93]);
+    hasher.update(&KEY.0).update(&bytes[..78]).update(&bytes[94..]);
+    hasher.finalize_xof().fill(&mut bytes[78..94]);
     bytes.into()
 }
 
@@ -174,13 +182,34 @@ fn lives_beyond_the_longest_are_cut_in_order() {
     assert_eq!((read.soft, read.physical, read.total), (Millis(10), Millis(10), Millis(10)));
 }
 
-/// An entry of version 1 is a miss: it has no end of stale-if-error.
+/// An entry of version 1 is a miss, since it has no end of stale-if-error. So is an entry of version 2, since it has no
+/// range.
 #[test]
-fn an_entry_of_version_1_is_a_miss() {
-    let mut old = entry("rows").encode(&SECRET, &KEY).unwrap().to_vec();
-    old[2] = 1;
-    assert_eq!(Head::read(&old), None);
-    assert_eq!(Entry::decode(&sealed_anew(old), &SECRET, &KEY), Err(BadEntry::Format));
+fn an_entry_of_an_older_version_is_a_miss() {
+    for version in [1, 2] {
+        let mut old = entry("rows").encode(&SECRET, &KEY).unwrap().to_vec();
+        old[2] = version;
+        assert_eq!(Head::read(&old), None);
+        assert_eq!(Entry::decode(&sealed_anew(old), &SECRET, &KEY), Err(BadEntry::Format));
+    }
+}
+
+/// I13: a range that is none is refused, whatever its length claims.
+#[test]
+fn a_range_that_is_none_is_refused() {
+    let sealed = entry("rows and more").encode(&SECRET, &KEY).unwrap();
+    let (len_at, name_len) = (77, "node-b".len());
+    assert_eq!(usize::from(sealed[len_at]), 1 + 2 * 24);
+    let mut gone_back = sealed.to_vec();
+    // The last byte of the range's end: before what its run carried.
+    gone_back[94 + name_len + 48] = 6;
+    assert_eq!(Entry::decode(&sealed_anew(gone_back), &SECRET, &KEY), Err(BadEntry::Fields));
+    for len in 0..=u8::MAX {
+        let mut bent = sealed.to_vec();
+        bent[len_at] = len;
+        let read = Entry::decode(&sealed_anew(bent), &SECRET, &KEY);
+        assert_eq!(read.is_ok(), usize::from(len) == 49, "{len}: {read:?}");
+    }
 }
 
 proptest! {
@@ -189,12 +218,12 @@ proptest! {
         body in proptest::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..6_000),
         soft in 0_u64..1 << 38, grace in 0_u64..1 << 35, beyond in 0_u64..1 << 33, cost in 0..ENTRY_LIFE_MS_MAX,
         counter in any::<u64>(), nonce in any::<u128>(), database in any::<u64>(), key in any::<[u8; 32]>(),
-        stored_by in "[A-Za-z0-9._:-]{1,64}",
+        stored_by in "[A-Za-z0-9._:-]{1,64}", from in 0_u64..9, to in 0_u64..9,
     ) {
         let entry = Entry {
             total: Millis(soft + grace + beyond), physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
             token: Token { counter, nonce }, tags: Tags::of_database(DatabaseTag(database)),
-            stored_by: NodeName::new(&stored_by).unwrap(), body: body.into(),
+            stored_by: NodeName::new(&stored_by).unwrap(), range: range(from, to), body: body.into(),
         };
         prop_assume!(entry.total.0 <= ENTRY_LIFE_MS_MAX);
         let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
@@ -209,7 +238,7 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
         let mut bytes = bytes;
         if ours {
-            bytes.splice(0..bytes.len().min(3), *b"HC\x02");
+            bytes.splice(0..bytes.len().min(3), *b"HC\x03");
         }
         let _ = Head::read(&bytes);
         prop_assert!(Entry::decode(&bytes.into(), &SECRET, &KEY).is_err());

@@ -18,6 +18,7 @@ fn result(summary: Value, rows: Vec<i64>) -> ResultSet {
         kind: Some(StatementKind::Read),
         summary,
         bookmark: Some("FB:secret".to_owned()),
+        range: None,
     }
 }
 
@@ -26,7 +27,7 @@ proptest! {
     fn what_is_stored_is_read_back_without_the_bookmark(rows in proptest::collection::vec(any::<i64>(), 0..50)) {
         let sent = result(Value::Map(vec![("db".to_owned(), Value::from("neo4j"))]), rows);
         let got = ResultSet::from_bytes(&Bytes::from(sent.to_bytes())).unwrap();
-        prop_assert_eq!(got, ResultSet { bookmark: None, ..sent });
+        prop_assert_eq!(got, ResultSet { bookmark: None, range: None, ..sent });
     }
 
     #[test]

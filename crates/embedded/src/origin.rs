@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use graphdblite::{Database, Record, Value as Graph};
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
@@ -45,7 +46,40 @@ pub struct EmbeddedOrigin {
     pool: Pool,
     settings: Settings,
     in_flight: AtomicUsize,
-    writes: Arc<AtomicU64>,
+    writes: Arc<Writes>,
+}
+
+/// The numbers of writes, for bookmarks. A write takes its number before it is committed, while it alone may write.
+struct Writes {
+    database: DatabaseUuid,
+    /// The last that may have been committed.
+    begun: AtomicU64,
+    /// All up to this one are committed, and seen by whatever begins now.
+    done: AtomicU64,
+}
+
+impl Writes {
+    fn new() -> Self {
+        // Another graph's numbers mean nothing in this one: each has its own name.
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut uuid = *b"embedded........";
+        uuid[8..].copy_from_slice(&u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX).to_be_bytes());
+        Self { database: DatabaseUuid(uuid), begun: AtomicU64::new(1), done: AtomicU64::new(1) }
+    }
+
+    fn at(&self, id: u64) -> Position {
+        Position { database: self.database, id: TransactionId(id) }
+    }
+
+    /// What a statement that begins now sees.
+    fn seen(&self) -> Bookmark {
+        Bookmark::NONE.with(Some(self.at(self.done.load(Ordering::Acquire))))
+    }
+
+    /// The end of what a statement has seen.
+    fn last(&self) -> Position {
+        self.at(self.begun.load(Ordering::Acquire))
+    }
 }
 
 impl EmbeddedOrigin {
@@ -55,7 +89,7 @@ impl EmbeddedOrigin {
     /// [`StartError`] when the temporary file or a thread cannot be made.
     pub fn start(settings: Settings) -> Result<Self, StartError> {
         let pool = Pool::start(settings.workers, |graph| load::load(graph, &Sample::generate()))?;
-        Ok(Self { pool, settings, in_flight: AtomicUsize::new(0), writes: Arc::new(AtomicU64::new(0)) })
+        Ok(Self { pool, settings, in_flight: AtomicUsize::new(0), writes: Arc::new(Writes::new()) })
     }
 
     /// Threads that still run an abandoned statement.
@@ -158,43 +192,43 @@ fn execute(
     prepared: &Prepared,
     params: &HashMap<String, Graph>,
     bytes_max: usize,
-    writes: &AtomicU64,
+    writes: &Writes,
 ) -> Result<ResultSet, OriginFault> {
     let library = |error| failure::of_library(&error);
     if prepared.kind == StatementKind::Read {
         // The library plans before it runs, and refuses here every statement that would write.
+        let from = writes.seen();
         let read = graph.read_tx().map_err(library)?;
         let rows = read.query_with_params(&prepared.text, Some(params)).map_err(library)?;
-        return render(prepared, &rows, bytes_max, writes.load(Ordering::Acquire));
+        let result = render(prepared, &rows, bytes_max)?;
+        return Ok(with_range(result, from, writes.last()));
     }
     let write = graph.write_tx().map_err(library)?;
     let outcome = write.query_with_params(&prepared.text, Some(params)).map_err(library);
-    let outcome = outcome.and_then(|rows| render(prepared, &rows, bytes_max, 0));
+    let outcome = outcome.and_then(|rows| render(prepared, &rows, bytes_max));
     let outcome =
         outcome.and_then(|result| if wanted.check() { Ok(result) } else { Err(OriginFault::TimedOut) });
-    let mut result = match outcome {
+    let result = match outcome {
         Ok(result) => result,
         Err(why) => {
             write.rollback().map_err(library)?;
             return Err(why);
         }
     };
+    let number = writes.begun.fetch_add(1, Ordering::AcqRel) + 1;
     write.commit().map_err(library)?;
-    result.bookmark = Some(bookmark(writes.fetch_add(1, Ordering::AcqRel) + 1));
-    Ok(result)
+    writes.done.fetch_max(number, Ordering::AcqRel);
+    Ok(with_range(result, Bookmark::NONE, writes.at(number)))
 }
 
-/// Every statement sees every write that was answered before it began, so a bookmark adds nothing.
-fn bookmark(writes: u64) -> String {
-    format!("FB:embedded:{writes}")
+/// Every statement sees every write that was answered before it began, so a bookmark in the request adds nothing.
+fn with_range(mut result: ResultSet, from: Bookmark, to: Position) -> ResultSet {
+    result.bookmark = Bookmark::NONE.with(Some(to)).encode();
+    result.range = ReadRange::new(from, to);
+    result
 }
 
-fn render(
-    prepared: &Prepared,
-    rows: &[Record],
-    bytes_max: usize,
-    writes: u64,
-) -> Result<ResultSet, OriginFault> {
+fn render(prepared: &Prepared, rows: &[Record], bytes_max: usize) -> Result<ResultSet, OriginFault> {
     let mut records = Vec::new();
     for row in rows {
         let mut out = Writer::new();
@@ -213,7 +247,8 @@ fn render(
         rows: if prepared.columns.is_empty() { 0 } else { rows.len() as u64 },
         kind: Some(prepared.kind),
         summary: Packed::Map(if is_read { Vec::new() } else { vec![("stats".to_owned(), stats)] }),
-        bookmark: Some(bookmark(writes)),
+        bookmark: None,
+        range: None,
     })
 }
 

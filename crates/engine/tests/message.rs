@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
@@ -49,6 +50,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5) },
         mode: AccessMode::Write,
         bypass: None,
+        bookmarks: Bookmark::NONE,
         deadline: MonoTime(0),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         run_ms_max: Some(Millis(900)),
@@ -215,6 +217,7 @@ fn only_a_fresh_hit_brings_a_near_copy() {
         how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms, detail: None },
         answered_by: None,
         key: QueryKey([0; 32]),
+        range: None,
     };
     let read = |outcome: &Outcome| decode_reply(&encode_reply(&Reply::Near(outcome.clone(), Millis(900))));
     let fresh = hit(Some(5));
@@ -237,6 +240,63 @@ fn only_a_fresh_hit_brings_a_near_copy() {
     let mut bent = encode_reply(&Reply::Near(fresh, Millis(900))).to_vec();
     bent[2] = 1;
     assert!(matches!(decode_reply(&bent.into()), Err(BadMessage::Form(_))));
+}
+
+/// A read that carried the first transaction and ended at the second.
+fn range(from: u64, to: u64) -> Option<ReadRange> {
+    let at = |id| Position { database: DatabaseUuid([5; 16]), id: TransactionId(id) };
+    ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(to))
+}
+
+/// F10: a request with bookmarks has a kind that older nodes refuse; else they would answer with any value. Its head has
+/// the bookmarks, so that the owner finds a hit without reading the rest.
+#[test]
+fn bookmarks_are_in_the_head_of_a_kind_of_its_own() {
+    let bookmarks = range(7, 9).unwrap().bookmark_for(&range(3, 3).unwrap().from().clone());
+    let plain = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
+    let plain = Ask { freshness: Freshness::default(), bookmarks, ..plain };
+    for near_hits in [None, Some(7)] {
+        let bytes = encode_ask(&plain, Millis(5), RingEpoch(1), near_hits);
+        assert_eq!(bytes[1], 11, "not the kind of a request without");
+        let head = forwarded(&bytes);
+        assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&plain.bookmarks, true, near_hits));
+        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+        assert_eq!((got.bookmarks, got.query.key), (plain.bookmarks.clone(), plain.query.key));
+    }
+    let without = Ask { bookmarks: Bookmark::NONE, ..plain };
+    assert_eq!(encode_ask(&without, Millis(5), RingEpoch(1), None)[1], 1, "as older nodes know it");
+}
+
+/// F10: only a node that understands ranges gets the range of an answer.
+#[test]
+fn ranges_are_told_to_those_who_know_them() {
+    const PLACE: usize = 2 + 32 + 8 + 8 + 1;
+    const KNOWS_RANGES: u8 = 4;
+    let plain =
+        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
+    let mut of_older = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
+    let newer = forwarded(&of_older.clone().into());
+    of_older[PLACE] &= !KNOWS_RANGES;
+    let older = forwarded(&of_older.into());
+    assert_eq!((older.is_plain(), older.near_hits()), (true, Some(7)));
+    let outcome = Outcome {
+        answer: Answer::Body(Bytes::from_static(b"{}")),
+        how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(5), detail: None },
+        answered_by: None,
+        key: QueryKey([0; 32]),
+        range: range(7, 9).map(Arc::new),
+    };
+    for reply in [Reply::Answered(outcome.clone()), Reply::Near(outcome, Millis(900))] {
+        for (asker, expected) in [(&newer, range(7, 9)), (&older, None)] {
+            match decode_reply(&encode_reply(&asker.understood(reply.clone()))) {
+                Ok(Reply::Answered(got) | Reply::Near(got, Millis(900))) => {
+                    assert_eq!(got.range.as_deref(), expected.as_ref());
+                    assert!(matches!(got.answer, Answer::Body(body) if body == "{}"));
+                }
+                other => unreachable!("{other:?}"),
+            }
+        }
+    }
 }
 
 /// A key that does not belong to the query leads to no run: two nodes that derive keys differently would answer one
@@ -303,7 +363,13 @@ fn every_reply_is_read_as_it_was_sent() {
     for answer in failures.into_iter().chain([Answer::Body(Bytes::from_static(b"{}"))]) {
         for (class, detail) in classes.into_iter().zip(details) {
             let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-4), detail };
-            let sent = Outcome { answer: answer.clone(), how, answered_by: None, key: QueryKey([0; 32]) };
+            let sent = Outcome {
+                answer: answer.clone(),
+                how,
+                answered_by: None,
+                key: QueryKey([0; 32]),
+                range: None,
+            };
             match decode_reply(&encode_reply(&Reply::Answered(sent.clone()))) {
                 Ok(Reply::Answered(got)) => {
                     assert_eq!(got.how, sent.how);

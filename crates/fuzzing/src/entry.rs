@@ -15,7 +15,7 @@ use crate::draw::Draw;
 const SECRET: ChecksumKey = ChecksumKey([7; 32]);
 const KEY: QueryKey = QueryKey([3; 32]);
 /// Offset of the checksum, and of the part after it: the layout that core's `entry.rs` documents.
-const CHECKSUM: std::ops::Range<usize> = 77..93;
+const CHECKSUM: std::ops::Range<usize> = 78..94;
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);
@@ -72,6 +72,7 @@ fn check_bent(draw: &mut Draw<'_>) {
         token: Token { counter: draw.number(), nonce: u128::from(draw.number()) },
         tags: Tags::of_database(DatabaseTag(draw.number())),
         stored_by: NodeName::new("node-b").expect("a name"),
+        range: None,
         body: body.into(),
     };
     let sealed = entry.encode(&SECRET, &KEY).expect("it is not too large");
@@ -93,6 +94,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         token: Token { counter: 1_700_000_000_000_001, nonce: 5 },
         tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").expect("a name"),
+        range: None,
         body: body.into(),
     };
     let mut seeds = Vec::new();

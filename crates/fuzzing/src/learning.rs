@@ -32,6 +32,7 @@ pub(crate) fn check_fields(bytes: &[u8]) {
         kind: None,
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     };
     let fields = Fields::of(&result);
     let written = fields.encode();
@@ -56,6 +57,7 @@ fn fields() -> Fields {
         kind: None,
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     })
 }
 

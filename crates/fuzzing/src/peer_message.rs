@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
@@ -60,8 +61,10 @@ fn check_question(bytes: Bytes) {
                 (again.is_plain(), again.near_hits()),
                 (ask.freshness == Freshness::default(), near_of(&head, &ask))
             );
+            assert_eq!(again.after(), head.after());
             let again = read(&again).expect("an encoded message decodes");
             assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
+            assert_eq!(again.bookmarks, ask.bookmarks);
             assert_eq!(again.query.statement, ask.query.statement);
         }
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
@@ -193,6 +196,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             hints: Hints { ttl_ms: Some(Millis(7)), volatility: Some(1.5), ..Hints::default() },
             mode: AccessMode::Write,
             bypass: None,
+            bookmarks: Bookmark::NONE,
             deadline: MonoTime(0),
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
             run_ms_max: None,
@@ -210,6 +214,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11), None)));
     let plain = Ask { freshness: Freshness::default(), ..sample };
     seeds.push(question(encode_ask(&plain, Millis(5_000), RingEpoch(11), Some(77))));
+    let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
+    let after = Ask { bookmarks, ..plain.clone() };
+    seeds.push(question(encode_ask(&after, Millis(5_000), RingEpoch(11), Some(77))));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));
     }
@@ -243,10 +250,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
+fn range() -> Option<ReadRange> {
+    let at = |id| Position { database: DatabaseUuid([5; 16]), id: TransactionId(id) };
+    ReadRange::new(Bookmark::NONE.with(Some(at(7))), at(9))
+}
+
 fn replies() -> Vec<Reply> {
     let reply = |answer, class, detail| {
         let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-1), detail };
-        Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) })
+        Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range: None })
     };
     let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
     let failed = |kind| {
@@ -260,10 +272,11 @@ fn replies() -> Vec<Reply> {
     let failure = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
     let fresh = How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(40), detail: None };
     let body = Answer::Body(Bytes::from_static(b"{}"));
-    let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]) };
+    let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]), range: None };
     vec![
         Reply::NotARead(Reason::Write),
         Reply::Elsewhere,
+        Reply::Near(Outcome { range: range().map(Arc::new), ..near.clone() }, Millis(900)),
         Reply::Near(near, Millis(900)),
         reply(Answer::Body(Bytes::from_static(b"{}")), Class::Hit, None),
         reply(Answer::Body(Bytes::from_static(b"{}")), miss, Some(Detail::Stale)),

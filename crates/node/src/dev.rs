@@ -37,10 +37,11 @@ pub async fn run(options: DevOptions, report: Report, unused: &[UnusedVariable])
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::with(&options.base.refresh));
     let store = open_store(&options.base, &meters)?;
+    let newest = Arc::default();
     let mut backends = Backends {
         store,
-        origin: open_origin(&options.base, &meters).await?,
-        relays: open_relays(&options.base)?,
+        origin: open_origin(&options.base, &meters, &newest).await?,
+        relays: open_relays(&options.base, &newest)?,
         meters,
     };
     let mut nodes = Vec::new();

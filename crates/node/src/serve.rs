@@ -17,6 +17,7 @@ use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use crate::origin::newest::NewestPositions;
 use crate::origin::relays::Relays;
 use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
@@ -34,10 +35,11 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
     let meters = Arc::new(Meters::with(&settings.refresh));
+    let newest = Arc::default();
     let backends = Backends {
         store: open_store(&settings, &meters)?,
-        origin: open_origin(&settings, &meters).await?,
-        relays: open_relays(&settings)?,
+        origin: open_origin(&settings, &meters, &newest).await?,
+        relays: open_relays(&settings, &newest)?,
         meters,
     };
     let node = Node::start(&settings, loaded.report, backends).await?;
@@ -96,7 +98,11 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 ///
 /// # Errors
 /// When the sample graph cannot be built on this machine.
-pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Origin>> {
+pub async fn open_origin(
+    settings: &Settings,
+    meters: &Arc<Meters>,
+    newest: &Arc<NewestPositions>,
+) -> anyhow::Result<Arc<dyn Origin>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => {
@@ -107,6 +113,7 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
         OriginUri::Bolt { encryption, address } => {
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login_of(&origin.auth));
             bolt.roots = roots_of(origin)?;
+            bolt.newest = Arc::clone(newest);
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
@@ -123,12 +130,16 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
 ///
 /// # Errors
 /// When the URI cannot be read.
-pub fn open_relays(settings: &Settings) -> anyhow::Result<Option<Arc<Relays>>> {
+pub fn open_relays(
+    settings: &Settings,
+    newest: &Arc<NewestPositions>,
+) -> anyhow::Result<Option<Arc<Relays>>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => None,
         OriginUri::Bolt { encryption, address } => {
-            Some(Relays::new(bolt_address(*encryption, address)?, login_of(&origin.auth), roots_of(origin)?))
+            let address = bolt_address(*encryption, address)?;
+            Some(Relays::new(address, login_of(&origin.auth), roots_of(origin)?, Arc::clone(newest)))
         }
     })
 }

@@ -20,7 +20,13 @@ async fn body_of(reply: Reply) -> serde_json::Value {
 }
 
 async fn message_of(failure: Failure, how: How) -> String {
-    let outcome = Outcome { answer: Answer::Failed(failure), how, answered_by: None, key: QueryKey([7; 32]) };
+    let outcome = Outcome {
+        answer: Answer::Failed(failure),
+        how,
+        answered_by: None,
+        key: QueryKey([7; 32]),
+        range: None,
+    };
     let body = body_of(of_outcome(&outcome, Encoding::Plain, &NodeName::new("node-a").unwrap())).await;
     body["errors"][0]["message"].as_str().unwrap().to_owned()
 }
@@ -61,7 +67,7 @@ async fn records_before_a_failure_are_left_out_where_they_are_too_many() {
         };
         let answer = Answer::Failed(error.into());
         let how = How::failed(Role::Joined);
-        let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([7; 32]) };
+        let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([7; 32]), range: None };
         let reply = of_outcome(&outcome, Encoding::Typed, &NodeName::new("node-a").unwrap());
         assert_eq!(reply.status(), 202);
         let body = body_of(reply).await;
@@ -98,6 +104,7 @@ async fn over_the_cap_is_503_with_retry_after_in_neo4js_shape() {
         how: How::failed(Role::Joined),
         answered_by: None,
         key: QueryKey([7; 32]),
+        range: None,
     };
     let response = of_outcome(&outcome, Encoding::Plain, &NodeName::new("node-a").unwrap());
     assert_eq!(response.status(), 503);

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::cluster::Cluster;
 use crate::listeners::ListenerKind;
 use crate::node_handle::NodeHandle;
-use crate::origin::report_in;
+use crate::origin::{bookmark, report_in};
 use crate::process::Power;
 use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::query_api_renderer::rendering_of;
@@ -25,6 +25,9 @@ use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 const HOT_CLIENTS: u64 = 64;
 /// Time until the next client of the run.
 const HOT_EVERY_MS: u64 = 40;
+
+/// Of so many usual requests one has the bookmark of the newest version.
+const AFTER_EVERY: u32 = 4;
 
 /// Sessions of a world.
 const SESSIONS: u64 = 6;
@@ -184,7 +187,17 @@ impl Cluster {
         if wait_max < Millis(WAIT_MS_MAX) {
             self.world.record.cover("client impatient");
         }
-        let ask = self.ask_of(number, subject, want);
+        let mut ask = self.ask_of(number, subject, want);
+        let is_after = want == Want::Plain
+            && !is_plain
+            && self.profile.is_living
+            && self.profile.has(Kind::Clients)
+            && number % AFTER_EVERY == 0;
+        let want = if is_after { Want::After(self.versions) } else { want };
+        if is_after {
+            self.world.record.cover("client with a bookmark");
+            ask.bookmarks = bookmark(self.versions.into());
+        }
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
@@ -224,6 +237,7 @@ impl Cluster {
                 ask.bypass = Some(RequestBypass::Bookmarks(vec!["seeded".to_owned()]));
             }
             Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
+            Want::After(version) => ask.bookmarks = bookmark(version.into()),
         }
         if self.profile.is_living && want == Want::Plain && self.profile.has(Kind::Clients) {
             // Sometimes a request says that its answer changes at once.

@@ -46,7 +46,7 @@ pub(crate) struct Cluster {
     pub(crate) dice: Arc<SimDice>,
     pub(crate) asks: u32,
     purges: u32,
-    versions: u32,
+    pub(crate) versions: u32,
     /// Requests that may still be under way, and their nodes.
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
     /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
@@ -72,6 +72,10 @@ impl Cluster {
             seed,
             profile,
         };
+        if cluster.profile.is_living {
+            // A run that carries no bookmark may miss the newest one.
+            cluster.world.origin.tell_transactions(1);
+        }
         if let Some(slots) = cluster.profile.slots {
             cluster.world.origin.set_slots(slots);
         }

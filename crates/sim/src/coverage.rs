@@ -154,7 +154,7 @@ pub const OUTCOMES: [&str; 131] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 42] = [
+pub const FAULTS: [&str; 43] = [
     "message lost",
     "message late",
     "message twice",
@@ -194,6 +194,7 @@ pub const FAULTS: [&str; 42] = [
     "memory forgotten",
     "majority healed",
     "client impatient",
+    "client with a bookmark",
     "run of wrong type",
     "no word on a statement",
     "no word for a prefetch",

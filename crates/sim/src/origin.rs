@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
@@ -15,11 +16,14 @@ use parking_lot::Mutex;
 
 mod behavior;
 mod results;
+mod transactions;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
 pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
+use transactions::Transactions;
+pub use transactions::{DATABASE, bookmark};
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
@@ -48,6 +52,7 @@ struct State {
     slots: Option<usize>,
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
+    transactions: Transactions,
 }
 
 /// A run as the origin saw it.
@@ -59,6 +64,8 @@ pub struct RunSeen {
     pub scope: PrincipalScope,
     /// When it began.
     pub began: MonoTime,
+    /// The bookmarks that it carried.
+    pub carried: Bookmark,
 }
 
 impl Default for ScriptedOrigin {
@@ -85,6 +92,7 @@ impl ScriptedOrigin {
             slots: None,
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
+            transactions: Transactions::default(),
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
@@ -92,6 +100,13 @@ impl ScriptedOrigin {
     /// Sets the behavior of later runs.
     pub fn set_version(&self, version: i64) {
         self.state.lock().version = version;
+    }
+
+    /// It tells transactions from now on: each version has the number of one. A run that carries no bookmark may miss the
+    /// last `lag` of them.
+    pub fn tell_transactions(&self, lag: i64) {
+        let mut state = self.state.lock();
+        (state.transactions.tells, state.transactions.lag) = (true, lag);
     }
 
     /// How long the server takes to classify a statement.
@@ -164,7 +179,7 @@ impl ScriptedOrigin {
         let degree = {
             let mut state = self.state.lock();
             state.under_way += 1;
-            state.degrees_asked.push(seen(run));
+            state.degrees_asked.push(seen(run, Bookmark::NONE));
             state.degree
         };
         let _under_way = UnderWay(self);
@@ -189,6 +204,7 @@ impl ScriptedOrigin {
             kind: Some(StatementKind::Read),
             summary: Value::Map(Vec::new()),
             bookmark: None,
+            range: None,
         })
     }
 
@@ -200,10 +216,15 @@ impl ScriptedOrigin {
 
     fn begin(&self, by: Life, run: &OriginRun) -> Fate {
         let mut state = self.state.lock();
-        state.runs.push(seen(run));
+        let carried = state.transactions.carried(by, run);
+        let version = state.transactions.visible(state.version, &carried);
+        state.runs.push(seen(run, carried.clone()));
         state.under_way += 1;
         let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
-        let behavior = self.behavior_of(&state, run);
+        let behavior = match version {
+            Some(_) => self.behavior_of(&state, run),
+            None => OriginBehavior::Fault(bookmark_timeout()),
+        };
         if let OriginBehavior::Panic(left) = &mut state.behavior {
             *left -= 1;
             if *left == 0 {
@@ -219,13 +240,22 @@ impl ScriptedOrigin {
         let slow = state.slow.as_ref().filter(|(part, _)| run.statement.contains(part.as_str()));
         let usual_ms = slow.map_or(state.delay_ms, |(_, delay_ms)| *delay_ms);
         let delay_ms = usual_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
-        let fate = Fate { run: number, version: state.version, delay_ms, behavior };
+        let fate =
+            Fate { run: number, version: version.unwrap_or(state.version), delay_ms, behavior, carried };
         drop(state);
         let subject = Subject::of_run(run).map(Subject::place);
         let ask = run.traceparent.as_deref().and_then(ask_of_trace);
         let is_ahead = run.class == RunClass::Prefetch;
         self.record.note(What::RunBegan { run: number, by, subject, ask, is_ahead });
         fate
+    }
+
+    fn with_range(&self, by: Life, result: ResultSet, carried: Bookmark) -> ResultSet {
+        let mut state = self.state.lock();
+        let version = state.version;
+        state.transactions.saw(by, version);
+        let (bookmark, range) = state.transactions.end(version, carried);
+        ResultSet { bookmark, range, ..result }
     }
 
     fn behavior_of(&self, state: &State, run: &OriginRun) -> OriginBehavior {
@@ -263,8 +293,13 @@ impl ScriptedOrigin {
     }
 }
 
-fn seen(run: &OriginRun) -> RunSeen {
-    RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now() }
+fn seen(run: &OriginRun, carried: Bookmark) -> RunSeen {
+    RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now(), carried }
+}
+
+fn bookmark_timeout() -> OriginFault {
+    let code = "Neo.TransientError.Transaction.BookmarkTimeout".to_owned();
+    OriginFault::Transient(Neo4jFailure { code, message: "the database is behind the bookmark".to_owned() })
 }
 
 fn refused_login() -> OriginFault {
@@ -327,6 +362,7 @@ impl Origin for OriginPort {
             OriginBehavior::Well | OriginBehavior::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
             OriginBehavior::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
         };
+        let ended = ended.map(|result| self.shared.with_range(self.by, result, fate.carried));
         self.shared.record.note(What::RunEnded { run: number, end });
         ended
     }
@@ -337,6 +373,8 @@ impl Origin for OriginPort {
         let (word_delay_ms, word_ahead) = {
             let mut state = self.shared.state.lock();
             state.kinds += 1;
+            let version = state.version;
+            state.transactions.saw(self.by, version);
             (state.word_delay_ms, state.word_ahead.clone().filter(|_| run.class == RunClass::Prefetch))
         };
         if let Some((delay_ms, fault)) = word_ahead {

@@ -110,6 +110,8 @@ pub enum Want {
     OnlyCached,
     /// `no-store`.
     Bypass,
+    /// With the bookmark of this version.
+    After(u32),
 }
 
 impl Want {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
@@ -204,6 +205,7 @@ impl World {
             hints: Hints::default(),
             mode: AccessMode::Write,
             bypass: None,
+            bookmarks: Bookmark::NONE,
             deadline: sim_now() + Millis(60_000),
             traceparent: None,
             run_ms_max: None,

@@ -7,7 +7,7 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::time::Millis;
 use hopcache_embedded::{EmbeddedOrigin, Sample, Settings};
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::{Reader, Value, encode};
 
 pub(crate) fn sample() -> &'static Sample {
@@ -35,7 +35,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         statement: Arc::from(statement),
         params: encode(&Value::Map(params)).into(),
         mode,
-        bookmarks: Vec::new(),
+        bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(60_000),
         bytes_max: 16 << 20,
         traceparent: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
@@ -16,7 +17,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
 use crate::cache::renderings::Renderings;
-use crate::model::ask::Freshness;
+use crate::model::ask::{Ask, Freshness};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::outcome::{Class, Detail, How};
 use crate::model::rendering::RenderingId;
@@ -41,6 +42,8 @@ pub struct MemoryCopy {
     unstored: Detail,
     /// The tags of the entry.
     tags: Tags,
+    /// The transactions between which it was read; `None` if they are unknown.
+    range: Option<Arc<ReadRange>>,
     /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
@@ -98,13 +101,15 @@ impl MemoryCopy {
     /// A copy of a result that this node has just read and may keep. It shares no allocation with the result.
     #[must_use]
     pub fn new(result: &ResultSet, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
-        Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags)
+        let range = result.range.clone().map(Arc::new);
+        Self { range, ..Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags) }
     }
 
     /// A copy of a result that goes to the waiters and is then forgotten.
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
-        Self::of(Content::Passing(result), times, None, tags)
+        let range = result.range.clone().map(Arc::new);
+        Self { range, ..Self::of(Content::Passing(result), times, None, tags) }
     }
 
     /// A near copy: the owner's answer in one form, for the given times. `Cache::look` hides it, so it never serves as
@@ -135,6 +140,7 @@ impl MemoryCopy {
             token,
             unstored: Detail::Degraded,
             tags,
+            range: None,
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
             has_origin_failed: AtomicBool::new(false),
@@ -153,8 +159,8 @@ impl MemoryCopy {
             Content::Passing(result) => Content::Passing(result.clone()),
             Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
-        let provenance = self.provenance.clone();
-        Self { owner: self.owner, provenance, ..Self::of(content, times, None, self.tags.clone()) }
+        let (provenance, range) = (self.provenance.clone(), self.range.clone());
+        Self { owner: self.owner, provenance, range, ..Self::of(content, times, None, self.tags.clone()) }
     }
 
     /// Its times, as spans from the start of the read.
@@ -173,6 +179,12 @@ impl MemoryCopy {
     #[must_use]
     pub fn of_principal(self, scope: PrincipalScope) -> Self {
         Self { owner: ScopeTag::of(scope), ..self }
+    }
+
+    /// The same copy, read between these transactions.
+    #[must_use]
+    pub(crate) fn of_range(self, range: Option<Arc<ReadRange>>) -> Self {
+        Self { range, ..self }
     }
 
     /// The same copy, which the store did not take for this reason.
@@ -256,6 +268,18 @@ impl MemoryCopy {
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags
+    }
+
+    /// The transactions between which it was read; `None` if they are unknown.
+    #[must_use]
+    pub fn range(&self) -> Option<&Arc<ReadRange>> {
+        self.range.as_ref()
+    }
+
+    /// Whether its run carried all of these bookmarks. A copy of unknown range covers only the empty bookmark.
+    #[must_use]
+    pub fn covers(&self, asked: &Bookmark) -> bool {
+        asked.is_empty() || self.range.as_ref().is_some_and(|range| range.from().covers(asked))
     }
 
     /// How often requests ask for it.
@@ -348,9 +372,13 @@ impl MemoryCopy {
         (at != 0).then_some(MonoTime(at))
     }
 
-    /// Whether it satisfies a request's own `max-age` and `max-stale`.
+    /// Whether it satisfies a request's own bookmarks, `max-age` and `max-stale`.
     #[must_use]
-    pub fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
+    pub fn suits(&self, ask: &Ask, now: MonoTime) -> bool {
+        self.covers(&ask.bookmarks) && self.keeps_to(ask.freshness, now)
+    }
+
+    fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
             && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
     }
@@ -363,6 +391,7 @@ impl MemoryCopy {
         };
         past_max_ms.is_none_or(|most| past <= most)
             && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
+            && self.covers(&bounds.after)
     }
 
     /// Time since the origin read began.
@@ -405,7 +434,8 @@ impl MemoryCopy {
         };
         let renderings: usize = self.renderings.all().map(|body| allocated_bytes(body.len())).sum();
         let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
-        allocated_bytes(content) + renderings + provenance + COPY_OVERHEAD_BYTES
+        let range = self.range.as_ref().map_or(0, |range| allocated_bytes(range.weight_bytes()));
+        allocated_bytes(content) + renderings + provenance + range + COPY_OVERHEAD_BYTES
     }
 }
 

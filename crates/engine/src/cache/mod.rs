@@ -25,6 +25,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
@@ -81,7 +82,7 @@ impl FlightKey for QueryKey {
     }
 }
 
-impl FlightKey for (QueryKey, RenderingId, Option<Millis>) {
+impl FlightKey for (QueryKey, RenderingId, Option<Millis>, Bookmark) {
     fn query_key(&self) -> &QueryKey {
         &self.0
     }

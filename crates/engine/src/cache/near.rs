@@ -85,7 +85,7 @@ impl Cache {
         if ask.freshness != Freshness::default() {
             return None;
         }
-        let copy = self.memory.get(&ask.query.key)?;
+        let copy = self.memory.get(&ask.query.key).filter(|copy| copy.covers(&ask.bookmarks))?;
         let hits = copy.near_hits()?;
         let now = self.context.now();
         if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.guard.vouches_for(&copy, now)
@@ -101,7 +101,7 @@ impl Cache {
         count(hits, 1);
         self.context.note(Event::NearHit);
         let how = copy.how(Class::Hit, None, now);
-        Some(Outcome { answer, how, answered_by: None, key: ask.query.key })
+        Some(Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() })
     }
 
     /// Takes the near copy's count of answers, to report it to the owner.
@@ -138,7 +138,7 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     }
     let times = near_times(permitted.sent, age_ms, Millis(left_ms), Millis(near_ms));
     let copy = MemoryCopy::near(body, ask.rendering, times, ask.query.tags.clone());
-    Some(copy.of_principal(ask.query.identity.scope))
+    Some(copy.of_principal(ask.query.identity.scope).of_range(permitted.outcome.range.clone()))
 }
 
 /// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut

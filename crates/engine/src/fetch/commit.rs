@@ -98,7 +98,11 @@ impl Fetch {
         bookmark: Option<&str>,
         (kept, detail): (Kept, Option<Detail>),
     ) -> FetchResult {
-        let live = copy.live_rendering(job.rendering, self.cache.renderer(), bookmark).ok();
+        let renderer = self.cache.renderer();
+        let live = match copy.range() {
+            Some(_) => None,
+            None => copy.live_rendering(job.rendering, renderer, bookmark).ok(),
+        };
         FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }
     }
 

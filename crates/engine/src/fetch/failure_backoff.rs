@@ -61,6 +61,8 @@ fn run_end(fault: Option<&OriginFault>) -> RunEnd {
     match fault {
         None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,
         Some(OriginFault::TimedOut) => RunEnd::Failed(RunFailure::TimedOut),
+        // The trouble is a client's, whose bookmark the server has not reached.
+        Some(fault) if fault.is_bookmark_timeout() => RunEnd::Nothing,
         Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Failed(RunFailure::Cut),
         // An unreachable origin concerns every key: the origin's breaker paces it.
         Some(
@@ -160,7 +162,7 @@ impl Fetch {
         let is_young =
             job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {
-            Life::Fresh(_) if is_young => Some(FetchResult::Found(copy)),
+            Life::Fresh(_) if is_young && copy.covers(&job.bounds.after) => Some(FetchResult::Found(copy)),
             Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => {
                 Some(FetchResult::Stale(copy))
             }

@@ -17,6 +17,9 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
 
+/// Ages are cut to whole milliseconds by the store and by this node.
+const ROUNDING_MS: Millis = Millis(2);
+
 /// How the competition for a key ended.
 #[derive(Debug)]
 pub(super) enum Acquired {
@@ -32,13 +35,15 @@ pub(super) enum Acquired {
     NoStore,
 }
 
-/// The state of a stored entry that failed its checksum.
-enum Corrupt {
-    /// It is removed, so the next answer will be another one. The competition asks for that after a loser's wait. So a
-    /// node that keeps storing corrupt entries delays others no more than a holder that never ends.
+/// Why a stored entry is no answer.
+enum Unusable {
+    /// It failed its checksum and is removed, so the next answer will be another one. The competition asks for that after
+    /// a loser's wait. So a node that keeps storing corrupt entries delays others no more than a holder that never ends.
     Removed,
-    /// It could not be removed, and would be found again and again.
+    /// It failed its checksum, could not be removed, and would be found again and again.
     Stays,
+    /// It was read before what the client has seen. From now on only younger ones are asked for.
+    Older,
 }
 
 /// One competition for one key.
@@ -93,7 +98,7 @@ impl Fetch {
         held: Option<&SharedCopy>,
         give_up_at: MonoTime,
     ) -> Acquired {
-        let competition = self.competition(job, held);
+        let mut competition = self.competition(job, held);
         let key = &job.query.key;
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
@@ -115,10 +120,10 @@ impl Fetch {
                 // store that stays silent is gone.
                 Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
                 Err(_) => return Acquired::NoStore,
-                Ok(Grant::Value(stored)) => match self.read_stored(&competition, &stored, asked).await {
+                Ok(Grant::Value(stored)) => match self.read_stored(&mut competition, &stored, asked).await {
                     Ok(copy) => return Acquired::Value(copy),
-                    Err(Corrupt::Removed) => {}
-                    Err(Corrupt::Stays) => return Acquired::NoStore,
+                    Err(Unusable::Removed | Unusable::Older) => {}
+                    Err(Unusable::Stays) => return Acquired::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
                     let stale = self.stale_copy(&competition, stale, asked);
@@ -151,12 +156,15 @@ impl Fetch {
     }
 
     fn competition<'a>(&self, job: &'a FetchJob, held: Option<&'a SharedCopy>) -> Competition<'a> {
+        // Of an entry of before the client's bookmarks the first round is not told: memory has it.
+        let older = held.filter(|held| !held.covers(&job.bounds.after));
+        let younger_ms = older.map(|held| held.age_ms(self.context.now()).saturating_sub(ROUNDING_MS));
         let ask = LeaseAsk {
             nonce: self.context.nonce(),
             holder: self.context.me().clone(),
             tags: job.query.tags.clone(),
             lease_ms: self.cache.pace().lease_ms(&job.query),
-            age_max_ms: job.bounds.age_max_ms,
+            age_max_ms: [job.bounds.age_max_ms, younger_ms].into_iter().flatten().min(),
         };
         Competition { job, held, ask, purges: self.cache.purges() }
     }
@@ -173,21 +181,26 @@ impl Fetch {
         Acquired::Lease { lease, stale }
     }
 
-    /// A copy of a stored entry. An entry that fails its checksum is removed, so that the next round does not find it
-    /// (I10, F39).
+    /// A copy of a stored entry that is an answer. An entry that fails its checksum is removed, so that the next round
+    /// does not find it (I10, F39). An entry that the client's bookmarks exclude stays: the next round asks the store for
+    /// younger ones only.
     async fn read_stored(
         &self,
-        competition: &Competition<'_>,
+        competition: &mut Competition<'_>,
         stored: &StoredEntry,
         asked: MonoTime,
-    ) -> Result<SharedCopy, Corrupt> {
+    ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
         if let Some(copy) = self.cache.decode(query, stored, asked, held) {
-            return Ok(copy);
+            if copy.covers(&competition.job.bounds.after) {
+                return Ok(copy);
+            }
+            competition.ask.age_max_ms = Some(copy.age_ms(asked).saturating_sub(ROUNDING_MS));
+            return Err(Unusable::Older);
         }
         tracing::warn!(key = ?query.key, "a stored entry failed its checksum; removed");
         let removed = self.store.invalidate(&Scope::Key(query.key)).await;
-        Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
+        Err(if removed.is_ok() { Unusable::Removed } else { Unusable::Stays })
     }
 
     /// A stale value that may be served meanwhile. A value past grace may not be: it is put aside for the waiters, in

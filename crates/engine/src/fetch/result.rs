@@ -1,6 +1,7 @@
 //! The end of a fetch, in one enum: the leader gives it to its followers.
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 
 use crate::cache::copy::SharedCopy;
@@ -16,13 +17,16 @@ pub(crate) struct FlightResult {
     whose: [u8; 32],
     /// The run time that the leader's client allowed.
     run_ms_max: Option<Millis>,
+    /// What the leader's client had the run wait for.
+    after: Bookmark,
     result: FetchResult,
 }
 
 impl FlightResult {
     /// The result of a flight that ran for this job.
     pub(crate) fn new(job: &FetchJob, result: FetchResult) -> Self {
-        Self { whose: job.query.identity.fingerprint, run_ms_max: job.run_ms_max, result }
+        let after = job.bounds.after.clone();
+        Self { whose: job.query.identity.fingerprint, run_ms_max: job.run_ms_max, after, result }
     }
 
     /// The end of its fetch.
@@ -39,6 +43,28 @@ impl FlightResult {
         );
         let allows_more = |cut: Millis| run_ms_max.is_none_or(|own| own > cut);
         is_late && self.run_ms_max.is_some_and(allows_more)
+    }
+
+    /// Whether the run may have waited in vain for a bookmark of the leader's client that this request does not have. Then
+    /// the failure does not apply to it.
+    pub(crate) fn waited_for_other_than(&self, asked: &Bookmark) -> bool {
+        let is_late = match &self.result {
+            FetchResult::Failed(OriginError { kind, .. }) => {
+                *kind == OriginFault::TimedOut || kind.is_bookmark_timeout()
+            }
+            _ => false,
+        };
+        is_late && !asked.covers(&self.after)
+    }
+
+    /// Whether its copy is of a run that did not carry all of these bookmarks.
+    pub(crate) fn is_before(&self, asked: &Bookmark) -> bool {
+        match &self.result {
+            FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => {
+                !copy.covers(asked)
+            }
+            FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => false,
+        }
     }
 
     /// Whether Neo4j refused the leader's log-on, and this request has other credentials. Then the refusal does not
@@ -63,7 +89,7 @@ pub(crate) enum FetchResult {
     Ran {
         /// Its result.
         copy: SharedCopy,
-        /// The answer with this run's bookmark, in the leader's rendering.
+        /// The answer in the leader's rendering with this run's bookmark, where that is not understood.
         live: Option<(RenderingId, Bytes)>,
         /// Whether it was stored.
         kept: Kept,

@@ -19,6 +19,7 @@ use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::{Query, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::job::FetchJob;
+use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault, Store};
 
@@ -158,6 +159,7 @@ impl Fetch {
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
         let mut run = job.query.reading(bounds, job.traceparent.clone());
         run.class = class_of(job.cause);
+        run.bookmarks = RunBookmarks::After(job.bounds.after.clone());
         let ended = self.origin.run(&run).await;
         let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })

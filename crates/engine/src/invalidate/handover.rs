@@ -254,7 +254,10 @@ impl Invalidate {
     fn as_answer(&self, bounds: &ValueBounds, copy: SharedCopy) -> Option<FormerCopy> {
         let now = self.context.now();
         match copy.life(now) {
-            Life::Fresh(_) if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most) => {
+            Life::Fresh(_)
+                if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
+                    && copy.covers(&bounds.after) =>
+            {
                 Some(FormerCopy::Fresh(copy))
             }
             Life::Stale(_) if copy.is_stale_answer(bounds, now) => Some(FormerCopy::Stale(copy)),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::cypher::statement::Statement;
@@ -16,7 +17,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 
 use crate::model::identity::Identity;
-use crate::model::origin_run::{AccessMode, OriginRun};
+use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
 
 /// A statement with everything that decides its answer.
@@ -164,7 +165,7 @@ impl Query {
             statement: Arc::clone(&self.statement),
             params: self.params.clone(),
             mode: AccessMode::Read,
-            bookmarks: Vec::new(),
+            bookmarks: RunBookmarks::default(),
             timeout_ms: bounds.timeout_ms,
             bytes_max: bounds.bytes_max,
             traceparent,
@@ -229,8 +230,10 @@ pub struct Ask {
     pub hints: Hints,
     /// Access mode that the client asked for; a read that is cached always runs in READ.
     pub mode: AccessMode,
-    /// The reason why this request must not touch the cache: `no-store`, bookmarks and the like.
+    /// The reason why this request must not touch the cache: `no-store`, or bookmarks that this node cannot parse.
     pub bypass: Option<RequestBypass>,
+    /// What the answer has to have seen: nothing that was read before is an answer.
+    pub bookmarks: Bookmark,
     /// When the client gives up.
     pub deadline: MonoTime,
     /// The longest run that the client allows; always less than the operator's limit.
@@ -252,6 +255,6 @@ pub struct SessionTag(pub [u8; 16]);
 pub enum RequestBypass {
     /// `Cache-Control: no-store`.
     NoStore,
-    /// The request waits for bookmarks.
+    /// The request has bookmarks that this node cannot parse.
     Bookmarks(Vec<String>),
 }

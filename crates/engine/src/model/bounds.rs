@@ -1,16 +1,19 @@
 //! Which earlier values are an answer without a run.
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 
-use crate::model::ask::Freshness;
+use crate::model::ask::Ask;
 
 /// The bounds that a request or a refresh puts on an earlier value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueBounds {
     /// Older values do not count; zero for `no-cache`.
     pub age_max_ms: Option<Millis>,
     /// Whether a stale value is an answer.
     pub stale_use: StaleUse,
+    /// The client's bookmarks: a value whose run did not carry as much does not count, and a run carries them.
+    pub after: Bookmark,
 }
 
 /// Whether a stale value is an answer.
@@ -27,16 +30,18 @@ pub enum StaleUse {
 
 impl ValueBounds {
     /// No earlier value is an answer.
-    pub const NOTHING: Self = Self { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore };
+    pub const NOTHING: Self =
+        Self { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore, after: Bookmark::NONE };
 
     /// The bounds of a request.
     #[must_use]
-    pub const fn of_request(freshness: Freshness) -> Self {
+    pub fn of_request(ask: &Ask) -> Self {
+        let freshness = ask.freshness;
         let stale_use = if freshness.no_cache {
             StaleUse::Ignore
         } else {
             StaleUse::Serve { past_max_ms: freshness.stale_max_ms }
         };
-        Self { age_max_ms: freshness.age_max_ms, stale_use }
+        Self { age_max_ms: freshness.age_max_ms, stale_use, after: ask.bookmarks.clone() }
     }
 }

@@ -54,11 +54,19 @@ impl Neo4jFailure {
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self.class_and_category() {
+            _ if self.is_bookmark_timeout() => false,
             (_, Some("Security")) => false,
             (Some("TransientError"), _) => true,
             (Some("DatabaseError"), part) => !matches!(part, Some("Statement" | "Schema" | "Procedure")),
             _ => false,
         }
+    }
+
+    /// Whether the server has not reached a bookmark of the run in time: the trouble of a client that brought one of
+    /// another server, or of before the database was restored.
+    #[must_use]
+    pub fn is_bookmark_timeout(&self) -> bool {
+        self.code == "Neo.TransientError.Transaction.BookmarkTimeout"
     }
 
     /// `Neo.<class>.<category>.<title>`.
@@ -114,6 +122,12 @@ impl OriginFault {
     #[must_use]
     pub fn refuses_statement(&self) -> bool {
         matches!(self, Self::Failed(said) if said.refuses_statement())
+    }
+
+    /// As [`Neo4jFailure::is_bookmark_timeout`].
+    #[must_use]
+    pub fn is_bookmark_timeout(&self) -> bool {
+        matches!(self, Self::Failed(said) | Self::Transient(said) if said.is_bookmark_timeout())
     }
 
     /// As [`FailureKind::is_outage`](crate::model::outcome::FailureKind::is_outage).

@@ -41,7 +41,7 @@ impl FetchJob {
             hints: ask.hints,
             traceparent: ask.traceparent.clone(),
             cause,
-            bounds: ValueBounds::of_request(ask.freshness),
+            bounds: ValueBounds::of_request(ask),
             until: None,
             run_ms_max: ask.run_ms_max,
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 
@@ -23,8 +24,8 @@ pub struct OriginRun {
     pub params: Bytes,
     /// Access mode to ask for.
     pub mode: AccessMode,
-    /// Bookmarks to wait for.
-    pub bookmarks: Vec<String>,
+    /// What the server waits for before it runs the statement.
+    pub bookmarks: RunBookmarks,
     /// Own deadline of this run from now; the server gets it as `tx_timeout` too.
     pub timeout_ms: Millis,
     /// Largest number of result bytes (records) that are read.
@@ -33,6 +34,22 @@ pub struct OriginRun {
     pub traceparent: Option<String>,
     /// Its class in the competition for scarce places.
     pub class: RunClass,
+}
+
+/// The bookmarks of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunBookmarks {
+    /// A client's, as the client wrote them.
+    AsSent(Vec<String>),
+    /// A client's, and the newest that the origin's adapter knows of the database: of a run whose result may be kept. Such a
+    /// result answers all whose bookmarks its run carried.
+    After(Bookmark),
+}
+
+impl Default for RunBookmarks {
+    fn default() -> Self {
+        Self::AsSent(Vec::new())
+    }
 }
 
 /// Access mode of a run.

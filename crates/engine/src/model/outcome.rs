@@ -1,7 +1,10 @@
 //! How a request ended, in closed lists. One place of the node makes status codes, headers and metrics from this;
 //! nothing here knows any of them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
@@ -21,6 +24,8 @@ pub struct Outcome {
     pub answered_by: Option<NodeName>,
     /// The query's key.
     pub key: QueryKey,
+    /// Between which transactions the answer was read, where that is known: a front makes the client's next bookmark of it.
+    pub range: Option<Arc<ReadRange>>,
 }
 
 /// The client's answer.
@@ -93,7 +98,7 @@ pub enum Reason {
     Unknown,
     /// `Cache-Control: no-store`.
     NoStore,
-    /// The request waits for bookmarks.
+    /// The request has bookmarks that this node cannot parse.
     Bookmarks,
     /// Its result is known to be too large to store.
     TooLarge,

@@ -24,7 +24,7 @@ use crate::model::identity::Identity;
 pub use hopcache_core::lease::log::{LogCursor, LogMark};
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
-pub use crate::model::origin_run::{AccessMode, OriginRun};
+pub use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {

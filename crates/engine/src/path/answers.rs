@@ -15,6 +15,7 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use crate::model::ports::Store;
+use crate::model::rendering::RenderingId;
 use crate::model::span::scaled;
 use crate::path::Path;
 
@@ -37,7 +38,7 @@ impl Path {
         }
         let copy = held?;
         let now = self.context.now();
-        if !self.cache.guard().vouches_for(copy, now) || !copy.keeps_to(ask.freshness, now) {
+        if !self.cache.guard().vouches_for(copy, now) || !copy.suits(ask, now) {
             return None;
         }
         // A request with `only-if-cached` must not cause a run at the origin.
@@ -67,7 +68,7 @@ impl Path {
         {
             let now = self.context.now();
             match copy.life(now) {
-                _ if !copy.keeps_to(ask.freshness, now) => {}
+                _ if !copy.suits(ask, now) => {}
                 Life::Fresh(_) => return self.hit_outcome(ask, &copy, None, now),
                 Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
                 Life::Dead => {}
@@ -113,7 +114,7 @@ impl Path {
                 if *kept != Kept::Stored {
                     how.ttl_ms = None;
                 }
-                Outcome { answer, how, answered_by: None, key: ask.query.key }
+                Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }
             }
         })
     }
@@ -143,7 +144,24 @@ impl Path {
             Err(error) => Answer::Failed(FailureKind::from(error).into()),
         };
         let how = copy.how(Class::Hit, detail, now);
-        Outcome { answer, how, answered_by: None, key: ask.query.key }
+        Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }
+    }
+
+    /// The same answer with the client's own bookmarks beside its own, at the node that the client asked. Mostly the answer
+    /// is later than all of them: its own bookmark, which its rendering has, says that too.
+    pub(super) fn with_bookmarks_of(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
+        let (Answer::Body(body), Some(range)) = (&outcome.answer, &outcome.range) else { return outcome };
+        if ask.bookmarks.is_empty() || ask.rendering == RenderingId::RECORDS {
+            return outcome;
+        }
+        let bookmark = range.bookmark_for(&ask.bookmarks);
+        if *bookmark.positions() != [range.to()]
+            && let Some(text) = bookmark.encode()
+        {
+            let body = self.cache.renderer().with_bookmark(ask.rendering, body.clone(), &text);
+            outcome.answer = Answer::Body(body);
+        }
+        outcome
     }
 
     fn answer_of(&self, copy: &MemoryCopy, ask: &Ask) -> Answer {
@@ -155,7 +173,7 @@ impl Path {
 
     pub(super) fn failed(&self, ask: &Ask, failure: Failure, role: Role) -> Outcome {
         let answer = Answer::Failed(failure);
-        Outcome { answer, how: How::failed(role), answered_by: None, key: ask.query.key }
+        Outcome { answer, how: How::failed(role), answered_by: None, key: ask.query.key, range: None }
     }
 
     pub(super) fn not_cached(&self, ask: &Ask) -> Outcome {
@@ -212,10 +230,10 @@ impl Path {
     }
 }
 
-/// Whether the result of a flight satisfies the request's own `max-age` and `max-stale`.
+/// Whether the result of a flight satisfies the request's own bookmarks, `max-age` and `max-stale`.
 pub(super) fn is_fresh_enough(ask: &Ask, result: &FetchResult, now: MonoTime) -> bool {
     let (FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. }) = result else {
         return true;
     };
-    copy.keeps_to(ask.freshness, now)
+    copy.suits(ask, now)
 }

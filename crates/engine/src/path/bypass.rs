@@ -12,6 +12,7 @@ use crate::cache::render_passing;
 use crate::fetch::was_sent;
 use crate::model::ask::{Ask, RequestBypass, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
+use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use crate::model::ports::OriginRun;
 use crate::path::Path;
@@ -39,20 +40,24 @@ impl Path {
             let result = ended.map_err(Failure::from)?;
             let bookmark = result.bookmark.as_deref();
             let body = render_passing(&result, rendering, path.cache.renderer(), bookmark);
-            body.map_err(|error| Failure::from(FailureKind::from(error)))
+            let range = result.range.clone().map(Arc::new);
+            body.map(|body| (body, range)).map_err(|error| Failure::from(FailureKind::from(error)))
         });
         let left = ask.deadline.since(self.context.now());
         let answer = tokio::select! {
             biased;
             ended = task => match ended {
-                Ok(Ok(body)) => Answer::Body(body),
-                Ok(Err(failure)) => Answer::Failed(failure),
-                Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+                Ok(ended) => ended,
+                Err(_) => Err(FailureKind::BadResult.into()),
             },
-            () = self.context.sleep(left) => Answer::Failed(FailureKind::DeadlinePassed.into()),
-            () = self.context.lifecycle().turned_away() => Answer::Failed(FailureKind::Leaving.into()),
+            () = self.context.sleep(left) => Err(FailureKind::DeadlinePassed.into()),
+            () = self.context.lifecycle().turned_away() => Err(FailureKind::Leaving.into()),
         };
-        Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key }
+        let (answer, range) = match answer {
+            Ok((body, range)) => (Answer::Body(body), range),
+            Err(failure) => (Answer::Failed(failure), None),
+        };
+        Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key, range }
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
@@ -61,9 +66,10 @@ impl Path {
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
         run.mode = ask.mode;
         run.class = RunClass::Bypass;
-        if let Some(RequestBypass::Bookmarks(bookmarks)) = &ask.bypass {
-            run.bookmarks.clone_from(bookmarks);
-        }
+        run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {
+            Some(RequestBypass::Bookmarks(bookmarks)) => bookmarks.clone(),
+            Some(RequestBypass::NoStore) | None => ask.bookmarks.encode().into_iter().collect(),
+        });
         run
     }
 }

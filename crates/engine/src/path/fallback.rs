@@ -126,7 +126,7 @@ impl Path {
     }
 }
 
-/// Whether a copy is a fallback and satisfies the request's own `max-age` and `max-stale`.
+/// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`.
 fn is_allowed(ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-    copy.is_stale_fallback(now) && copy.keeps_to(ask.freshness, now)
+    copy.is_stale_fallback(now) && copy.suits(ask, now)
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -26,8 +27,12 @@ use crate::peers::message::Reply;
 /// Time for an answer's way back after the request's own deadline.
 const FORWARD_MARGIN_MS: u64 = 500;
 
-/// Requests with the same key, rendering and run limit share a forward.
-pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>);
+/// Requests with the same key, rendering, run limit and bookmarks share a forward.
+pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark);
+
+pub(super) fn forward_key(ask: &Ask) -> ForwardKey {
+    (ask.query.key, ask.rendering, ask.run_ms_max, ask.bookmarks.clone())
+}
 
 /// How a forward ended.
 #[derive(Debug, Clone)]
@@ -87,7 +92,7 @@ impl Path {
         let mut first: Option<Arc<SharedForward>> = None;
         loop {
             let joined = self.context.now();
-            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.rendering, ask.run_ms_max)) {
+            let (follower, role) = match self.forwards.join(&forward_key(ask)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
                 Seat::Follow(follower) => (follower, Role::Joined),
                 Seat::Lead(leader) => {

@@ -53,7 +53,7 @@ impl Path {
             return Err(BadMessage::Form("unknown rendering"));
         }
         let looked = match self.hit_of_forwarded(forwarded) {
-            Ok(reply) => return Ok(encode_reply(&reply)),
+            Ok(reply) => return Ok(encode_reply(&forwarded.understood(reply))),
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
@@ -64,7 +64,7 @@ impl Path {
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };
-        Ok(encode_reply(&reply))
+        Ok(encode_reply(&forwarded.understood(reply)))
     }
 
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
@@ -82,8 +82,9 @@ impl Path {
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
-        let is_answer =
-            self.cache.guard().vouches_for(&copy, now) && copy.has_rendering(forwarded.rendering());
+        let is_answer = self.cache.guard().vouches_for(&copy, now)
+            && copy.has_rendering(forwarded.rendering())
+            && copy.covers(forwarded.after());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
@@ -103,7 +104,8 @@ impl Path {
             Some(_) => self.cache.near_ms_for_others((forwarded.key(), &copy), body.len(), now),
             None => Millis::ZERO,
         };
-        let outcome = Outcome { answer: Answer::Body(body), how, answered_by: None, key: *forwarded.key() };
+        let (answer, range) = (Answer::Body(body), copy.range().cloned());
+        let outcome = Outcome { answer, how, answered_by: None, key: *forwarded.key(), range };
         if near_ms == Millis::ZERO {
             return Ok(Reply::Answered(outcome));
         }

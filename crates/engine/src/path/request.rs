@@ -81,12 +81,13 @@ impl Path {
         if ask.bypass.is_some() {
             return (None, Looked::NotYet);
         }
-        if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
+        let (hit, looked) = if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
             let held = self.cache.look(&ask.query.key);
             (self.from_memory(ask, held.as_ref()), Looked::Once(held))
         } else {
             (self.cache.near_hit(ask), Looked::NotYet)
-        }
+        };
+        (hit.map(|outcome| self.with_bookmarks_of(ask, outcome)), looked)
     }
 
     async fn answer_looked(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Outcome {
@@ -118,7 +119,7 @@ impl Path {
             }
         };
         match answer {
-            LocalAnswer::Answered(outcome) => Ok(outcome),
+            LocalAnswer::Answered(outcome) => Ok(self.with_bookmarks_of(ask, outcome)),
             LocalAnswer::NotARead(reason) => Err(reason),
             LocalAnswer::Elsewhere => Ok(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined)),
         }
@@ -275,6 +276,14 @@ impl Path {
         // One client's `maxExecutionTime` does not bind others: a request that allows more leads or joins the next
         // flight.
         if role == Role::Joined && landed.was_cut_short_for(ask.run_ms_max) {
+            return Judgement::Again;
+        }
+        // A run that waits for the bookmark of one client, and fails for that reason, is no answer for another client.
+        if role == Role::Joined && landed.waited_for_other_than(&ask.bookmarks) {
+            return Judgement::Again;
+        }
+        // The run may have begun before the transactions that this client has seen. The next flight carries its bookmarks.
+        if role == Role::Joined && landed.is_before(&ask.bookmarks) {
             return Judgement::Again;
         }
         // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Any

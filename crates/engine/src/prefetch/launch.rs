@@ -18,6 +18,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
@@ -224,7 +225,7 @@ impl Prefetch {
             hints: Hints::default(),
             traceparent: None,
             cause: Cause::Prefetch,
-            bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore },
+            bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore, after: Bookmark::NONE },
             until: Some(until),
             run_ms_max: None,
         }

@@ -71,7 +71,7 @@ impl RefreshTask {
     ) -> Self {
         let counted = refresh.queue.begin();
         refresh.context.note(Event::Refresh(RefreshWord::Triggered));
-        let bounds = ValueBounds { stale_use: StaleUse::Ignore, ..job.bounds };
+        let bounds = ValueBounds { stale_use: StaleUse::Ignore, ..job.bounds.clone() };
         let job = FetchJob { cause: Cause::Refresh, bounds, run_ms_max: None, ..job };
         let (began, refresh) = (refresh.context.now(), Arc::clone(refresh));
         Self { refresh, seat: Some(seat), job, replaced, began, counted }
@@ -213,7 +213,8 @@ impl Refresh {
             self.context.note(Event::Refresh(RefreshWord::Retried));
         }
         let (now, timeout_ms) = (self.context.now(), self.policy.timeout_ms);
-        let bounds = ValueBounds { age_max_ms: Some(task.replaced.age_max_ms(now)), ..task.job.bounds };
+        let bounds =
+            ValueBounds { age_max_ms: Some(task.replaced.age_max_ms(now)), ..task.job.bounds.clone() };
         let job = FetchJob { bounds, until: Some(now + timeout_ms), ..task.job.clone() };
         tokio::select! {
             biased;

@@ -22,6 +22,7 @@ use crate::fetch::was_sent;
 use crate::model::ask::Query;
 use crate::model::degree::{Degree, DegreeQuestion, DegreeSource};
 use crate::model::event::Event;
+use crate::model::origin_run::RunBookmarks;
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun};
 use crate::refresh::Refresh;
 
@@ -154,7 +155,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         statement: question.anchor.degree_statement().into(),
         params: question.anchor.degree_params().into(),
         mode: AccessMode::Read,
-        bookmarks: Vec::new(),
+        bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(limits::DEGREE_TIMEOUT_MS),
         bytes_max: limits::DEGREE_RESULT_BYTES_MAX,
         traceparent: None,

@@ -26,7 +26,15 @@ pub(crate) fn result(columns: &[&str], rows: &[Vec<Value>]) -> ResultSet {
 
 pub(crate) fn raw(columns: &[&str], records: Bytes, rows: u64) -> ResultSet {
     let fields = columns.iter().map(|name| (*name).to_owned()).collect();
-    ResultSet { fields, records, rows, kind: None, summary: Value::Map(Vec::new()), bookmark: None }
+    ResultSet {
+        fields,
+        records,
+        rows,
+        kind: None,
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+        range: None,
+    }
 }
 
 /// Any value; small ones and nodes more often than by chance.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hopcache_core::limits::{DATABASES_MAX, DATABASES_MS};
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::Value;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -67,7 +67,7 @@ impl BoltFront {
             statement: "RETURN 1".into(),
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
-            bookmarks: Vec::new(),
+            bookmarks: RunBookmarks::default(),
             timeout_ms: self.engine.policy().run_timeout_ms,
             bytes_max: ANSWER_BYTES_MAX,
             traceparent: None,

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use hopcache_bolt::server::{Kind, Version};
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX};
 use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_engine::ports::AccessMode;
@@ -27,7 +28,9 @@ const FILTERS: [&str; 3] = [
 pub(super) struct StatementOptions {
     pub(super) database: Option<String>,
     pub(super) mode: AccessMode,
-    pub(super) has_bookmarks: bool,
+    /// What the client's bookmarks ask; nothing where they are not understood, and only Neo4j can tell.
+    pub(super) asked: Option<Bookmark>,
+    /// The bookmarks as the client sent them.
     pub(super) bookmarks: Vec<String>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) impersonated: Option<String>,
@@ -52,7 +55,7 @@ impl StatementOptions {
                 Some("w") | None => AccessMode::Write,
                 Some(_) => return Err(BoltFailure::invalid("mode: neither \"r\" nor \"w\".")),
             },
-            has_bookmarks: !bookmarks.is_empty(),
+            asked: Bookmark::parse_all(&bookmarks),
             bookmarks,
             timeout_ms: match extra.get("tx_timeout") {
                 None | Some(Value::Null) => None,

@@ -2,9 +2,11 @@
 //! pieces of PULL's `n`. No value is decoded.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use hopcache_bolt::server::{Version, reply};
+use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value};
 
@@ -29,19 +31,46 @@ pub(super) struct CachedResult {
     failure: Option<BoltFailure>,
     /// The text of `Cache-Status`.
     status: String,
+    /// Between which transactions it was read, where that is known.
+    range: Option<Arc<ReadRange>>,
+    /// The client's next bookmark; in a transaction COMMIT has it.
+    bookmark: Option<String>,
 }
 
 impl CachedResult {
     /// A whole result.
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
-        Self { fields, rest: records, kind, summary, failure: None, status }
+        Self { fields, rest: records, kind, summary, failure: None, status, range: None, bookmark: None }
+    }
+
+    /// It was read between these transactions.
+    pub(super) fn set_range(&mut self, range: Option<Arc<ReadRange>>) {
+        self.range = range;
+    }
+
+    /// The end of what it has read.
+    pub(super) fn read_to(&self) -> Option<Position> {
+        self.range.as_ref().map(|range| range.to())
+    }
+
+    /// Its SUCCESS has a bookmark: what the client has asked with, and the end of what was read.
+    pub(super) fn set_bookmark(&mut self, asked: &Bookmark) {
+        self.bookmark = self.range.as_ref().and_then(|range| range.bookmark_for(asked).encode());
     }
 
     /// Records, and the failure behind them.
     pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: BoltFailure) -> Self {
-        let summary = Value::Map(Vec::new());
-        Self { fields, rest: records, kind: None, summary, failure: Some(failure), status: String::new() }
+        Self {
+            fields,
+            rest: records,
+            kind: None,
+            summary: Value::Map(Vec::new()),
+            failure: Some(failure),
+            status: String::new(),
+            range: None,
+            bookmark: None,
+        }
     }
 
     /// Keeps the notifications that the client wants, in the form that its version knows: a kept summary has both.
@@ -139,6 +168,7 @@ impl CachedResult {
         if self.summary.get("t_last").is_none() {
             pairs.push(("t_last".to_owned(), Value::Int(0)));
         }
+        pairs.extend(self.bookmark.take().map(|text| ("bookmark".to_owned(), Value::String(text))));
         pairs.push(("hopcache".to_owned(), Value::from(self.status.as_str())));
         Piece::Done { metadata: Value::Map(pairs), has_more: false }
     }
@@ -146,6 +176,7 @@ impl CachedResult {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
     use hopcache_packstream::encode;
     use tokio::io::AsyncReadExt;
 
@@ -165,8 +196,27 @@ mod tests {
             kind: Some(StatementKind::Read),
             summary,
             bookmark: None,
+            range: None,
         };
         CachedResult::new(result, "node-a; hit".to_owned())
+    }
+
+    /// The client's own bookmark and the entry's, whichever is later.
+    #[tokio::test]
+    async fn the_last_piece_has_the_clients_next_bookmark() {
+        let at = |id| Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
+        let mut result = three();
+        result.set_bookmark(&Bookmark::NONE);
+        let (_, piece) = sent(&mut result, None).await;
+        assert!(matches!(piece, Piece::Done { metadata, .. } if metadata.get("bookmark").is_none()));
+        let mut result = three();
+        let asked = Bookmark::NONE.with(Some(at(7)));
+        result.set_range(ReadRange::new(asked.clone(), at(9)).map(Arc::new));
+        result.set_bookmark(&asked);
+        let (_, piece) = sent(&mut result, None).await;
+        let Piece::Done { metadata, .. } = piece else { unreachable!() };
+        let text = Bookmark::NONE.with(Some(at(9))).encode().unwrap();
+        assert_eq!(metadata.get("bookmark"), Some(&Value::String(text)));
     }
 
     async fn sent(result: &mut CachedResult, records_max: Option<u64>) -> (Vec<u8>, Piece) {

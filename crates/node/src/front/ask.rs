@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{
     BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, SESSION_ID_BYTES_MAX,
     STATEMENT_BYTES_MAX,
@@ -122,7 +123,8 @@ impl AskReader {
         let request = request::parse(body, params_in).map_err(|error| Refusal::request(&error, encoding))?;
         check_sizes(&request)?;
         let mut bypass = control.no_store.then_some(RequestBypass::NoStore);
-        if !request.bookmarks.is_empty() {
+        let bookmarks = Bookmark::parse_all(&request.bookmarks);
+        if bookmarks.is_none() {
             bypass = Some(RequestBypass::Bookmarks(request.bookmarks));
         }
         // A limit of the client counts only if it is shorter than the operator's.
@@ -150,6 +152,7 @@ impl AskReader {
             hints,
             mode,
             bypass,
+            bookmarks: bookmarks.unwrap_or_default(),
             deadline: now + self.answer_timeout_ms(run_ms_max),
             run_ms_max,
             traceparent: traceparent(head),

@@ -83,6 +83,7 @@ pub(super) async fn sweep_for_ever(requests: Arc<RequestCache>, clock: Arc<dyn C
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use hopcache_core::bookmark::Bookmark;
     use hopcache_core::key::{KeyHasher, PrincipalScope};
     use hopcache_core::limits::CREDENTIALS_TTL_MS;
     use hopcache_engine::ask::{Freshness, Hints, Query, QueryParts};
@@ -108,6 +109,7 @@ mod tests {
             hints: Hints::default(),
             mode: AccessMode::Write,
             bypass: None,
+            bookmarks: Bookmark::NONE,
             deadline: MonoTime(0),
             traceparent: None,
             run_ms_max: None,

@@ -29,6 +29,7 @@ fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
         kind: Some(StatementKind::Read),
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     };
     let times = CopyTimes {
         read_started: MonoTime(0),

@@ -65,7 +65,7 @@ fn refresh() -> impl Strategy<Value = Refresh> {
 
 fn ended(how: How) -> Outcome {
     let answer = Answer::Failed(FailureKind::NotCached.into());
-    Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) }
+    Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range: None }
 }
 
 fn send(meters: &Meters, request: &Request) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run};
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -87,7 +88,7 @@ impl BoltOrigin {
     }
 
     /// One statement in one slot on one connection of `run`'s principal.
-    async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
+    async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Ended, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let whose = self.fingerprint(&run.identity);
         // The check comes before the wait for a slot, so that no run queues for an absent server, and again after it,
@@ -111,8 +112,10 @@ impl BoltOrigin {
         (mode, text): (Mode, &str),
         deadline: Instant,
         ticket: &CallPermit<'_>,
-    ) -> Result<Finished, OriginError> {
+    ) -> Result<Ended, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
+        let newest = &self.settings.newest;
+        let (carried, bookmarks) = newest.carried_by(run, lent.opened());
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
         let bolt_run = Run {
             statement: text,
@@ -120,7 +123,7 @@ impl BoltOrigin {
             database: (!run.database.is_empty()).then_some(&*run.database),
             mode,
             timeout: deadline.saturating_duration_since(Instant::now()),
-            bookmarks: &run.bookmarks,
+            bookmarks: &bookmarks,
             metadata: traceparent.as_ref().map_or(&[], |pairs| &pairs[..]),
             impersonated: run.impersonated.as_deref(),
             bytes_max: run.bytes_max,
@@ -128,9 +131,13 @@ impl BoltOrigin {
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
         match connection.run_in(&bolt_run, &place).await {
-            Ok(finished) => Ok(Finished { records: place.keep(finished.records), ..finished }),
+            Ok(finished) => {
+                let range = newest.range_of(run, carried, &finished);
+                Ok(Ended { finished: Finished { records: place.keep(finished.records), ..finished }, range })
+            }
             Err(error) => {
                 let mut error = fault::of_run(error);
+                newest.failed(run, &carried, &error.kind);
                 // The records can be as large as a result, and are shown in the same way.
                 error.records = place.keep(error.records);
                 // Also when the server noticed the deadline first: the run does not wait for the statement to end.
@@ -285,6 +292,13 @@ impl BoltOrigin {
     }
 }
 
+/// A run that ended well.
+struct Ended {
+    finished: Finished,
+    /// Between which transactions it read.
+    range: Option<ReadRange>,
+}
+
 fn refused(why: NoSlot) -> OriginFault {
     match why {
         NoSlot::PrincipalFull => OriginFault::TooManyRuns,
@@ -313,7 +327,7 @@ impl Origin for BoltOrigin {
             AccessMode::Read => Mode::Read,
             AccessMode::Write => Mode::Write,
         };
-        let finished = self.run_as_is(run, mode, &run.statement).await?;
+        let Ended { finished, range } = self.run_as_is(run, mode, &run.statement).await?;
         Ok(ResultSet {
             fields: finished.fields,
             records: finished.records,
@@ -321,6 +335,7 @@ impl Origin for BoltOrigin {
             kind: finished.statement_type.as_deref().and_then(StatementKind::from_bolt),
             summary: finished.summary,
             bookmark: finished.bookmark,
+            range,
         })
     }
 
@@ -328,8 +343,8 @@ impl Origin for BoltOrigin {
     /// in read mode the server refuses to plan a write instead of reporting that it is one.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         let text = format!("EXPLAIN {}", run.statement);
-        let finished = self.run_as_is(run, Mode::Write, &text).await?;
-        let kind = finished.statement_type.unwrap_or_default();
+        let ended = self.run_as_is(run, Mode::Write, &text).await?;
+        let kind = ended.finished.statement_type.unwrap_or_default();
         StatementKind::from_bolt(&kind).ok_or_else(|| {
             OriginFault::Failed(Neo4jFailure {
                 code: "Neo.DatabaseError.General.UnknownError".to_owned(),

@@ -69,6 +69,7 @@ struct Held {
 /// An open connection and its seat. The seat is free again when the connection is gone.
 pub(super) struct Pooled {
     connection: Connection,
+    opened: Instant,
     returned: Instant,
     _seat: OwnedSemaphorePermit,
 }
@@ -93,7 +94,8 @@ impl Manager for Opener {
         let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| LendError::Full)?;
         let connection = Connection::open(&self.address, &self.auth, &self.options).await;
         let connection = connection.map_err(LendError::Open)?;
-        Ok(Pooled { connection, returned: Instant::now(), _seat: seat })
+        let opened = Instant::now();
+        Ok(Pooled { connection, opened, returned: opened, _seat: seat })
     }
 
     async fn recycle(&self, pooled: &mut Pooled, _: &Metrics) -> RecycleResult<LendError> {
@@ -265,6 +267,11 @@ impl Lent {
     /// The connection. It is absent only after it was returned.
     pub(super) fn connection(&mut self) -> Option<&mut Connection> {
         self.object.as_mut().map(|object| &mut object.connection)
+    }
+
+    /// When it was opened; now, after it was returned.
+    pub(super) fn opened(&self) -> Instant {
+        self.object.as_ref().map_or_else(Instant::now, |object| object.opened)
     }
 
     /// Closes it instead of giving it back.

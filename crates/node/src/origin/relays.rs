@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Relay, RelayOptions, Roots, ServerInfo};
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use super::bolt::auth_of;
 use super::fault;
+use super::newest::NewestPositions;
 use super::pools::Fingerprint;
 use super::settings::Login;
 
@@ -35,6 +37,7 @@ pub struct Relays {
     /// One question to the server at a time.
     looks: Semaphore,
     state: Mutex<State>,
+    newest: Arc<NewestPositions>,
 }
 
 #[derive(Default)]
@@ -54,7 +57,7 @@ struct Idle {
 impl Relays {
     /// No relay is open yet.
     #[must_use]
-    pub fn new(address: Address, login: Login, roots: Roots) -> Arc<Self> {
+    pub fn new(address: Address, login: Login, roots: Roots, newest: Arc<NewestPositions>) -> Arc<Self> {
         let options = RelayOptions {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
@@ -62,7 +65,8 @@ impl Relays {
             roots,
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
-        Arc::new(Self { address, login, options, seats, looks: Semaphore::new(1), state: Mutex::default() })
+        let (looks, state) = (Semaphore::new(1), Mutex::default());
+        Arc::new(Self { address, login, options, seats, looks, state, newest })
     }
 
     /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes.
@@ -136,6 +140,11 @@ impl Relays {
     #[must_use]
     pub fn options(&self) -> &RelayOptions {
         &self.options
+    }
+
+    /// Takes note of the bookmark of a result, or of a commit, that came on a relay.
+    pub fn saw_bookmark(&self, database: &str, sent: Bookmark, returned: &str) {
+        self.newest.saw(database, sent, returned);
     }
 
     /// Relays that are lent.

@@ -1,11 +1,14 @@
 //! Settings of the origin: how this node uses its Neo4j server, and which credentials it logs on with. Values and
 //! defaults only.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
 use hopcache_engine::identity::Credentials;
+
+use super::newest::NewestPositions;
 
 /// The credentials with which a run logs on.
 #[derive(Debug, Clone)]
@@ -17,7 +20,7 @@ pub enum Login {
 }
 
 /// How this node uses its Neo4j server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BoltSettings {
     /// Where it is.
     pub address: Address,
@@ -39,6 +42,8 @@ pub struct BoltSettings {
     pub principals: usize,
     /// For how long an idle connection is kept.
     pub idle: Duration,
+    /// What this node has seen of each database's transactions.
+    pub newest: Arc<NewestPositions>,
 }
 
 impl BoltSettings {
@@ -56,6 +61,7 @@ impl BoltSettings {
             connections_per_principal: 32,
             principals: limits::ORIGIN_PRINCIPALS_MAX,
             idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
+            newest: Arc::default(),
         }
     }
 }

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::{Reader, Value, encode};
 
 /// A statement that reads, within 20 s and 1 MiB.
@@ -29,7 +29,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         statement: statement.into(),
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
-        bookmarks: Vec::new(),
+        bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(20_000),
         bytes_max: 1 << 20,
         traceparent: None,

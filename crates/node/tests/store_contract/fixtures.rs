@@ -105,6 +105,7 @@ pub(crate) fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body
         token: Token { counter: 1, nonce: 1 },
         tags: Tags::of_database(database),
         stored_by: NodeName::new("node-a").unwrap(),
+        range: None,
         body: body.into(),
     };
     entry.encode(&SECRET, key).unwrap()

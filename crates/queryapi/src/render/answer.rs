@@ -4,6 +4,10 @@ use super::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_wi
 
 /// The bookmarks member of an answer without a bookmark. It is always there, as in the server's own answers.
 const NO_BOOKMARKS: &[u8] = b",\"bookmarks\":[]}";
+/// How that member begins.
+const BOOKMARKS: &[u8] = b",\"bookmarks\":[";
+/// The member's own length is below this: servers' bookmarks have some tens of bytes, and a node's at most 400.
+const TAIL_BYTES_MAX: usize = 4 << 10;
 
 impl ResponseForm {
     /// Its number between nodes of a cluster: below [`ResponseForm::COUNT`], and never changed.
@@ -26,7 +30,7 @@ impl ResponseForm {
     pub const COUNT: u8 = 4;
 }
 
-/// The body of a whole answer. `view.bookmarks` is replaced by `bookmark`, the run's own. A hit has no bookmark.
+/// The body of a whole answer. `view.bookmarks` is replaced by `bookmark`.
 ///
 /// # Errors
 /// As [`render_within`].
@@ -44,12 +48,17 @@ pub fn answer(
     Ok(body)
 }
 
-/// Adds a bookmark to an answer that was written without one. Nothing if the bookmark is not plain ASCII.
+/// Replaces the bookmark of a written answer, or adds one to an answer without. Nothing if the bookmark is not plain
+/// ASCII.
 #[must_use]
 pub fn with_bookmark(body: &[u8], bookmark: &str) -> Option<Vec<u8>> {
-    let head = body.strip_suffix(b"[]}")?;
+    // The last member. A bookmark has no quotes, so nothing behind its name looks like the name.
+    let tail_at = body.len().saturating_sub(TAIL_BYTES_MAX);
+    let (_, tail) = body.split_at(tail_at);
+    let member_at = tail.windows(BOOKMARKS.len()).rposition(|part| part == BOOKMARKS)?;
+    let (head, _) = body.split_at(tail_at + member_at + BOOKMARKS.len());
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
-    bookmark.bytes().all(is_plain).then(|| [head, b"[\"", bookmark.as_bytes(), b"\"]}"].concat())
+    bookmark.bytes().all(is_plain).then(|| [head, b"\"", bookmark.as_bytes(), b"\"]}"].concat())
 }
 
 #[cfg(test)]
@@ -80,6 +89,9 @@ mod tests {
         let with = answer(&view, form, Some("FB:abc"), 1 << 10).unwrap();
         assert_eq!(without, br#"{"data":{"fields":["n"],"values":[[1]]},"bookmarks":[]}"#);
         assert_eq!(with_bookmark(&without, "FB:abc").unwrap(), with);
+        assert_eq!(with_bookmark(&with, "FB:abc").unwrap(), with);
+        let other = answer(&view, form, Some("FB:longer"), 1 << 10).unwrap();
+        assert_eq!(with_bookmark(&with, "FB:longer").unwrap(), other);
         assert_eq!(with_bookmark(&without, "\""), None);
     }
 }

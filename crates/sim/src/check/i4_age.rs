@@ -1,5 +1,6 @@
 //! I4: the age of served values, from the begin of their run to the request. An answer does not show a lower age than
-//! it has. A stale answer says that it is stale. `max-age`, `no-cache` and `max-stale` hold (RFC 9111, 5.2.1).
+//! it has. A stale answer says that it is stale. `max-age`, `no-cache` and `max-stale` hold (RFC 9111, 5.2.1). A client
+//! with a bookmark gets no value from before it.
 //!
 //! After grace, nodes serve only answers marked `stale-if-error`, and only until the end of that time. The origin must
 //! have had a failure since the copy was read:
@@ -188,6 +189,9 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
         }
         Want::NoOlder(most) if over(most) => {
             Err(format!("max-age={} ms was answered with {} ms: {fact}", most.0, age.0))
+        }
+        Want::After(version) if served.report.is_some_and(|report| report.version < version) => {
+            Err(format!("a bookmark of version {version} was answered with an older one: {fact}"))
         }
         Want::Fresh if over(soft) => Err(format!("max-stale=0 was answered with a stale value: {fact}")),
         _ => Ok(()),

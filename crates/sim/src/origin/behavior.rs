@@ -1,6 +1,7 @@
 //! The behavior of the simulated origin: the settings that a test has for runs and for answers about degrees, and the
 //! plan of one run.
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_engine::ports::OriginFault;
 
 /// How runs end.
@@ -56,4 +57,5 @@ pub(super) struct Fate {
     pub(super) version: i64,
     pub(super) delay_ms: u64,
     pub(super) behavior: OriginBehavior,
+    pub(super) carried: Bookmark,
 }

@@ -33,6 +33,7 @@ pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
         kind: Some(StatementKind::Read),
         summary,
         bookmark: None,
+        range: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A copy's renderings: the renderer of the node's fronts makes each form once.
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 
@@ -9,7 +10,7 @@ use crate::model::rendering::{RenderError, Renderer, RenderingId};
 use crate::model::worker::apart_if_large;
 
 impl MemoryCopy {
-    /// The answer in a rendering, without bookmarks. Made once for each copy.
+    /// The answer in a rendering. Made once for each copy. Its bookmark is the end of the copy's range, if that is known.
     ///
     /// # Errors
     /// [`RenderError`].
@@ -23,16 +24,22 @@ impl MemoryCopy {
                 // The bytes were checked when the copy was made; bytes that are no result have no rendering.
                 apart_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
                     let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
-                    Ok(exact(renderer.render(id, &result, None)?))
+                    Ok(exact(renderer.render(id, &result, self.own_bookmark().as_deref())?))
                 })?
             }
-            Content::Passing(result) => render_passing(result, id, renderer, None)?,
+            Content::Passing(result) => render_passing(result, id, renderer, self.own_bookmark().as_deref())?,
             Content::Near(_) => return Err(RenderError::BadRecords),
         };
         Ok(self.renderings.keep(id, body))
     }
 
-    /// The answer for the requests that the run itself answers: with its bookmark, which covers their read.
+    /// The bookmark that covers its read.
+    fn own_bookmark(&self) -> Option<String> {
+        self.range().and_then(|range| range.bookmark_for(&Bookmark::NONE).encode())
+    }
+
+    /// The answer for the requests that the run itself answers, if the node cannot parse the run's bookmark. It has that
+    /// bookmark as Neo4j sent it, which covers their read.
     ///
     /// # Errors
     /// As [`MemoryCopy::rendering`].

@@ -1,5 +1,7 @@
 //! A copy and its stored entry: decoding and sealing.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hopcache_core::entry::{ChecksumKey, Entry};
 use hopcache_core::key::QueryKey;
@@ -48,7 +50,8 @@ impl MemoryCopy {
         };
         ResultSet::from_bytes(&entry.body)?;
         let content = Content::Stored(entry.body.clone());
-        Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()))
+        let range = entry.range.clone().map(Arc::new);
+        Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()).of_range(range))
     }
 
     /// The entry to store under `key` with this token; `None` if it is too large for one.
@@ -68,6 +71,7 @@ impl MemoryCopy {
             token,
             tags: self.tags.clone(),
             stored_by: stored_by.clone(),
+            range: self.range.as_deref().cloned(),
             body: self.stored_form(),
         };
         let encode = || entry.encode(checksum_key, key).ok();

@@ -41,6 +41,7 @@ fn result_of(records: Bytes) -> ResultSet {
         kind: None,
         summary: Value::Map(Vec::new()),
         bookmark: None,
+        range: None,
     }
 }
 

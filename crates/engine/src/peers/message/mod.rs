@@ -12,6 +12,11 @@
 //! The client's limit for a run, and the entry node's reading of the statement (`query`): both stand after the query,
 //! and a node that does not know them stops reading before them.
 //!
+//! Bookmarks: a request with bookmarks has a kind of its own ([`KIND_ASK_AFTER`]). A node that does not know this kind
+//! refuses it, and so never answers with an older value. In every request the freshness says with [`WITH_RANGE`] that
+//! the sender understands the range of an answer. A node that does not know this flag reads the question in full. A node
+//! that does not send it never gets a range.
+//!
 //! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
 //! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
 //! should.
@@ -27,6 +32,7 @@ mod query;
 mod reply;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, QueryKey};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
@@ -62,6 +68,7 @@ const KIND_FIELDS: u8 = 8;
 const KIND_PULL: u8 = 9;
 const KIND_PREFETCH: u8 = 6;
 const KIND_FLUSH_WASTE: u8 = 10;
+const KIND_ASK_AFTER: u8 = 11;
 
 /// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -70,6 +77,8 @@ const PLAIN_ASK: u8 = 1;
 /// The plain freshness rules, from a node that may keep a near copy. The message's last four bytes are
 /// [`ForwardedAsk::near_hits`].
 const NEAR_ASK: u8 = 2;
+/// Added to each of them: the sender understands ranges.
+const WITH_RANGE: u8 = 4;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,6 +145,10 @@ pub struct ForwardedAsk {
     /// Requests that the sender answered from its near copy since its last report; `None` if it keeps no near copy of
     /// the answer.
     near_hits: Option<u32>,
+    /// Whether the sender understands ranges.
+    knows_ranges: bool,
+    /// The client's bookmarks.
+    after: Bookmark,
     rest: Bytes,
 }
 
@@ -147,16 +160,21 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
     let is_plain = ask.freshness == Freshness::default();
     let near_hits = near_hits.filter(|_| is_plain);
     let mut head = Vec::with_capacity(256 + ask.query.statement.len() + ask.query.params.len());
-    head.extend_from_slice(&[VERSION, KIND_ASK]);
+    let is_after = !ask.bookmarks.is_empty();
+    head.extend_from_slice(&[VERSION, if is_after { KIND_ASK_AFTER } else { KIND_ASK }]);
     head.extend_from_slice(&ask.query.key.0);
     head.extend_from_slice(&epoch.0.to_be_bytes());
     head.extend_from_slice(&left_ms.0.to_be_bytes());
     head.push(ask.rendering.0);
-    head.push(match near_hits {
+    let freshness = match near_hits {
         Some(_) => NEAR_ASK,
         None if is_plain => PLAIN_ASK,
         None => OWN_ASK,
-    });
+    };
+    head.push(freshness | WITH_RANGE);
+    if is_after {
+        ask.bookmarks.write(&mut head);
+    }
     let mut writer = Writer::new();
     write_freshness(&mut writer, ask.freshness);
     write_hints(&mut writer, ask.hints);
@@ -210,7 +228,9 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         other => return Err(BadMessage::Version(other)),
     }
     match head.byte()? {
-        KIND_ASK => Ok(Question::Ask(read_ask(&mut head, bytes)?)),
+        kind @ (KIND_ASK | KIND_ASK_AFTER) => {
+            Ok(Question::Ask(read_ask(&mut head, bytes, kind == KIND_ASK_AFTER)?))
+        }
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {
@@ -232,18 +252,23 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
     }
 }
 
-fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessage> {
+fn read_ask(head: &mut Head<'_>, bytes: &Bytes, is_after: bool) -> Result<ForwardedAsk, BadMessage> {
     let key = QueryKey(head.take()?);
     let epoch = RingEpoch(u64::from_be_bytes(head.take()?));
     let left_ms = Millis(u64::from_be_bytes(head.take()?));
     let rendering = RenderingId(head.byte()?);
+    let freshness = head.byte()?;
+    let after = if is_after { Bookmark::read(&mut head.0) } else { Some(Bookmark::NONE) };
+    let after = after.ok_or(BadMessage::Form("bookmarks"))?;
+    let knows_ranges = matches!(freshness, WITH_RANGE..=6);
     // A value of a later version means that the plain rules do not hold; the rest has the rules.
-    let (is_plain, near_hits) = match head.byte()? {
+    let (is_plain, near_hits) = match freshness & !WITH_RANGE {
         PLAIN_ASK => (true, None),
         NEAR_ASK => (true, Some(u32::from_be_bytes(head.take_last()?))),
         _ => (false, None),
     };
-    Ok(ForwardedAsk { key, epoch, left_ms, rendering, is_plain, near_hits, rest: bytes.slice_ref(head.0) })
+    let rest = bytes.slice_ref(head.0);
+    Ok(ForwardedAsk { key, epoch, left_ms, rendering, is_plain, near_hits, knows_ranges, after, rest })
 }
 
 impl ForwardedAsk {
@@ -283,6 +308,21 @@ impl ForwardedAsk {
         self.near_hits
     }
 
+    /// The client's bookmarks.
+    #[must_use]
+    pub fn after(&self) -> &Bookmark {
+        &self.after
+    }
+
+    /// The reply without the parts that the sender does not understand.
+    #[must_use]
+    pub fn understood(&self, mut reply: Reply) -> Reply {
+        if let (false, Reply::Answered(outcome) | Reply::Near(outcome, _)) = (self.knows_ranges, &mut reply) {
+            outcome.range = None;
+        }
+        reply
+    }
+
     /// Reads the rest: the request as if it had come from a client. Only its deadline counts from `now` on this node's
     /// clock.
     ///
@@ -319,6 +359,7 @@ impl ForwardedAsk {
             hints,
             mode: AccessMode::Read,
             bypass: None,
+            bookmarks: self.after.clone(),
             deadline: now + self.left_ms,
             run_ms_max,
             traceparent,

@@ -1,6 +1,9 @@
 //! Answers to forwarded requests, as bytes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_packstream::{Reader, Value, Writer};
@@ -28,6 +31,9 @@ const KIND_FAILURE: u8 = 1;
 const KIND_NOT_A_READ: u8 = 2;
 const KIND_NEAR: u8 = 3;
 const KIND_ELSEWHERE: u8 = 4;
+/// As [`KIND_BODY`] and [`KIND_NEAR`], with the range of what was read.
+const KIND_BODY_OF_RANGE: u8 = 5;
+const KIND_NEAR_OF_RANGE: u8 = 6;
 
 /// Writes an answer.
 #[must_use]
@@ -39,9 +45,17 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
         Reply::Near(outcome, near_ms) => (outcome, Some(*near_ms).filter(|_| is_fresh_hit(outcome))),
     };
     let mut bytes = Vec::with_capacity(32);
+    let range = outcome.range.as_deref();
     let (kind, body) = match &outcome.answer {
-        Answer::Body(body) if near_ms.is_some() => (KIND_NEAR, body.clone()),
-        Answer::Body(body) => (KIND_BODY, body.clone()),
+        Answer::Body(body) => {
+            let kind = match (near_ms, range) {
+                (Some(_), None) => KIND_NEAR,
+                (None, None) => KIND_BODY,
+                (Some(_), Some(_)) => KIND_NEAR_OF_RANGE,
+                (None, Some(_)) => KIND_BODY_OF_RANGE,
+            };
+            (kind, body.clone())
+        }
         Answer::Failed(failure) => (KIND_FAILURE, encode_failure(failure)),
     };
     bytes.reserve(body.len());
@@ -56,6 +70,9 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
     bytes.extend_from_slice(&outcome.how.ttl_ms.unwrap_or(i64::MIN).to_be_bytes());
     if let Some(near_ms) = near_ms {
         bytes.extend_from_slice(&near_ms.0.to_be_bytes());
+    }
+    if let (Answer::Body(_), Some(range)) = (&outcome.answer, range) {
+        range.write(&mut bytes);
     }
     bytes.extend_from_slice(&body);
     bytes.into()
@@ -87,9 +104,18 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         _ => return Err(BadMessage::Form("unknown class")),
     };
     let detail = if detail == 0 { None } else { Some(at(&DETAILS, detail - 1)?) };
-    let near_ms = if kind == KIND_NEAR { Some(Millis(u64::from_be_bytes(head.take()?))) } else { None };
+    let is_near = matches!(kind, KIND_NEAR | KIND_NEAR_OF_RANGE);
+    let near_ms = if is_near { Some(Millis(u64::from_be_bytes(head.take()?))) } else { None };
+    let range = match kind {
+        KIND_BODY_OF_RANGE | KIND_NEAR_OF_RANGE => {
+            Some(Arc::new(ReadRange::read(&mut head.0).ok_or(BadMessage::Form("range"))?))
+        }
+        _ => None,
+    };
     let answer = match kind {
-        KIND_BODY | KIND_NEAR => Answer::Body(bytes.slice_ref(head.0)),
+        KIND_BODY | KIND_NEAR | KIND_BODY_OF_RANGE | KIND_NEAR_OF_RANGE => {
+            Answer::Body(bytes.slice_ref(head.0))
+        }
         KIND_FAILURE => Answer::Failed(decode_failure(head.0)?),
         _ => return Err(BadMessage::Form("unknown answer")),
     };
@@ -99,7 +125,7 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         ttl_ms: (ttl != i64::MIN).then_some(ttl),
         detail,
     };
-    let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) };
+    let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range };
     match near_ms {
         None => Ok(Reply::Answered(outcome)),
         Some(near_ms) if is_fresh_hit(&outcome) => Ok(Reply::Near(outcome, near_ms)),

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
 use hopcache_bolt::{RelayCut, metadata};
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, Event};
@@ -27,6 +28,8 @@ pub(super) struct RelayedResult {
     pub(super) qid: Option<i64>,
     reason: Option<Reason>,
     begun: Instant,
+    /// The client's bookmarks.
+    sent: Bookmark,
 }
 
 impl Session {
@@ -69,7 +72,8 @@ impl Session {
         self.count(reason, success.is_ok());
         let success = success?;
         let qid = success.get("qid").and_then(Value::as_int);
-        Ok((success, RelayedResult { qid, reason, begun }))
+        let sent = StatementOptions::read(&extra).ok().and_then(|options| options.asked).unwrap_or_default();
+        Ok((success, RelayedResult { qid, reason, begun, sent }))
     }
 
     /// PULL or DISCARD: records go straight to the client. Returns the last SUCCESS, and whether more is left.
@@ -87,12 +91,24 @@ impl Session {
         if success.get("has_more") == Some(&Value::Bool(true)) {
             return Ok((success, true));
         }
+        self.note_bookmark(&success, None, result.sent.clone());
         let took_ms = Millis::from(result.begun.elapsed());
         self.front.state.meters.note(Event::OriginRun { cause: cause(result.reason), took_ms });
         if let (Value::Map(pairs), Some(reason)) = (&mut success, result.reason) {
             pairs.push(("hopcache".to_owned(), Value::from(self.status_of(reason).as_str())));
         }
         Ok((success, false))
+    }
+
+    /// Neo4j's SUCCESS may have a bookmark: the runs of this node carry the newest one. Of a home database that is not named
+    /// here nothing is learned.
+    pub(super) fn note_bookmark(&self, success: &Value, database: Option<&str>, sent: Bookmark) {
+        let text = |name: &str| success.get(name).and_then(Value::as_str);
+        if let (Some(relays), Some(returned)) = (&self.front.relays, text("bookmark"))
+            && let Some(database) = text("db").or(database)
+        {
+            relays.saw_bookmark(database, sent, returned);
+        }
     }
 
     /// Queues a message for Neo4j.
@@ -153,7 +169,7 @@ const NO_TRANSACTIONS: &str = "The sample graph has no explicit transactions tha
 
 fn bypass_outcome(reason: Reason) -> Outcome {
     let answer = Answer::Body(Bytes::new());
-    Outcome { answer, how: How::bypass(reason), answered_by: None, key: QueryKey([0; 32]) }
+    Outcome { answer, how: How::bypass(reason), answered_by: None, key: QueryKey([0; 32]), range: None }
 }
 
 const fn cause(reason: Option<Reason>) -> Cause {

@@ -48,7 +48,7 @@ impl Session {
         let (started, came) = (Instant::now(), self.front.clock.now());
         let identity = self.acting(options)?;
         let has_relays = self.front.relays.is_some();
-        if has_relays && options.has_bookmarks {
+        if has_relays && options.asked.is_none() {
             return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
         }
         if !keeps_values(self.version) {
@@ -80,7 +80,7 @@ impl Session {
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
         self.front.state.meters.count(&outcome, status, started.elapsed());
         self.take_note(&ask, &outcome);
-        self.result_of(outcome, has_relays)
+        self.result_of(options, outcome, has_relays)
     }
 
     async fn ask_of(
@@ -116,11 +116,11 @@ impl Session {
             freshness: options.freshness,
             hints: options.hints,
             mode: options.mode,
-            bypass: if options.has_bookmarks {
-                Some(RequestBypass::Bookmarks(options.bookmarks.clone()))
-            } else {
-                options.no_store.then_some(RequestBypass::NoStore)
+            bypass: match &options.asked {
+                None => Some(RequestBypass::Bookmarks(options.bookmarks.clone())),
+                Some(_) => options.no_store.then_some(RequestBypass::NoStore),
             },
+            bookmarks: options.asked.clone().unwrap_or_default(),
             deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
             run_ms_max,
             traceparent: None,
@@ -160,7 +160,12 @@ impl Session {
         }
     }
 
-    fn result_of(&self, mut outcome: Outcome, has_relays: bool) -> Result<Asked, RequestError> {
+    fn result_of(
+        &self,
+        options: &StatementOptions,
+        mut outcome: Outcome,
+        has_relays: bool,
+    ) -> Result<Asked, RequestError> {
         if !self.front.shared.outgoing.admit(&mut outcome.answer) {
             let message = "Too many large answers are being read slowly. Try again shortly.";
             return Err(BoltFailure::new("Neo.TransientError.Hopcache.TooManyAnswers", message).into());
@@ -175,7 +180,12 @@ impl Session {
                 };
                 let result = ResultSet::from_bytes(body).map_err(unreadable)?;
                 let status = cache_status(&outcome, &self.front.engine.me().node);
-                return Ok(Asked::Answered(Box::new(CachedResult::new(result, status))));
+                let mut result = CachedResult::new(result, status);
+                result.set_range(outcome.range);
+                if self.transaction.is_none() {
+                    result.set_bookmark(&options.asked.clone().unwrap_or_default());
+                }
+                return Ok(Asked::Answered(Box::new(result)));
             }
             Answer::Failed(failure) => failure,
         };

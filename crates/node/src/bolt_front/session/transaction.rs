@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Kind;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
@@ -32,6 +33,8 @@ pub(super) struct Transaction {
     has_begun: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
+    /// Whether the cache has answered in it. Every later read must be no older: `options.asked` covers the results so far.
+    has_shown: bool,
 }
 
 impl Transaction {
@@ -64,7 +67,7 @@ impl Session {
         let deadline =
             options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let is_eager = options.has_bookmarks || options.no_store || !keeps_values(self.version);
+        let is_eager = options.asked.is_none() || options.no_store || !keeps_values(self.version);
         let mut transaction = Transaction {
             options: options.clone(),
             extra: sent,
@@ -72,6 +75,7 @@ impl Session {
             has_begun: false,
             results: BTreeMap::new(),
             next_qid: 0,
+            has_shown: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -119,6 +123,10 @@ impl Session {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
                     result.filter(version, &transaction.extra, &hello);
+                    transaction.has_shown = true;
+                    if let Some(asked) = &mut transaction.options.asked {
+                        result.read_to().into_iter().for_each(|position| asked.add(position));
+                    }
                     let qid = transaction.take_qid();
                     let opening = result.opening(Some(qid));
                     transaction.results.insert(qid, OpenResult::Cached(result));
@@ -144,6 +152,12 @@ impl Session {
         if let Some(left) = transaction.left() {
             let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1);
             set(&mut extra, "tx_timeout", Value::Int(left_ms));
+        }
+        // Neo4j must not show what is older than what the cache has shown.
+        if transaction.has_shown
+            && let Some(text) = transaction.options.asked.as_ref().and_then(Bookmark::encode)
+        {
+            set(&mut extra, "bookmarks", Value::List(vec![Value::String(text)]));
         }
         self.queue(&with_map(Kind::Begin, &extra))
     }
@@ -178,17 +192,26 @@ impl Session {
         }
     }
 
+    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j.
+    fn end_unbegun(&mut self, kind: Kind) -> Value {
+        let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
+        let bookmark = transaction.and_then(|transaction| transaction.options.asked?.encode());
+        Value::Map(bookmark.map(|text| ("bookmark".to_owned(), Value::String(text))).into_iter().collect())
+    }
+
     /// COMMIT or ROLLBACK. If the transaction has begun at Neo4j, Neo4j's answer is passed on. A lost answer ends the
     /// connection: the driver then knows that the commit may or may not have happened, and no part of Hopcache tries
     /// it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
         if !self.transaction_mut()?.has_begun {
-            self.transaction = None;
-            return Ok(Value::Map(Vec::new()));
+            return Ok(self.end_unbegun(kind));
         }
         self.queue(&[0xB0, kind.signature().0])?;
         let success = self.answer().await?;
-        self.transaction = None;
+        if let Some(transaction) = self.transaction.take() {
+            let StatementOptions { database, asked, .. } = transaction.options;
+            self.note_bookmark(&success, database.as_deref(), asked.unwrap_or_default());
+        }
         self.release();
         Ok(success)
     }

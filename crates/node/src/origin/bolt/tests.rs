@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
+use hopcache_engine::ports::RunBookmarks;
 use hopcache_packstream::{Value, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -108,7 +109,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         statement: "RETURN 1".into(),
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
-        bookmarks: Vec::new(),
+        bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(timeout_ms),
         bytes_max: 1 << 20,
         traceparent: None,

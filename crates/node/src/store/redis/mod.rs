@@ -1,7 +1,7 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
-//! `hopcache:v3:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v3:log` (invalidation log, a capped
+//! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
 //! stream). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
@@ -17,7 +17,7 @@
 //! lease. Such a loss is reported as a timeout, and the engine then asks again in its own way.
 //!
 //! The server's ACL has to allow only this:
-//! `~hopcache:v3:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
+//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
 //! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
 //! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).

@@ -9,20 +9,20 @@ use redis::{Cmd, Script};
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
 pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     let name = key.to_hex();
-    [format!("hopcache:v3:{{{name}}}:e"), format!("hopcache:v3:{{{name}}}:l")]
+    [format!("hopcache:v4:{{{name}}}:e"), format!("hopcache:v4:{{{name}}}:l")]
 }
 
 /// The pattern of SCAN.
-pub(super) const SLOT_PATTERN: &str = "hopcache:v3:{*}:[el]";
+pub(super) const SLOT_PATTERN: &str = "hopcache:v4:{*}:[el]";
 /// The invalidation log.
-pub(super) const LOG_KEY: &str = "hopcache:v3:log";
+pub(super) const LOG_KEY: &str = "hopcache:v4:log";
 
 /// The key that a ping writes and removes.
-pub(super) const PING_KEY: &str = "hopcache:v3:ping";
+pub(super) const PING_KEY: &str = "hopcache:v4:ping";
 
 /// The query key in a key's name.
 pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
-    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v3:{")?;
+    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v4:{")?;
     QueryKey::from_hex(text.split_once('}')?.0)
 }
 
