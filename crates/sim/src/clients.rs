@@ -192,7 +192,7 @@ impl Cluster {
             && !is_plain
             && self.profile.is_living
             && self.profile.has(Kind::Clients)
-            && number % AFTER_EVERY == 0;
+            && number.is_multiple_of(AFTER_EVERY);
         let want = if is_after { Want::After(self.versions) } else { want };
         if is_after {
             self.world.record.cover("client with a bookmark");

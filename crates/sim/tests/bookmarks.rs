@@ -1,5 +1,6 @@
 //! Bookmarks: a client that has seen a transaction never gets an answer from before it, and its requests are hits all the
 //! same.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::collections::BTreeSet;
 

@@ -21,6 +21,10 @@ use crate::path::Path;
 
 /// This node's answer to a request.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are answers: a box would cost each hit an allocation"
+)]
 pub(super) enum LocalAnswer {
     /// An answer, or a failure.
     Answered(Outcome),

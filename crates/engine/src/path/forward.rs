@@ -36,6 +36,10 @@ pub(super) fn forward_key(ask: &Ask) -> ForwardKey {
 
 /// How a forward ended.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are answers: a box would cost each hit an allocation"
+)]
 pub(super) enum Hop {
     /// The node answered.
     Answered(LocalAnswer),

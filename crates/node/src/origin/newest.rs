@@ -162,7 +162,7 @@ mod tests {
     async fn a_new_connection_carries_nothing_that_was_seen_before_it() {
         let newest = NewestPositions::default();
         newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 90)]));
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
         let opened = Instant::now();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), Bookmark::NONE);
         // A run that carried what the database does not reach any more: all is forgotten.
