@@ -47,20 +47,6 @@ pub(super) const FOLDERS: &[(&str, Level)] = &[
     ("xtask/src/", Level::ChildrenKnowParents),
 ];
 
-/// Circles that existed when their crate joined [`FOLDERS`]. A known circle may shrink; a file that joins it is a finding.
-/// Remove an entry when its circle is gone, and never add one.
-const KNOWN: &[&[&str]] = &[
-    &["crates/bolt/src/roots.rs", "crates/bolt/src/transport.rs"],
-    &[
-        "crates/node/src/bolt_front/login.rs",
-        "crates/node/src/bolt_front/passing.rs",
-        "crates/node/src/bolt_front/session.rs",
-        "crates/node/src/bolt_front/statement.rs",
-        "crates/node/src/bolt_front/transaction.rs",
-    ],
-    &["crates/node/src/cli/mod.rs", "crates/node/src/cli/run.rs", "crates/node/src/dev.rs"],
-];
-
 /// Arrows of each file: the needed file, and the first line that needs it.
 type Arrows = BTreeMap<usize, BTreeMap<usize, usize>>;
 
@@ -68,33 +54,26 @@ type Arrows = BTreeMap<usize, BTreeMap<usize, usize>>;
 pub(super) fn check(files: &[SourceFile], level: Level) -> Vec<Finding> {
     let every = arrows(files, Level::EveryArrow);
     let arrows = arrows(files, level);
-    let mut seen = BTreeSet::new();
-    let mut findings = check_arrows(files, &arrows, &mut seen);
+    let mut findings = check_arrows(files, &arrows);
     if level == Level::ChildrenKnowParents {
-        findings.extend(circles_out_of_parents(files, &every, &arrows, &mut seen));
+        findings.extend(circles_out_of_parents(files, &every, &arrows));
     }
     findings
 }
 
-/// `seen` gets the files of all circles, the known ones too.
-fn check_arrows(files: &[SourceFile], arrows: &Arrows, seen: &mut BTreeSet<usize>) -> Vec<Finding> {
+fn check_arrows(files: &[SourceFile], arrows: &Arrows) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
     for &start in arrows.keys() {
         if seen.contains(&start) {
             continue;
         }
         let Some(circle) = shortest_circle(arrows, start) else { continue };
         let group = group(arrows, start);
-        if !is_known(files, &group) {
-            findings.push(finding(files, arrows, &circle, &group));
-        }
+        findings.push(finding(files, arrows, &circle, &group));
         seen.extend(group);
     }
     findings
-}
-
-fn is_known(files: &[SourceFile], group: &BTreeSet<usize>) -> bool {
-    KNOWN.iter().any(|known| group.iter().all(|file| known.contains(&files[*file].name.as_str())))
 }
 
 fn arrows(files: &[SourceFile], level: Level) -> Arrows {
@@ -118,7 +97,7 @@ fn circles_out_of_parents(files: &[SourceFile], every: &Arrows, arrows: &Arrows)
     let mut findings = Vec::new();
     for (&child, targets) in every {
         for (&parent, &line) in targets {
-            if arrows.get(&child).is_some_and(|kept| kept.contains_key(&parent)) || seen.contains(&parent) {
+            if arrows.get(&child).is_some_and(|kept| kept.contains_key(&parent)) {
                 continue;
             }
             let is_outside = |file: usize| !files[file].module.starts_with(&files[parent].module);
@@ -127,7 +106,6 @@ fn circles_out_of_parents(files: &[SourceFile], every: &Arrows, arrows: &Arrows)
             let mut with_parent = arrows.clone();
             with_parent.entry(child).or_default().insert(parent, line);
             findings.push(finding(files, &with_parent, &way, &group));
-            seen.insert(parent);
         }
     }
     findings
@@ -297,25 +275,6 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         let steps = "src/a/mod.rs:2 needs src/b.rs, src/b.rs:1 needs src/a/child.rs, src/a/child.rs:1 needs src/a/mod.rs";
         assert!(found[0].contains(steps), "{}", found[0]);
-    }
-
-    #[test]
-    fn a_known_circle_is_allowed_and_a_file_that_joins_it_is_found() {
-        let folder = "crates/bolt/src/";
-        let read = |(name, content): &(&str, &str)| {
-            SourceFile::read(folder, &format!("{folder}{name}"), content).unwrap()
-        };
-        let mut sources = vec![
-            ("lib.rs", "mod roots;\nmod transport;\nmod new;\n"),
-            ("roots.rs", "use crate::transport::T;\npub struct R;\n"),
-            ("transport.rs", "use crate::roots::R;\npub struct T;\n"),
-        ];
-        let files: Vec<SourceFile> = sources.iter().map(read).collect();
-        assert!(check(&files, Level::EveryArrow).is_empty());
-        sources[1].1 = "use crate::new::N;\npub struct R;\n";
-        sources.push(("new.rs", "use crate::transport::T;\npub struct N;\n"));
-        let files: Vec<SourceFile> = sources.iter().map(read).collect();
-        assert_eq!(check(&files, Level::EveryArrow).len(), 1);
     }
 
     #[test]
