@@ -1,5 +1,5 @@
 //! `cargo xtask sbom`: a bill of materials of the program `hopcache`. The bill lists each crate in the program with its
-//! version, licence and checksum (CycloneDX, JSON).
+//! version and licence, and each crate of the registry with its checksum (CycloneDX, JSON).
 //!
 //! cargo-cyclonedx makes the bill from the lock file and the features that are built. It writes one file beside each
 //! manifest of the workspace. This module moves the node's file to `target/sbom`, checks it, and removes the others.
@@ -37,6 +37,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     });
     made?;
     let text = found?.context("cargo-cyclonedx has written nothing for crates/node")?;
+    let text = without_root(&text, root);
     let components = components(&text)?;
     let folder = root.join("target/sbom");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -44,6 +45,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}: {components} crates", path.display());
     Ok(())
+}
+
+/// The bill without the path of this work tree. cargo-cyclonedx writes it into the id of each crate of the workspace, where
+/// it would tell readers about the builder's machine: `path+file:///home/me/hopcache/crates/core#hopcache-core@0.1.0`.
+fn without_root(text: &str, root: &Path) -> String {
+    text.replace(&format!("path+file://{}/", root.display()), "path+file:///")
 }
 
 /// Counts the crates in the bill. Fails if a crate has no version or no licence: nobody could check it then.
@@ -77,6 +84,13 @@ fn members(root: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bill_does_not_show_the_builders_folder() {
+        let id = r#""bom-ref":"path+file:///home/me/hopcache/crates/core#hopcache-core@0.1.0""#;
+        let shown = without_root(id, Path::new("/home/me/hopcache"));
+        assert_eq!(shown, r#""bom-ref":"path+file:///crates/core#hopcache-core@0.1.0""#);
+    }
 
     #[test]
     fn a_bill_names_versions_and_licences() {
