@@ -95,7 +95,7 @@ impl Refresh {
         if self.cache.pace().degrees().has_looked_at(key) { DegreeWish::Nothing } else { DegreeWish::Look }
     }
 
-    /// For the simulator: learns the degree for a query, as a plan that wishes [`DegreeWish::Ask`] does.
+    /// For the simulator: learns the degree for a query, as a plan that wishes `DegreeWish::Ask` does.
     pub fn learn_degree(self: &Arc<Self>, query: &Arc<Query>) {
         if self.lacks_degree(&query.key, self.context.now()) {
             self.learn_degree_as(query, DegreeWish::Ask);

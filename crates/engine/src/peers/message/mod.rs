@@ -12,8 +12,8 @@
 //! The client's limit for a run, and the entry node's reading of the statement (`query`): both stand after the query,
 //! and a node that does not know them stops reading before them.
 //!
-//! Bookmarks: a request with bookmarks has a kind of its own ([`KIND_ASK_AFTER`]). A node that does not know this kind
-//! refuses it, and so never answers with an older value. In every request the freshness says with [`WITH_RANGE`] that
+//! Bookmarks: a request with bookmarks has a kind of its own (`KIND_ASK_AFTER`). A node that does not know this kind
+//! refuses it, and so never answers with an older value. In every request the freshness says with `WITH_RANGE` that
 //! the sender understands the range of an answer. A node that does not know this flag reads the question in full. A node
 //! that does not send it never gets a range.
 //!
