@@ -150,6 +150,25 @@ impl Scene {
     }
 }
 
+/// Rounds of walks, until a prefetch was used.
+const ROUNDS_MAX: usize = 3;
+
+/// Walks of both users, from this number on; how many of their second requests were hits.
+async fn walk_round(scene: &Arc<Scene>, requests: usize, first: usize) -> usize {
+    let mut walkers = JoinSet::new();
+    for walker in 0..WALKERS {
+        let scene = Arc::clone(scene);
+        walkers.spawn(async move {
+            let mut hits = 0;
+            for number in (walker..requests / 2).step_by(WALKERS) {
+                hits += usize::from(scene.walk(number % 2, number + first).await.is_hit());
+            }
+            hits
+        });
+    }
+    walkers.join_all().await.into_iter().sum()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_one_user_teaches_is_warmed_for_another() {
     let requests = size("HOPCACHE_TEST_REQUESTS", 480);
@@ -164,20 +183,16 @@ async fn nothing_that_one_user_teaches_is_warmed_for_another() {
         scene.look(0, number).await;
     }
     assert_eq!(scene.crossed(), [""; 0], "one user's habit was run for another");
-    let mut walkers = JoinSet::new();
-    for walker in 0..WALKERS {
-        let scene = Arc::clone(&scene);
-        walkers.spawn(async move {
-            let mut hits = 0;
-            for number in (walker..requests / 2).step_by(WALKERS) {
-                hits += usize::from(scene.walk(number % 2, number + 3 * TAUGHT).await.is_hit());
-            }
-            hits
-        });
+    let (mut hits, mut account) = (0, balanced(&scene.cluster.nodes).await);
+    // On a busy machine a whole round may outrun its prefetches.
+    for round in 0..ROUNDS_MAX {
+        if round > 0 && account.used + account.late >= 1.0 {
+            break;
+        }
+        hits += walk_round(&scene, requests, 3 * TAUGHT + round * requests).await;
+        assert_eq!(scene.crossed(), [""; 0], "one user's habit was run for another");
+        account = balanced(&scene.cluster.nodes).await;
     }
-    let hits: usize = walkers.join_all().await.into_iter().sum();
-    assert_eq!(scene.crossed(), [""; 0], "one user's habit was run for another");
-    let account = balanced(&scene.cluster.nodes).await;
     assert!(account.used + account.late >= 1.0, "there was prefetching to go astray: {account:?}");
     let connections = runs_by_connection(&scene);
     assert!(connections.len() >= 2 && connections.values().all(|sides| sides.len() == 1), "{connections:?}");
