@@ -21,6 +21,7 @@ mod install;
 mod raw;
 mod rust_driver;
 mod vanishing;
+mod websocket;
 
 /// A write ends what a session with bookmarks may be answered with. Tests that count hits hold it alone, tests that write hold
 /// it together.

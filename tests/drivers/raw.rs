@@ -1,5 +1,6 @@
 //! A client that sends any bytes, also those that no driver sends.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +15,11 @@ pub struct Raw(pub TcpStream);
 
 impl Raw {
     pub async fn connect(node: &NodeProcess) -> Self {
-        let mut stream = TcpStream::connect(node.addrs.bolt).await.unwrap();
+        Self::connect_to(node.addrs.bolt).await
+    }
+
+    pub async fn connect_to(addr: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(addr).await.unwrap();
         stream
             .write_all(&[0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
             .await
@@ -26,7 +31,11 @@ impl Raw {
     }
 
     pub async fn logged_on(node: &NodeProcess) -> Self {
-        let mut raw = Self::connect(node).await;
+        Self::logged_on_to(node.addrs.bolt).await
+    }
+
+    pub async fn logged_on_to(addr: SocketAddr) -> Self {
+        let mut raw = Self::connect_to(addr).await;
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         raw.send(&[&[0xB1, 0x01, 0xA1][..], &text("user_agent"), &text("raw")].concat()).await;
         let auth = [("scheme", "basic"), ("principal", "neo4j"), ("credentials", &password)];

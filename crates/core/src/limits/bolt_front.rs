@@ -12,6 +12,8 @@ pub const BOLT_WAITING_MAX: usize = 128;
 pub const BOLT_WAITING_BYTES_MAX: usize = 256 << 10;
 /// Bytes of replies that are collected before they are sent. This makes fewer writes, and a slow reader holds no more.
 pub const BOLT_REPLY_BYTES: usize = 64 << 10;
+/// Largest WebSocket message of a browser, in bytes. Drivers send pieces of 1,400 bytes; one message of Bolt may take many.
+pub const WEBSOCKET_MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// From accepting a connection to its log-on. A client that asks a person for a password connects after that.
 pub const BOLT_LOGON_MS_MAX: u64 = 30_000;
 /// The longest silence towards a client before a NOOP: well under the hinted 120 s.

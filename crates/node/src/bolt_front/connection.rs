@@ -1,20 +1,21 @@
 //! The bytes of one Bolt connection: when they are read, when replies are sent, and how a RESET overtakes the
-//! requests before it. It works over any stream, plain or TLS.
+//! requests before it. It works over any stream: plain, TLS, or a WebSocket in one of the two.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, State, Unspoken, Version};
+use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, State, Version};
 use hopcache_core::limits;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::BoltFront;
 use super::failure::BoltFailure;
 use super::outbox::Outbox;
 use super::session::Session;
+use super::websocket::{self, Directions};
 use crate::client_addr::ClientAddr;
 
 const BOUNDS: InboxBounds = InboxBounds {
@@ -25,10 +26,6 @@ const BOUNDS: InboxBounds = InboxBounds {
 };
 /// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
 const READ_BYTES: usize = 4 << 10;
-/// The answer to an HTTP client.
-const NOT_HTTP: &[u8] =
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 58\r\n\r\nnot a WebSocket handshake; the Query API has its own port\n";
-
 /// The client has gone, or sends bytes that cannot be read.
 struct Gone;
 
@@ -64,8 +61,12 @@ pub(super) async fn serve<T>(
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let log_on_by = Instant::now() + Duration::from_millis(limits::BOLT_LOGON_MS_MAX);
+    let opened = tokio::select! {
+        () = stop.cancelled() => return,
+        opened = websocket::directions(stream, log_on_by) => opened,
+    };
+    let Some(Directions { reader, mut writer }) = opened else { return };
     let newest = front.server().await.newest;
-    let (reader, mut writer) = tokio::io::split(stream);
     let mut incoming = Incoming { reader, inbox: Inbox::new(newest, BOUNDS), buffer: Vec::new() };
     let shaken = tokio::select! {
         () = stop.cancelled() => return,
@@ -85,10 +86,9 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let first_byte = Duration::from_millis(limits::FIRST_BYTE_TIMEOUT_MS);
     let mut reply = Vec::new();
-    timeout(first_byte, incoming.read(&mut reply)).await.ok()?.ok()?;
     loop {
+        incoming.read(&mut reply).await.ok()?;
         writer.write_all(&reply).await.ok()?;
         writer.flush().await.ok()?;
         reply.clear();
@@ -97,13 +97,9 @@ where
         }
         if let Err(fault) = incoming.inbox.next_request() {
             tracing::debug!(%fault, "no Bolt handshake");
-            if fault == InboxFault::Unspoken(Unspoken::Http) {
-                let _ = writer.write_all(NOT_HTTP).await;
-            }
             let _ = writer.shutdown().await;
             return None;
         }
-        incoming.read(&mut reply).await.ok()?;
     }
 }
 

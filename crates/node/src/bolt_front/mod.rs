@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `listener` | which connections are accepted, and when they end |
 //! | `connection` | when bytes are read and written; how a RESET overtakes |
+//! | `websocket` | whether a browser speaks, whose bytes come in messages |
 //! | `outbox` | how replies are collected and sent |
 //! | `session` | the effect of a request, by the state table of `hopcache_bolt::server` |
 //! | `login` | the identity of the client |
@@ -28,6 +29,7 @@ mod options;
 mod outbox;
 mod records;
 mod session;
+mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
