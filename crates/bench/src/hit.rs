@@ -54,7 +54,7 @@ enum Prefetch {
 }
 
 /// About 1 KB of JSON.
-const STATEMENT: &str = "UNWIND range(1, 205) AS x RETURN x";
+pub(crate) const STATEMENT: &str = "UNWIND range(1, 205) AS x RETURN x";
 
 /// Arms of one build.
 const ARMS: usize = 3;
@@ -274,7 +274,7 @@ async fn find_owner(clients: &[SocketAddr], request: &[u8]) -> anyhow::Result<(u
     bail!("no node answers the key as its owner")
 }
 
-fn start_bare(dir: &Path, body: &[u8]) -> anyhow::Result<(Process, SocketAddr)> {
+pub(crate) fn start_bare(dir: &Path, body: &[u8]) -> anyhow::Result<(Process, SocketAddr)> {
     let (body_file, addr_file) = (dir.join("body.json"), dir.join("bare.addr"));
     std::fs::write(&body_file, body)?;
     let mut command = Command::new(std::env::current_exe()?);

@@ -1,7 +1,8 @@
 //! Benchmarks of hopcache, side by side with something. They measure; trials (`crates/trials`) judge. Knows hopcache by
-//! its HTTP interface only.
+//! its protocols only.
 
 mod bare;
+mod bolt_hit;
 mod bolt_origin;
 mod closed_loop;
 mod cold;
@@ -29,6 +30,11 @@ struct Cli {
 enum Bench {
     /// CPU time of a hit on its owner, of a forwarded hit, and of a bare axum handler, alternated.
     Hit(hit::Options),
+    /// CPU time of a hit over Bolt, over HTTP, and of a bare server of either protocol, alternated.
+    BoltHit(bolt_hit::Options),
+    /// The bare Bolt server that `bolt-hit` compares with.
+    #[command(hide = true)]
+    BareBolt(bolt_hit::bare::Options),
     /// The bare axum handler that `hit` compares with.
     #[command(hide = true)]
     Bare(bare::Options),
@@ -51,6 +57,8 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     match Cli::parse().bench {
         Bench::Hit(options) => runtime.block_on(hit::run(&options)),
+        Bench::BoltHit(options) => runtime.block_on(bolt_hit::run(&options)),
+        Bench::BareBolt(options) => runtime.block_on(bolt_hit::bare::run(&options)),
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),

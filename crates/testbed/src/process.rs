@@ -122,7 +122,7 @@ pub struct ClusterPlan<'a> {
     pub dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
     pub common: &'a str,
-    /// Further lines of `[node]`.
+    /// Further lines of `[node]`. Without `bolt_addr` there is no Bolt listener.
     pub node: &'a str,
 }
 
@@ -139,7 +139,8 @@ pub async fn start_cluster(
     for node in 0..nodes {
         let [client, peer, admin] = [addrs[node * 3], addrs[node * 3 + 1], addrs[node * 3 + 2]];
         let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
+            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n{}{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
+            if plan.node.contains("bolt_addr") { "" } else { "bolt_addr = \"\"\n" },
             plan.node,
             seeds.join(", "),
             key_file.display(),
