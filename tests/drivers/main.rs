@@ -16,6 +16,7 @@ mod support;
 mod answers;
 mod bookmarks;
 mod cluster;
+mod collapse;
 mod differential;
 mod hits;
 mod install;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::support::lone::{Lone, Spec};
 use crate::support::process::NodeProcess;
-use crate::support::{environment, until};
+use crate::support::{environment, say, until};
 
 /// A connection that has agreed on 5.4 and is logged on.
 pub struct Raw(pub TcpStream);
@@ -137,6 +138,7 @@ async fn a_reset_ends_the_running_statement_at_neo4j() {
     raw.run(&format!("{loops} WITH a0 WHERE rand() > 2 RETURN '{tag}' AS tag")).await;
     let mut watcher = Raw::logged_on(&node).await;
     until("Neo4j runs it", Duration::from_secs(20), async || is_running(&mut watcher, &tag).await).await;
+    let began = Instant::now();
     raw.send(&[0xB0, 0x0F]).await;
     let mut last = raw.reply().await[1];
     let mut replies = vec![last];
@@ -145,7 +147,9 @@ async fn a_reset_ends_the_running_statement_at_neo4j() {
         replies.push(last);
     }
     assert_eq!(last, 0x70, "RESET is answered: {replies:02X?}");
+    let answered = began.elapsed();
     assert!(!is_running(&mut watcher, &tag).await, "it runs on at Neo4j");
+    say(&format!("RESET: answered after {answered:?}, gone from SHOW TRANSACTIONS after {:?}", began.elapsed()));
     raw.run("RETURN 1").await;
     assert_eq!(raw.reply().await[1], 0x70, "the connection works on");
 }

@@ -1,9 +1,11 @@
 """Transactions through neo4j:// while nodes leave: what the driver's own retries did not absorb is an error.
 
 usage: cluster.py URI USER PASSWORD LABEL
-Prints "begun" once some are done, goes on until its stdin is closed, and prints [done, errors, servers].
+Prints "begun" once some are done, goes on until its stdin is closed and as many again are done, and prints what it saw.
+HOPCACHE_TEST_TRANSACTIONS: how many make a half (60); HOPCACHE_TEST_DRIVER_THREADS: concurrent clients (4).
 """
 import json
+import os
 import sys
 import threading
 import time
@@ -11,6 +13,8 @@ import time
 from neo4j import GraphDatabase
 
 URI, USER, PASSWORD, LABEL = sys.argv[1:5]
+HALF = int(os.environ.get("HOPCACHE_TEST_TRANSACTIONS", "60"))
+CLIENTS = int(os.environ.get("HOPCACHE_TEST_DRIVER_THREADS", "4"))
 over = threading.Event()
 done, errors, servers = 0, [], set()
 lock = threading.Lock()
@@ -35,15 +39,22 @@ def work(driver, who):
                     over.set()
 
 
+def until(count):
+    while done < count and not over.is_set():
+        time.sleep(0.01)
+
+
 with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver:
-    threads = [threading.Thread(target=work, args=(driver, who)) for who in range(4)]
+    threads = [threading.Thread(target=work, args=(driver, who)) for who in range(CLIENTS)]
+    began = time.monotonic()
     for thread in threads:
         thread.start()
-    while done < 60 and not over.is_set():
-        time.sleep(0.01)
+    until(HALF)
     print("begun", flush=True)
     sys.stdin.read()
+    until(done + HALF)
     over.set()
     for thread in threads:
         thread.join()
-print(json.dumps([done, errors, sorted(servers)]))
+    seconds = time.monotonic() - began
+print(json.dumps({"done": done, "per_s": done / seconds, "clients": CLIENTS, "errors": errors, "servers": sorted(servers)}))
