@@ -40,13 +40,16 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub struct Setup {
     pub origin: String,
     pub store: String,
+    /// Lines of `[node]` that say how it leaves.
+    pub leaving: &'static str,
     /// Further lines of the configuration, whole sections.
     pub more: &'static str,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { origin: setting("HOPCACHE_TEST_NEO4J_BOLT"), store: "memory:".to_owned(), more: "" }
+        let (origin, store) = (setting("HOPCACHE_TEST_NEO4J_BOLT"), "memory:".to_owned());
+        Self { origin, store, leaving: "drain = \"2s\"", more: "" }
     }
 }
 
@@ -76,10 +79,10 @@ impl Node {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("node.toml");
         let (client, peer, admin) = (ports[0], ports[1], ports[2]);
-        let Setup { origin, store, more } = setup;
+        let Setup { origin, store, leaving, more } = setup;
         let text = format!(
             "[node]\nname = \"node-a\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\n\
-             admin_addr = \"{admin}\"\nbolt_addr = \"\"\ndrain = \"2s\"\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
+             admin_addr = \"{admin}\"\nbolt_addr = \"\"\n{leaving}\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
              [store]\nuri = \"{store}\"\n{more}\n"
         );
         std::fs::write(&file, text).unwrap();
