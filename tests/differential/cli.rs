@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::http::Request;
-use crate::start::{Node, nowhere, setting};
+use crate::start::{Node, Setup, nowhere, setting};
 
 struct Ran {
     code: i32,
