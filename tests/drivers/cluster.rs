@@ -22,7 +22,10 @@ async fn a_node_that_is_drained_costs_no_error() {
     let seen: Seen = serde_json::from_str(&load.finish()).unwrap();
     assert_eq!(seen.errors, Vec::<String>::new(), "of {} transactions", seen.done);
     assert!(seen.done >= 60 && seen.servers.len() == 3, "{} transactions on {:?}", seen.done, seen.servers);
-    say(&format!("a node drained under {:.0} transactions/s: {} transactions, 0 errors", seen.per_s, seen.done));
+    say(&format!(
+        "a node drained under {:.0} transactions/s: {} transactions, 0 errors",
+        seen.per_s, seen.done
+    ));
 }
 
 /// Reads, and writes that are still to be sent, are tried again by the driver. Only a write whose answer was lost may not be:

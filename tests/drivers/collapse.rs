@@ -38,6 +38,9 @@ async fn a_crowd_of_bolt_connections_costs_one_run() {
     let slowest = answered.iter().map(|(_, took, _)| *took).max().unwrap();
     assert!(answered.iter().all(|(record, ..)| *record == answered[0].0));
     let runs = cluster.proxy.runs("one cold key over Bolt");
-    say(&format!("I1 over Bolt: {crowd} connections of 3 nodes, {runs} run, slowest {} ms", slowest.as_millis()));
+    say(&format!(
+        "I1 over Bolt: {crowd} connections of 3 nodes, {runs} run, slowest {} ms",
+        slowest.as_millis()
+    ));
     assert_eq!(runs, 1, "runs at Neo4j");
 }

@@ -149,7 +149,10 @@ async fn a_reset_ends_the_running_statement_at_neo4j() {
     assert_eq!(last, 0x70, "RESET is answered: {replies:02X?}");
     let answered = began.elapsed();
     assert!(!is_running(&mut watcher, &tag).await, "it runs on at Neo4j");
-    say(&format!("RESET: answered after {answered:?}, gone from SHOW TRANSACTIONS after {:?}", began.elapsed()));
+    say(&format!(
+        "RESET: answered after {answered:?}, gone from SHOW TRANSACTIONS after {:?}",
+        began.elapsed()
+    ));
     raw.run("RETURN 1").await;
     assert_eq!(raw.reply().await[1], 0x70, "the connection works on");
 }

@@ -32,7 +32,8 @@ impl BoltConnection {
         let mut connection = Self(stream);
         let hello = [&[0xB1, 0x01, 0xA1][..], &text("user_agent"), &text("bench/1")].concat();
         let auth = [("scheme", "basic"), ("principal", "bench"), ("credentials", "bench")];
-        let auth: Vec<u8> = auth.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
+        let auth: Vec<u8> =
+            auth.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
         let logon = [&[0xB1, 0x6A, 0xA3][..], &auth].concat();
         connection.0.write_all(&[framed(&hello), framed(&logon)].concat()).await?;
         connection.read_replies(&mut Vec::new(), None).await?;

@@ -58,7 +58,8 @@ impl Arm {
         let loaded = match self.way {
             Way::Bolt => bolt_loop(self.addr, STATEMENT, connections, span).await?,
             Way::Http(body_len) => {
-                closed_loop(self.addr, &[query_request(STATEMENT, 0, "")], connections, span, body_len).await?
+                closed_loop(self.addr, &[query_request(STATEMENT, 0, "")], connections, span, body_len)
+                    .await?
             }
         };
         Ok((loaded.requests, loaded.wall))
@@ -104,7 +105,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 
 /// Two nodes of their own, so that an arm's CPU time is its protocol's alone, and the two bare servers.
 async fn start_arms(dir: &Path, redis: SocketAddr) -> anyhow::Result<Vec<Arm>> {
-    let common = format!("[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
+    let common =
+        format!("[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
     let (over_http, client, _) = start_node(&dir.join("http"), &common).await?;
     let (over_bolt, _, bolt) = start_node(&dir.join("bolt"), &common).await?;
     let request = query_request(STATEMENT, 0, "");
@@ -119,7 +121,14 @@ async fn start_arms(dir: &Path, redis: SocketAddr) -> anyhow::Result<Vec<Arm>> {
     let body_len = answer.body.len();
     let (bare_http, bare_http_addr) = start_bare(dir, &answer.body)?;
     let (bare_bolt, bare_bolt_addr) = start_bare_bolt(dir, &replies)?;
-    let arm = |name, addr, way, process| Arm { name, addr, way, process, cpu_us: Vec::new(), per_second: Vec::new() };
+    let arm = |name, addr, way, process| Arm {
+        name,
+        addr,
+        way,
+        process,
+        cpu_us: Vec::new(),
+        per_second: Vec::new(),
+    };
     Ok(vec![
         arm("bare Bolt server", bare_bolt_addr, Way::Bolt, bare_bolt),
         arm("hit over Bolt", bolt, Way::Bolt, over_bolt),
@@ -153,7 +162,12 @@ fn write_report(report: &mut Report, arms: &[Arm]) {
     report.line("\n| arm | CPU µs per request: median (min–max) | requests/s: median (min–max) |");
     report.line("|---|---|---|");
     for arm in arms {
-        report.line(&format!("| {} | {} | {} |", arm.name, Spread::of(&arm.cpu_us), Spread::of(&arm.per_second)));
+        report.line(&format!(
+            "| {} | {} | {} |",
+            arm.name,
+            Spread::of(&arm.cpu_us),
+            Spread::of(&arm.per_second)
+        ));
     }
     let ratios = |over: &Arm, under: &Arm| -> Vec<f64> {
         over.cpu_us.iter().zip(&under.cpu_us).map(|(over, under)| over / under).collect()

@@ -94,11 +94,14 @@ impl CachedResult {
         });
     }
 
-    /// RUN's SUCCESS.
-    pub(super) fn opening(&self, qid: Option<i64>) -> Value {
+    /// RUN's SUCCESS: with a number in a transaction. By itself, from 5.8 on, with the database, which drivers keep as the home of
+    /// clients that name none.
+    pub(super) fn opening(&self, version: Version, qid: Option<i64>) -> Value {
         let fields = self.fields.iter().map(|name| Value::from(name.as_str())).collect();
         let first = self.summary.get("t_first").cloned().unwrap_or(Value::Int(0));
         let mut pairs = vec![("t_first".to_owned(), first), ("fields".to_owned(), Value::List(fields))];
+        let home = self.summary.get("db").filter(|_| qid.is_none() && version.at_least(5, 8));
+        pairs.extend(home.map(|name| ("db".to_owned(), name.clone())));
         pairs.extend(qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
         Value::Map(pairs)
     }
@@ -233,7 +236,10 @@ mod tests {
     #[tokio::test]
     async fn records_go_out_in_pieces_and_the_last_has_the_summary() {
         let mut result = three();
-        assert_eq!(result.opening(None).get("t_first"), Some(&Value::Int(7)));
+        let opening = |minor, qid| result.opening(Version::new(5, minor), qid);
+        assert_eq!(opening(8, None).get("t_first"), Some(&Value::Int(7)));
+        assert_eq!(opening(8, None).get("db"), Some(&"neo4j".into()));
+        assert_eq!((opening(7, None).get("db"), opening(8, Some(0)).get("db")), (None, None));
         let (bytes, piece) = sent(&mut result, Some(2)).await;
         assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0, 0, 4, 0xB1, 0x71, 0x91, 2, 0, 0]);
         assert!(matches!(piece, Piece::Done { has_more: true, .. }));

@@ -231,7 +231,7 @@ impl Session {
         match self.ask(&options, statement).await? {
             Asked::Answered(mut result) => {
                 result.filter(self.version, extra, &self.hello);
-                let opening = result.opening(None);
+                let opening = result.opening(self.version, None);
                 self.result = Some(OpenResult::Cached(result));
                 Ok(opening)
             }

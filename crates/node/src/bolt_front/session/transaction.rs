@@ -128,7 +128,7 @@ impl Session {
                         result.read_to().into_iter().for_each(|position| asked.add(position));
                     }
                     let qid = transaction.take_qid();
-                    let opening = result.opening(Some(qid));
+                    let opening = result.opening(version, Some(qid));
                     transaction.results.insert(qid, OpenResult::Cached(result));
                     return Ok(opening);
                 }
