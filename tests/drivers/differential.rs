@@ -1,15 +1,15 @@
 //! Every statement of the Query API's differential suite over Bolt, at several versions: Neo4j's replies and Hopcache's
 //! are compared message by message. Records are equal byte by byte; only times, bookmarks and Hopcache's own word differ.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use hopcache_packstream::{Reader, Value};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::NEO4J;
 use crate::raw::{Raw, text};
+use crate::support::bolt_bytes::structure;
 use crate::support::environment;
 use crate::support::lone::{Lone, Spec};
 
@@ -26,7 +26,7 @@ const OF_THE_RUN: [&str; 5] = ["t_first", "t_last", "bookmark", "hopcache", "tim
 struct Replies {
     records: Vec<Vec<u8>>,
     /// SUCCESS and FAILURE, without what differs from run to run.
-    others: Vec<(u8, String)>,
+    others: Vec<(u8, Value)>,
 }
 
 impl Replies {
@@ -77,11 +77,13 @@ impl Client {
                 replies.records.push(message);
                 continue;
             }
-            let metadata = Reader::new(&message[2..]).value().unwrap_or(Value::Null);
-            if let Some(text) = metadata.get("hopcache").and_then(Value::as_str) {
+            let (kind, fields) = structure(&message).unwrap();
+            let mut metadata = fields.into_iter().next().unwrap_or(Value::Null);
+            if let Some(text) = metadata["hopcache"].as_str() {
                 text.clone_into(&mut status);
             }
-            replies.others.push((message[1], shown(&metadata)));
+            without_times(&mut metadata);
+            replies.others.push((kind, metadata));
         }
         if replies.has_failed() {
             self.raw.send(&[0xB0, 0x0F]).await;
@@ -91,17 +93,15 @@ impl Client {
     }
 }
 
-/// A value with its maps in the order of their keys.
-fn shown(value: &Value) -> String {
+/// Removes what differs from run to run, also inside a plan.
+fn without_times(value: &mut Value) {
     match value {
-        Value::Map(pairs) => {
-            let kept = pairs.iter().filter(|(key, _)| !OF_THE_RUN.contains(&key.as_str()));
-            let sorted: BTreeMap<&str, String> =
-                kept.map(|(key, value)| (key.as_str(), shown(value))).collect();
-            format!("{sorted:?}")
+        Value::Object(pairs) => {
+            pairs.retain(|name, _| !OF_THE_RUN.contains(&name.as_str()));
+            pairs.values_mut().for_each(without_times);
         }
-        Value::List(items) => format!("{:?}", items.iter().map(shown).collect::<Vec<_>>()),
-        other => format!("{other:?}"),
+        Value::Array(items) => items.iter_mut().for_each(without_times),
+        _ => {}
     }
 }
 
