@@ -62,7 +62,7 @@ const WITH_SERVICES: [(&str, &str); 11] = [
     ("hopcache", "drivers"),
     ("hopcache", "faults"),
     ("hopcache", "freshness"),
-    ("hopcache", "living"),
+    ("hopcache", "membership"),
     ("hopcache", "prefetch"),
     ("hopcache", "with_services"),
     ("hopcache-bolt", "contract"),
@@ -142,4 +142,18 @@ fn doc(root: &Path) -> Result<()> {
 
 fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()), "cargo")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::tests_without_services;
+
+    /// A renamed test target would otherwise be noticed by `test --quick` only, which the gate does not run.
+    #[test]
+    fn every_target_that_needs_services_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        assert!(tests_without_services(&root).unwrap().contains(&"--test".to_owned()));
+    }
 }
