@@ -6,7 +6,18 @@ const [uri, user, password, label, file] = process.argv.slice(2)
 
 const show = (name, seen) =>
   console.log(JSON.stringify([name, seen], (_, value) => (typeof value === 'bigint' ? `${value}n` : value)))
-const plain = (record) => record.keys.map((key) => [key, String(record.get(key)), neo4j.isInt(record.get(key))])
+// A value with everything that a driver shows of it, but ids.
+function plainValue(value) {
+  if (neo4j.isNode(value)) return ['node', [...value.labels].sort(), plainValue(value.properties)]
+  if (neo4j.isRelationship(value)) return ['relationship', value.type, plainValue(value.properties)]
+  if (neo4j.isPath(value)) return value.segments.map((part) => [part.start, part.relationship, part.end].map(plainValue))
+  if (Array.isArray(value)) return value.map(plainValue)
+  if (value !== null && typeof value === 'object' && value.constructor === Object) {
+    return Object.entries(value).map(([key, field]) => [key, plainValue(field)])
+  }
+  return [typeof value, String(value), neo4j.isInt(value)]
+}
+const plain = (record) => record.keys.map((key) => [key, plainValue(record.get(key))])
 const summaryOf = (summary) => [
   summary.queryType,
   summary.database.name,
