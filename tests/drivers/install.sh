@@ -48,7 +48,7 @@ go)
   printf 'module hopcache.test/drivers\n\ngo 1.24\n\nrequire github.com/neo4j/neo4j-go-driver/v%s v%s\n' \
     "${version%%.*}" "$version" >go.mod
   cp "$here/go/go.sum" go.sum
-  go build -mod=mod -o "$folder/answers" .
+  CGO_ENABLED=0 go build -mod=mod -o "$folder/answers" .
   ;;
 *)
   echo "install.sh: python, javascript, java or go, not $language" >&2

@@ -22,9 +22,9 @@ fn snippet(language: &str) -> String {
 /// A program around a snippet: it prints the number that the snippet has read.
 fn whole(language: &str, code: &str) -> String {
     match language {
-        "python" => format!(
-            "from neo4j import GraphDatabase\n{code}\nprint(records[0]['people'])\ndriver.close()\n"
-        ),
+        "python" => {
+            format!("from neo4j import GraphDatabase\n{code}\nprint(records[0]['people'])\ndriver.close()\n")
+        }
         "javascript" => format!(
             "const neo4j = require('neo4j-driver')\n;(async () => {{\n{code}\n\
              console.log(records[0].get('people').toString())\nawait driver.close()\n}})()\n"

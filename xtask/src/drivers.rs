@@ -178,7 +178,8 @@ impl Program<'_> {
         let start = Instant::now();
         let mut run = Command::new(self.folder.join("run.sh"));
         run.arg(self.home).args([url, USER, self.password]).stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output = run.output().with_context(|| format!("could not start {}/run.sh", self.folder.display()))?;
+        let output =
+            run.output().with_context(|| format!("could not start {}/run.sh", self.folder.display()))?;
         if !output.status.success() {
             println!("{}", String::from_utf8_lossy(&output.stdout));
             bail!("run.sh at {url} ended with {}", output.status);

@@ -81,6 +81,14 @@ func plain(value any) any {
 		return parts
 	case time.Time:
 		return []any{"datetime", value.Format(time.RFC3339Nano), value.Location().String()}
+	case neo4j.Date:
+		return []any{"date", time.Time(value).Format("2006-01-02")}
+	case neo4j.OffsetTime:
+		return []any{"time", time.Time(value).Format("15:04:05.999999999Z07:00")}
+	case neo4j.LocalTime:
+		return []any{"local time", time.Time(value).Format("15:04:05.999999999")}
+	case neo4j.LocalDateTime:
+		return []any{"local datetime", time.Time(value).Format("2006-01-02T15:04:05.999999999")}
 	default:
 		return []any{fmt.Sprintf("%T", value), fmt.Sprint(value)}
 	}

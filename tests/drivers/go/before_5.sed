@@ -10,4 +10,4 @@ s/WithContext\b//g
 s/\bneo4j\.ManagedTransaction\b/neo4j.Transaction/
 s/\bExecuteRead(/ReadTransaction(/
 s/\bExecuteWrite(/WriteTransaction(/
-s/\.QueryType()/.StatementType()/
+s/\bneo4j\.IsRetryable(err)/neo4j.IsNeo4jError(err)/

@@ -4,3 +4,4 @@ s/\bneo4j\.NewDriver(/neo4j.NewDriverWithContext(/
 s/\bneo4j\.Driver\b/neo4j.DriverWithContext/
 s/\bneo4j\.Session\b/neo4j.SessionWithContext/
 s/\bneo4j\.Result\b/neo4j.ResultWithContext/
+s/\.QueryType()/.StatementType()/
