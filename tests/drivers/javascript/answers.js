@@ -31,7 +31,9 @@ async function attempt(name, work) {
   try {
     show(name, await work())
   } catch (error) {
-    show(name, [error.code, error.message, error.gqlStatus, error.retriable])
+    // A failed discovery tells the time.
+    const message = error.message.replace(/currentTime=\d+/, '')
+    show(name, [error.code, message, error.gqlStatus, error.retriable])
   }
 }
 

@@ -10,7 +10,7 @@ import warnings
 
 import neo4j
 from neo4j import GraphDatabase, READ_ACCESS
-from neo4j.exceptions import Neo4jError
+from neo4j.exceptions import DriverError, Neo4jError, ServiceUnavailable
 
 warnings.simplefilter("ignore")
 URI, USER, PASSWORD, LABEL = sys.argv[1:5]
@@ -66,6 +66,8 @@ def attempt(name, work):
         show(name, work())
     except Neo4jError as error:
         show(name, error_of(error))
+    except (DriverError, ServiceUnavailable) as error:
+        show(name, type(error).__name__)
 
 
 with open(sys.argv[5], encoding="utf-8") as lines:

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.TreeSet;
 
 /**
- * An application on Neo4j's JDBC driver: statements, batches, transactions, metadata, SQL.
+ * An application on Neo4j's JDBC driver: statements, batches, transactions, metadata.
  *
  * <p>usage: App URL USER PASSWORD
  */
@@ -62,13 +62,6 @@ public final class App {
             metadata(connection);
             write(connection, "MATCH (n:HcJdbc) DETACH DELETE n");
             show("cleared", () -> read(connection, "MATCH (n:HcJdbc) RETURN count(n) AS n"));
-        }
-        String sql = url + "?enableSQLTranslation=true";
-        try (Connection connection = DriverManager.getConnection(sql, args[1], args[2])) {
-            show("sql written", () -> write(connection, "INSERT INTO HcJdbc (n, name) VALUES (1, 'one')"));
-            show("sql read", () -> read(connection, "SELECT t.n, t.name FROM HcJdbc t WHERE t.n = 1"));
-            show("sql deleted", () -> write(connection, "DELETE FROM HcJdbc t WHERE t.n = 1"));
-            show("sql read later", () -> read(connection, "SELECT count(*) AS n FROM HcJdbc"));
         }
         show("a wrong password", () -> DriverManager.getConnection(url, args[1], "not the password").isValid(1));
     }

@@ -13,7 +13,6 @@ from neomodel import (
     StringProperty,
     StructuredNode,
     StructuredRel,
-    UniqueIdProperty,
     config,
     db,
 )
@@ -38,7 +37,6 @@ class HcTown(StructuredNode):
 
 
 class HcPerson(StructuredNode):
-    uid = UniqueIdProperty()
     name = StringProperty(unique_index=True, required=True)
     age = IntegerProperty(index=True, default=0)
     born = DateTimeProperty(default_now=True)
@@ -110,7 +108,6 @@ def relationships():
     show("liked later", ages(anna.likes.all()))
     bo.town.disconnect_all()
     show("people of a town later", ages(lund.people.all()))
-    show("by traversal", sorted(row[0].name for row in HcPerson.nodes.traverse("town").all()))
 
 
 def transactions():
