@@ -1,5 +1,5 @@
 //! Neo4j's own drivers, each with only its URL changed: the same program runs against Neo4j and against Hopcache before
-//! it. Needs a real Neo4j, `python3` with `venv`, and `node` with `npm`; the drivers are installed below `target`.
+//! it. Needs a real Neo4j, `python3` with `venv`, `node` with `npm`, a JDK with Maven, and Go.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -21,6 +21,7 @@ mod differential;
 mod hits;
 mod install;
 mod raw;
+mod readme;
 mod rust_driver;
 mod vanishing;
 mod websocket;
