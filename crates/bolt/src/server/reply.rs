@@ -113,7 +113,10 @@ mod tests {
         assert_eq!((new.get("gql_status"), new.get("code")), (Some(&Value::from("50N42")), None));
         // As Neo4j describes it; the drivers of Java and Go show it.
         let described = new.get("description").and_then(Value::as_str).unwrap_or_default();
-        assert!(described.ends_with("unexpected error. Unexpected error has occurred. See debug log for details."));
+        assert!(
+            described
+                .ends_with("unexpected error. Unexpected error has occurred. See debug log for details.")
+        );
     }
 
     #[test]
