@@ -28,6 +28,9 @@ const HITS_PER_S: u64 = 200;
 /// From the issue: how much slower the P99 of hits may be.
 const RATIO_MAX: f64 = 3.0;
 const P99_MS_MAX: f64 = 10.0;
+/// A debug build takes ten times as long for a turn of parsing, and more on a busy machine. It shows only that no hit waits for
+/// all statements of others: before the mend, in an optimised build, that took 1,154 ms.
+const P99_MS_MAX_DEBUG: f64 = 250.0;
 /// The machine is shared: others may disturb a phase. The bound has to hold in one of so many rounds.
 const ROUNDS_MAX: usize = 3;
 /// Nice value of the hostile clients and of the scripted Neo4j. Elsewhere they are on other machines, so they
@@ -122,13 +125,18 @@ async fn round(ann: &Ann, kind: Kind, target: &Target) -> (Phase, Phase) {
 }
 
 fn is_kept((quiet, beside): &(Phase, Phase)) -> bool {
-    beside.p99_ms <= P99_MS_MAX.max(RATIO_MAX * quiet.p99_ms)
+    let p99_ms_max = if is_published() { P99_MS_MAX } else { P99_MS_MAX_DEBUG };
+    beside.p99_ms <= p99_ms_max.max(RATIO_MAX * quiet.p99_ms)
 }
 
 /// Whether the bound has to hold. A debug build takes ten times as long to render large results and to hash passwords, so it
 /// is judged only where turns of parsing bound the cost; a published build (`HOPCACHE_TEST_BINARY`) everywhere.
 fn is_bound(kind: Kind) -> bool {
-    matches!(kind, Kind::Statements | Kind::Parameters) || std::env::var_os("HOPCACHE_TEST_BINARY").is_some()
+    matches!(kind, Kind::Statements | Kind::Parameters) || is_published()
+}
+
+fn is_published() -> bool {
+    std::env::var_os("HOPCACHE_TEST_BINARY").is_some()
 }
 
 async fn nothing_slows_down_anothers_hits() {
