@@ -12,7 +12,9 @@
 
 mod bolt;
 mod bolt_server;
+mod bookmark;
 mod config;
+mod credential_message;
 mod cypher;
 mod draw;
 mod entry;
@@ -37,7 +39,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -55,6 +57,8 @@ pub const TARGETS: [Target; 17] = [
     Target { name: "form", check: learning::check_form, seeds: learning::form_seeds },
     Target { name: "lesson", check: learning::check_lesson, seeds: learning::lesson_seeds },
     Target { name: "pull_digest", check: learning::check_digest, seeds: learning::digest_seeds },
+    Target { name: "bookmark", check: bookmark::check, seeds: bookmark::seeds },
+    Target { name: "credential_message", check: credential_message::check, seeds: credential_message::seeds },
 ];
 
 /// Checks `bytes` against the target of that name.

@@ -94,7 +94,7 @@ fn agrees_with_another_reader(bytes: &[u8]) {
     let ours = match parse(bytes, Encoding::Plain) {
         Ok(ours) => ours,
         Err(error) => {
-            assert!(has_repeated_members(bytes) || !is_plainly_good(&theirs), "{error}");
+            assert!(has_repeated_members(bytes, &theirs) || !is_plainly_good(&theirs), "{error}");
             return;
         }
     };
@@ -106,12 +106,32 @@ fn agrees_with_another_reader(bytes: &[u8]) {
     assert!(equal(&decode(&ours.parameters).unwrap(), params), "{params}");
 }
 
-/// Whether a member may occur twice, in which case serde_json shows only the last. Names can be written with escapes,
-/// so any escape counts as a possible duplicate.
-fn has_repeated_members(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    text.contains('\\')
-        || ["\"parameters\"", "\"statement\""].iter().any(|name| text.matches(name).count() > 1)
+/// Whether a member may occur twice in its object, in which case serde_json shows only the last. Then more members are
+/// written than serde_json has read. Colons behind the body count too, which only asks less.
+fn has_repeated_members(bytes: &[u8], read: &serde_json::Map<String, Json>) -> bool {
+    let (mut written, mut is_in_text, mut is_escaped) = (0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_text => is_escaped = true,
+            b'"' => is_in_text = !is_in_text,
+            b':' if !is_in_text => written += 1,
+            _ => {}
+        }
+    }
+    written > members_of(read)
+}
+
+fn members_of(read: &serde_json::Map<String, Json>) -> usize {
+    read.len() + read.values().map(members_in).sum::<usize>()
+}
+
+fn members_in(value: &Json) -> usize {
+    match value {
+        Json::Object(members) => members_of(members),
+        Json::Array(items) => items.iter().map(members_in).sum(),
+        _ => 0,
+    }
 }
 
 /// Whether no reader could have a reason to refuse the body.

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `HOPCACHE_TEST_NEIGHBOURS_SECONDS` | longer phases (default 2) |
 //! | `HOPCACHE_TEST_NEIGHBOURS_ROUNDS` | so many rounds of each kind, also where the bound held (default 1) |
+//! | `HOPCACHE_TEST_NEIGHBOURS_KINDS` | these kinds of load only (`SlowReaders,Statements`) |
+//! | `HOPCACHE_TEST_NEIGHBOURS_APART` | a control: the load goes to nodes of another cluster. What it costs ann there is her machine's cores, no wait in her nodes |
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -148,11 +150,21 @@ async fn nothing_slows_down_anothers_hits() {
     let cluster = ScriptedCluster::start(&[ANN, BOB], Duration::ZERO, lines).await;
     let clients: Vec<_> = cluster.nodes.iter().map(|node| node.addrs.client).collect();
     let tls = authority.tls_client(rustls::ALL_VERSIONS, &[]);
-    let target = Target { addr: clients[0], tls: tls.clone() };
+    let apart = match std::env::var_os("HOPCACHE_TEST_NEIGHBOURS_APART") {
+        Some(_) => Some(ScriptedCluster::start_beside(&cluster, &[ANN, BOB], Duration::ZERO, lines).await),
+        None => None,
+    };
+    let loaded = apart.as_ref().unwrap_or(&cluster);
+    let target = Target { addr: loaded.nodes[0].addrs.client, tls: tls.clone() };
     let ann = Ann::warm(clients, Way { tls: Some(tls), requests_per_connection: usize::MAX }).await;
     let rounds_min = size("HOPCACHE_TEST_NEIGHBOURS_ROUNDS", 1);
     let mut broken = Vec::new();
-    for kind in Kind::ALL {
+    let kinds = std::env::var("HOPCACHE_TEST_NEIGHBOURS_KINDS").ok();
+    let is_chosen = |kind: &Kind| {
+        let named = |kinds: &String| kinds.split(',').any(|name| name == format!("{kind:?}"));
+        kinds.as_ref().is_none_or(named)
+    };
+    for kind in Kind::ALL.into_iter().filter(is_chosen) {
         let mut seen = Vec::new();
         let is_open = |seen: &Vec<_>| is_bound(kind) && !seen.iter().any(is_kept);
         while seen.len() < rounds_min || (seen.len() < ROUNDS_MAX && is_open(&seen)) {

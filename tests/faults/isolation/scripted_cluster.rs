@@ -14,13 +14,27 @@ pub struct ScriptedCluster {
     pub neo4j: ScriptedNeo4j,
     _redis: RedisServer,
     _dir: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl ScriptedCluster {
     /// `node` are lines of `[node]`, `origin` of `[origin]`, `entry` of `[entry]`.
     pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
+        Self::start_in(Some(turn), users, delay, config).await
+    }
+
+    /// A second one, in the turn of the first.
+    pub async fn start_beside(_: &Self, users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
+        Self::start_in(None, users, delay, config).await
+    }
+
+    async fn start_in(
+        turn: Option<MutexGuard<'static, ()>>,
+        users: &[(&str, &str)],
+        delay: Duration,
+        config: Lines<'_>,
+    ) -> Self {
         raise_open_files();
         let neo4j = ScriptedNeo4j::start(users, delay).await;
         let redis = RedisServer::start().await;
