@@ -3,24 +3,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use hopcache_packstream::{Reader, Token, Value};
+use hopcache_packstream::{Reader, Token};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, read_message, write_messages};
-use crate::message::{self, Response};
+use crate::gather::{Gathered, Gathering};
+use crate::message;
 use crate::run::{Finished, Room, Run, Unbounded};
-use crate::statuses;
 
-/// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up to 64 times as
-/// much.
-const METADATA_BYTES_MAX: usize = 2 << 20;
-/// The bytes that a RECORD message adds to its list: marker and signature.
-const RECORD_OVERHEAD_BYTES: usize = 2;
-/// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
-const METADATA_NAMES_MAX: usize = 64;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Connection {
@@ -51,15 +43,8 @@ impl Connection {
         self.state = State::InExchange;
         // A timeout past the end of the clock is replaced by a day.
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
-        let mut fields = None;
-        let mut records = Records {
-            bytes: Vec::new(),
-            rows: 0,
-            columns: 0,
-            bytes_max: run.bytes_max,
-            allowed_bytes: room.free_bytes(),
-        };
-        let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut fields, &mut records)).await;
+        let mut gathering = Gathering::new(run.bytes_max, room);
+        let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut gathering)).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
                 self.state = State::Ready;
@@ -70,152 +55,32 @@ impl Connection {
         };
         if matches!(fault, RunFault::Failed(_)) {
             self.recover(deadline).await;
-            return Err(RunError { fault, fields, records: records.bytes.into() });
         }
-        Err(RunError { fault, fields, records: Bytes::new() })
+        Err(gathering.failed(fault))
     }
 
     async fn run_and_pull(
         &mut self,
         run: &Run<'_>,
         room: &dyn Room,
-        named: &mut Option<Vec<String>>,
-        records: &mut Records,
+        gathering: &mut Gathering,
     ) -> Result<Finished, RunFault> {
         let pull = message::pull(self.options.pull_rows.max(1));
         write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
-        let mut metadata = self.read_run_answer().await?;
-        let fields = take_fields(&mut metadata)?;
-        *named = Some(fields.clone());
-        records.columns = fields.len();
         loop {
-            let end = self.read_batch(records, room).await?;
-            if end.get("has_more") != Some(&Value::Bool(true)) {
-                return finish(fields, records, metadata, end);
-            }
-            write_messages(&mut self.stream, std::slice::from_ref(&pull)).await?;
-        }
-    }
-
-    async fn read_run_answer(&mut self) -> Result<Value, RunFault> {
-        let bytes = read_message(&mut self.stream, METADATA_BYTES_MAX).await;
-        let bytes = bytes.map_err(|fault| match fault {
-            StreamFault::Cut(reason) => RunFault::Cut(reason),
-            StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: METADATA_BYTES_MAX },
-        })?;
-        match message::read(&bytes).map_err(RunFault::Protocol)? {
-            Response::Success(metadata) => Ok(metadata),
-            Response::Failure(failure) => Err(RunFault::Failed(failure)),
-            Response::Ignored => Err(RunFault::Protocol("RUN was ignored".to_owned())),
-            Response::Record { .. } => Err(RunFault::Protocol("a record before RUN's answer".to_owned())),
-        }
-    }
-
-    /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
-    async fn read_batch(&mut self, records: &mut Records, room: &dyn Room) -> Result<Value, RunFault> {
-        loop {
-            if records.bytes.len() > records.allowed_bytes {
-                records.allowed_bytes = room.widen(records.bytes.len()).await.ok_or(RunFault::NoRoom)?;
-            }
-            let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
-            let bytes = bytes.map_err(|fault| match fault {
+            gathering.widen(room).await?;
+            let read = read_message(&mut self.stream, gathering.message_bytes_max()).await;
+            let bytes = read.map_err(|fault| match fault {
                 StreamFault::Cut(reason) => RunFault::Cut(reason),
-                StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: records.bytes_max },
+                StreamFault::TooLarge => gathering.too_large(),
             })?;
-            match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { list, values } => records.push(list, values)?,
-                Response::Success(metadata) => return Ok(metadata),
-                Response::Failure(failure) => return Err(RunFault::Failed(failure)),
-                Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
+            match gathering.take(&bytes)? {
+                Gathered::Part => {}
+                Gathered::Piece => write_messages(&mut self.stream, std::slice::from_ref(&pull)).await?,
+                Gathered::End(end) => return gathering.finish(end),
             }
         }
     }
-}
-
-/// Records read so far.
-struct Records {
-    bytes: Vec<u8>,
-    rows: u64,
-    columns: usize,
-    bytes_max: usize,
-    /// The size up to which the granted room is enough.
-    allowed_bytes: usize,
-}
-
-impl Records {
-    /// The largest next message: the room that is left for records, or metadata.
-    fn message_bytes_max(&self) -> usize {
-        let left = self.bytes_max.saturating_sub(self.bytes.len());
-        left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
-    }
-
-    fn push(&mut self, list: &[u8], values: usize) -> Result<(), RunFault> {
-        if values != self.columns {
-            let columns = self.columns;
-            return Err(RunFault::Protocol(format!("a record of {values} values for {columns} columns")));
-        }
-        if list.len() > self.bytes_max.saturating_sub(self.bytes.len()) {
-            return Err(RunFault::TooLarge { limit_bytes: self.bytes_max });
-        }
-        self.bytes.extend_from_slice(list);
-        self.rows += 1;
-        Ok(())
-    }
-}
-
-fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
-    let wrong = || RunFault::Protocol("RUN's answer names no fields".to_owned());
-    let Value::Map(pairs) = metadata else { return Err(wrong()) };
-    let place = pairs.iter().position(|(name, _)| name == "fields").ok_or_else(wrong)?;
-    let (_, Value::List(names)) = pairs.remove(place) else { return Err(wrong()) };
-    let text = |name| match name {
-        Value::String(text) => Ok(text),
-        _ => Err(wrong()),
-    };
-    names.into_iter().map(text).collect()
-}
-
-fn finish(
-    fields: Vec<String>,
-    records: &mut Records,
-    first: Value,
-    last: Value,
-) -> Result<Finished, RunFault> {
-    // Without spare capacity, which would be kept as long as the records.
-    let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
-    let mut finished = Finished {
-        fields,
-        records: bytes.into(),
-        rows: records.rows,
-        statement_type: None,
-        bookmark: None,
-        summary: Value::Null,
-    };
-    let mut rest: Vec<(String, Value)> = Vec::new();
-    for part in [first, last] {
-        let Value::Map(pairs) = part else { continue };
-        if pairs.len() > METADATA_NAMES_MAX {
-            return Err(RunFault::Protocol(format!("metadata of {} names", pairs.len())));
-        }
-        for (name, value) in pairs {
-            match (name.as_str(), value) {
-                ("type", Value::String(text)) => finished.statement_type = Some(text),
-                ("bookmark", Value::String(text)) => finished.bookmark = Some(text),
-                ("has_more" | "qid", _) => {}
-                (_, value) => match rest.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, known)) => *known = value,
-                    None => rest.push((name, value)),
-                },
-            }
-        }
-    }
-    if let Some((_, statuses)) = rest.iter().find(|(name, _)| name == "statuses")
-        && let Some(all) = statuses::notifications(statuses)
-    {
-        rest.push(("notifications".to_owned(), all));
-    }
-    finished.summary = Value::Map(rest);
-    Ok(finished)
 }
 
 fn is_one_map(params: &[u8]) -> bool {

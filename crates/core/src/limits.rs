@@ -24,6 +24,7 @@
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
+//! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most [`PEER_ANSWER_BYTES_MAX`],
@@ -43,6 +44,7 @@ mod learning;
 mod observing;
 mod probes;
 mod tls;
+mod transactions;
 
 pub use access::*;
 pub use bodies::*;
@@ -55,6 +57,7 @@ pub use learning::*;
 pub use observing::*;
 pub use probes::*;
 pub use tls::*;
+pub use transactions::*;
 
 /// Longest node name, in bytes: headers, leases and log lines contain it.
 pub const NODE_NAME_LEN_MAX: usize = 64;

@@ -13,7 +13,6 @@
 //! | `records` | the records of a cached result, in pieces |
 //! | `relayed` | a statement that Neo4j answers, message by message |
 //! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
-//! | `databases` | the database of a client that names none |
 //! | `failure` | the code and message of a failure for a driver |
 //!
 //! The engine, and not this module, decides whether, where and how a query is cached. A statement that bypasses the
@@ -22,7 +21,6 @@
 
 pub(crate) mod advertised;
 mod connection;
-mod databases;
 mod failure;
 pub(crate) mod listener;
 mod options;
@@ -54,7 +52,6 @@ pub(crate) struct BoltFront {
     engine: Arc<Engine>,
     shared: FrontShared,
     relays: Option<Arc<Relays>>,
-    databases: databases::Databases,
     clock: Arc<SystemClock>,
     /// The operator's limit for a run.
     run_timeout_ms: Millis,
@@ -77,7 +74,6 @@ impl BoltFront {
             state,
             shared,
             relays,
-            databases: databases::Databases::default(),
             clock,
             run_timeout_ms: settings.origin.timeout_ms,
             advertised,

@@ -11,3 +11,5 @@ pub mod relays;
 mod result_budget;
 pub(crate) mod run_slots;
 mod settings;
+
+pub use result_budget::ResultBudget;

@@ -19,11 +19,14 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::ResultBudget;
 use super::bolt::auth_of;
 use super::fault;
-use super::newest::NewestPositions;
 use super::pools::Fingerprint;
-use super::settings::Login;
+use super::settings::{Login, SharedOrigin};
+
+/// The newest version whose values the engine's runs keep.
+const GATHERING_VERSION: Version = Version::new(5, 4);
 
 /// The principal of a relay, and its version.
 type Place = (Fingerprint, Version);
@@ -37,7 +40,7 @@ pub struct Relays {
     /// One question to the server at a time.
     looks: Semaphore,
     state: Mutex<State>,
-    newest: Arc<NewestPositions>,
+    shared: SharedOrigin,
 }
 
 #[derive(Default)]
@@ -57,7 +60,7 @@ struct Idle {
 impl Relays {
     /// No relay is open yet.
     #[must_use]
-    pub fn new(address: Address, login: Login, roots: Roots, newest: Arc<NewestPositions>) -> Arc<Self> {
+    pub fn new(address: Address, login: Login, roots: Roots, shared: SharedOrigin) -> Arc<Self> {
         let options = RelayOptions {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
@@ -66,7 +69,7 @@ impl Relays {
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
         let (looks, state) = (Semaphore::new(1), Mutex::default());
-        Arc::new(Self { address, login, options, seats, looks, state, newest })
+        Arc::new(Self { address, login, options, seats, looks, state, shared })
     }
 
     /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes.
@@ -136,6 +139,12 @@ impl Relays {
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
     }
 
+    /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.
+    pub(crate) async fn gathering_version(&self) -> Version {
+        let newest = self.server_info().await.map_or(GATHERING_VERSION, |info| info.newest);
+        if newest.at_least(5, 4) { GATHERING_VERSION } else { newest }
+    }
+
     /// How a relay is reset.
     #[must_use]
     pub fn options(&self) -> &RelayOptions {
@@ -144,7 +153,12 @@ impl Relays {
 
     /// Takes note of the bookmark of a result, or of a commit, that came on a relay.
     pub fn saw_bookmark(&self, database: &str, sent: Bookmark, returned: &str) {
-        self.newest.saw(database, sent, returned);
+        self.shared.newest.saw(database, sent, returned);
+    }
+
+    /// The room for results that are gathered from a relay.
+    pub(crate) fn results(&self) -> &ResultBudget {
+        &self.shared.results
     }
 
     /// Relays that are lent.

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
-use hopcache_bolt::{RelayCut, metadata};
+use hopcache_bolt::{RelayCut, metadata, request_bytes};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::statement::Statement;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
-use crate::bolt_front::options::{StatementOptions, for_neo4j, run_message, with_map};
+use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::origin::relays::LentRelay;
 
@@ -65,7 +65,7 @@ impl Session {
         } else {
             for_neo4j(extra, &self.hello, self.version)
         };
-        let message = run_message(&statement.text, &statement.params, &extra);
+        let message = request_bytes::run(&statement.text, &statement.params, &extra);
         self.queue(&message)?;
         self.await_begin().await?;
         let success = self.answer().await;
@@ -86,7 +86,7 @@ impl Session {
         let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
         let mut extra = vec![("n".to_owned(), Value::Int(count))];
         extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
-        self.queue(&with_map(kind, &Value::Map(extra)))?;
+        self.queue(&request_bytes::with_map(kind, &Value::Map(extra)))?;
         let mut success = self.answer().await?;
         if success.get("has_more") == Some(&Value::Bool(true)) {
             return Ok((success, true));
