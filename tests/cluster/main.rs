@@ -24,4 +24,5 @@ mod origin_cut;
 mod owner_killed;
 mod purge;
 mod store_down;
+mod transactions;
 mod writes;

@@ -96,13 +96,16 @@ pub const TLS_RELOADS: [&str; 2] = ["used", "refused"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses with a counter of their own. Other statuses count as 500.
-pub const STATUSES: [&str; 16] =
-    ["200", "202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
+pub const STATUSES: [&str; 16] = [
+    "200", "202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503",
+    "504",
+];
 
 /// Index of a status in [`STATUSES`].
 #[must_use]
 pub fn status_place(status: u16) -> usize {
-    const PLACES: [u16; 16] = [200, 202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
+    const PLACES: [u16; 16] =
+        [200, 202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
     PLACES.iter().position(|each| *each == status).unwrap_or(12)
 }
 

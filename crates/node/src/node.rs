@@ -83,8 +83,6 @@ pub struct Backends {
 pub struct Node {
     state: Arc<NodeState>,
     gossip: GossipHandle,
-    /// The transactions that this node holds for HTTP clients.
-    transactions: Arc<OpenTransactions>,
     stop_clients: CancellationToken,
     stop_peers: CancellationToken,
     stop_rest: CancellationToken,
@@ -133,6 +131,8 @@ impl Node {
             renderer: Arc::new(QueryApiRenderer),
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
+        let has_one_principal = matches!(settings.origin.auth, OriginAuth::Service { .. });
+        let transactions = OpenTransactions::new(me.incarnation, has_one_principal);
         let engine = Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports);
         let state = Arc::new(NodeState {
             engine,
@@ -144,6 +144,7 @@ impl Node {
             virtual_nodes,
             joining: Joining::default(),
             bolt_clients: TaskTracker::new(),
+            transactions,
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
@@ -152,10 +153,6 @@ impl Node {
             client_addr: listeners.client.listener.local_addr()?,
             bolt_addr,
             bolt_advertised,
-            transactions: OpenTransactions::new(
-                state.engine.me().incarnation,
-                matches!(settings.origin.auth, OriginAuth::Service { .. }),
-            ),
             state,
             gossip,
             stop_clients: CancellationToken::new(),
@@ -213,7 +210,7 @@ impl Node {
         self.spawn("the ring", async move { watch_ring(&state).await });
         let state = Arc::clone(&self.state);
         self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
-        let transactions = Arc::clone(&self.transactions);
+        let transactions = Arc::clone(&self.state.transactions);
         self.spawn("expiring transactions", async move { match transactions.expire_for_ever().await {} });
     }
 
@@ -267,7 +264,7 @@ impl Node {
             )),
         };
         let transactions = TransactionParts {
-            open: Arc::clone(&self.transactions),
+            open: Arc::clone(&self.state.transactions),
             relays: relays.clone(),
             databases: Arc::clone(&shared.databases),
             peers: Arc::new(PeerClient::new(Arc::clone(&link), Arc::clone(&self.state.members))),

@@ -136,10 +136,7 @@ pub async fn open_origin(
 ///
 /// # Errors
 /// When the URI cannot be read.
-pub fn open_relays(
-    settings: &Settings,
-    shared: &SharedOrigin,
-) -> anyhow::Result<Option<Arc<Relays>>> {
+pub fn open_relays(settings: &Settings, shared: &SharedOrigin) -> anyhow::Result<Option<Arc<Relays>>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => None,

@@ -57,7 +57,7 @@ impl Node {
         let state = &self.state;
         state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
-        self.transactions.close();
+        self.state.transactions.close();
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the other nodes know of the change. Otherwise their first requests would reach the new owners first.
         let plans =
@@ -93,7 +93,7 @@ impl Node {
         let orderly = async {
             self.clients.wait().await;
             // Clients come through other nodes by now. Those end their transactions here, or let them expire.
-            self.transactions.all_ended().await;
+            self.state.transactions.all_ended().await;
             engine.path().peers_are_answered().await;
             engine.path().finish().await;
             // A peer whose connection is refused goes to the next node. Answers that are on their way still arrive.
@@ -106,7 +106,9 @@ impl Node {
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
-        if let Ok(transactions @ 1..) = timeout_at(schedule.turn_away, self.transactions.roll_back()).await {
+        if let Ok(transactions @ 1..) =
+            timeout_at(schedule.turn_away, self.state.transactions.roll_back()).await
+        {
             tracing::info!(transactions, "open transactions are rolled back");
         }
         let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
@@ -121,7 +123,7 @@ impl Node {
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
-                transactions = self.transactions.len(),
+                transactions = self.state.transactions.len(),
                 flights = engine.path().flights_under_way(),
                 leases = engine.fetch().leases_held(),
                 "leaving before everything has ended; leases are given back"

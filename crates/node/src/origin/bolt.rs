@@ -22,12 +22,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::ResultBudget;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
-use super::ResultBudget;
 use super::run_slots::{NoSlot, Slot, Slots};
 pub use super::settings::{BoltSettings, Login, SharedOrigin};
 

@@ -108,11 +108,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn begin_carries_what_is_left_of_the_time() {
-        let begin = LazyBegin::new(Value::Map(vec![("tx_timeout".to_owned(), 5_000.into())]), Some(5_000), None);
+        let begin =
+            LazyBegin::new(Value::Map(vec![("tx_timeout".to_owned(), Value::Int(5_000))]), Some(5_000), None);
         assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(5_000)));
         assert_eq!(begin.check_time(), Ok(()));
         tokio::time::advance(Duration::from_millis(1_200)).await;
-        assert_eq!((begin.left_ms(), sent(&begin).get("tx_timeout")), (Some(3_800), Some(&Value::Int(3_800))));
+        assert_eq!(
+            (begin.left_ms(), sent(&begin).get("tx_timeout")),
+            (Some(3_800), Some(&Value::Int(3_800)))
+        );
         tokio::time::advance(Duration::from_secs(9)).await;
         assert_eq!(begin.left_ms(), Some(0));
         assert!(matches!(begin.check_time(), Err(OriginFault::Failed(failure)) if failure.code == TIMED_OUT));

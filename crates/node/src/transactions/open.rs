@@ -267,3 +267,130 @@ impl Drop for InUse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+    use hopcache_engine::identity::{Credentials, Identity};
+    use hopcache_engine::ports::AccessMode;
+    use hopcache_packstream::Value;
+
+    use super::*;
+    use crate::transactions::held::Terms;
+    use crate::transactions::lazy_begin::LazyBegin;
+
+    const ME: Incarnation = Incarnation(7);
+
+    fn transactions() -> Arc<OpenTransactions> {
+        OpenTransactions::new(ME, false)
+    }
+
+    /// A transaction that has not reached Neo4j.
+    fn begun() -> HeldTransaction {
+        let scope = PrincipalScope::of(&KeyHasher::new(b""), "none", "", None);
+        let identity = Arc::new(Identity { scope, fingerprint: [0; 32], credentials: Credentials::None });
+        let terms = Terms {
+            login: Arc::clone(&identity),
+            acting: identity,
+            impersonated: None,
+            database: "neo4j".into(),
+            mode: AccessMode::Write,
+            traceparent: None,
+        };
+        HeldTransaction::new(terms, LazyBegin::new(Value::Map(Vec::new()), None, None), None)
+    }
+
+    fn open(all: &Arc<OpenTransactions>, whose: u8) -> TransactionId {
+        let mut in_use = all.open([whose; 32], "neo4j".into()).ok().unwrap();
+        in_use.begin(begun());
+        let id = in_use.id();
+        in_use.keep();
+        id
+    }
+
+    fn why(taken: Result<InUse, Refused>) -> Option<Refused> {
+        taken.err()
+    }
+
+    /// I5: for everybody else a transaction does not exist.
+    #[tokio::test]
+    async fn a_transaction_is_found_by_its_principal_and_database_alone() {
+        let all = transactions();
+        let id = open(&all, 1);
+        assert_eq!(why(all.take(id, &[2; 32], "neo4j")), Some(Refused::Unknown));
+        assert_eq!(why(all.take(id, &[1; 32], "other")), Some(Refused::Unknown));
+        let other_life = TransactionId { holder: Incarnation(8), ..id };
+        assert_eq!(why(all.take(other_life, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        let in_use = all.take(id, &[1; 32], "neo4j").ok().unwrap();
+        assert_eq!(why(all.take(id, &[1; 32], "neo4j")), Some(Refused::InUse));
+        assert_eq!(why(all.take(id, &[2; 32], "neo4j")), Some(Refused::Unknown), "nor that it is in use");
+        in_use.keep();
+        assert!(all.take(id, &[1; 32], "neo4j").is_ok());
+    }
+
+    /// A request that is dropped half way leaves nothing behind.
+    #[tokio::test]
+    async fn a_dropped_request_ends_its_transaction() {
+        let all = transactions();
+        let id = open(&all, 1);
+        drop(all.take(id, &[1; 32], "neo4j").ok().unwrap());
+        assert_eq!((why(all.take(id, &[1; 32], "neo4j")), all.len()), (Some(Refused::Unknown), 0));
+        drop(all.open([1; 32], "neo4j".into()).ok().unwrap());
+        assert_eq!((all.len(), all.table.lock().of_principals.len()), (0, 0));
+    }
+
+    /// I9.
+    #[tokio::test]
+    async fn transactions_are_bounded_for_each_principal_and_in_all() {
+        let all = transactions();
+        let first: Vec<_> = (0..HTTP_TRANSACTIONS_PER_PRINCIPAL_MAX).map(|_| open(&all, 1)).collect();
+        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(Refused::PrincipalFull));
+        (all.len()..HTTP_TRANSACTIONS_MAX).for_each(|_| drop(open(&all, 2)));
+        assert_eq!(why(all.open([3; 32], "neo4j".into())), Some(Refused::Full));
+        drop(all.take(first[0], &[1; 32], "neo4j").ok().unwrap());
+        open(&all, 3);
+        let only = OpenTransactions::new(ME, true);
+        (0..HTTP_TRANSACTIONS_MAX).for_each(|_| drop(open(&only, 1)));
+        assert_eq!(why(only.open([1; 32], "neo4j".into())), Some(Refused::Full));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_transaction_expires_and_a_request_extends_its_life() {
+        let all = transactions();
+        let sweeping = tokio::spawn({
+            let all = Arc::clone(&all);
+            async move { all.expire_for_ever().await }
+        });
+        let (idle, used, in_use) = (open(&all, 1), open(&all, 1), open(&all, 1));
+        let busy = all.take(in_use, &[1; 32], "neo4j").ok().unwrap();
+        tokio::time::sleep(Duration::from_millis(HTTP_TRANSACTION_IDLE_MS / 2)).await;
+        all.take(used, &[1; 32], "neo4j").ok().unwrap().keep();
+        let rest = HTTP_TRANSACTION_IDLE_MS / 2 + HTTP_TRANSACTIONS_SWEEP_MS;
+        tokio::time::sleep(Duration::from_millis(rest)).await;
+        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        assert!(all.take(used, &[1; 32], "neo4j").is_ok(), "half of its time is left");
+        busy.keep();
+        assert!(all.take(in_use, &[1; 32], "neo4j").is_ok(), "a request used it");
+        sweeping.abort();
+    }
+
+    /// F12: a leaving node waits for open transactions, and then ends them.
+    #[tokio::test]
+    async fn a_leaving_node_opens_none_and_ends_all() {
+        let all = transactions();
+        let (idle, in_use) = (open(&all, 1), open(&all, 1));
+        let busy = all.take(in_use, &[1; 32], "neo4j").ok().unwrap();
+        all.close();
+        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(Refused::Leaving));
+        let ended = all.all_ended();
+        tokio::pin!(ended);
+        assert!(ended.as_mut().now_or_never().is_none());
+        assert_eq!(all.roll_back().await, 1);
+        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        assert!(ended.as_mut().now_or_never().is_none(), "one is in use");
+        busy.keep();
+        ended.await;
+        assert_eq!(all.len(), 0);
+    }
+}

@@ -50,7 +50,9 @@ pub(super) struct SeenRequests(Mutex<LruCache<Nonce, ()>>);
 
 impl Default for SeenRequests {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(NonZeroUsize::new(HOLDER_REQUESTS_SEEN_MAX).unwrap_or(NonZeroUsize::MIN))))
+        Self(Mutex::new(LruCache::new(
+            NonZeroUsize::new(HOLDER_REQUESTS_SEEN_MAX).unwrap_or(NonZeroUsize::MIN),
+        )))
     }
 }
 
@@ -72,7 +74,9 @@ impl Front {
             }
             let others: Vec<&MemberInfo> =
                 view.members.iter().filter(|member| member.is_routable() && member.name != *me).collect();
-            return others.choose(&mut rand::rng()).map_or(Holder::Here, |other| Holder::At(other.name.clone()));
+            return others
+                .choose(&mut rand::rng())
+                .map_or(Holder::Here, |other| Holder::At(other.name.clone()));
         }
         let Some(id) = TransactionId::parse(&endpoint.id) else { return Holder::Here };
         let holds = |member: &&MemberInfo| member.incarnation == id.holder && may_hold(member);

@@ -14,9 +14,7 @@ use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
 use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 use hopcache_engine::outcome::{Class, How, Kept, Reason, Role};
 use hopcache_packstream::{Reader, Token, Writer};
-use http::header::{
-    ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
@@ -212,9 +210,13 @@ mod tests {
         for how in hows {
             let mut headers = HeaderMap::new();
             headers.insert("cache-status", HeaderValue::from_static("node-b; hit"));
-            let handled = Handled { status: StatusCode::ACCEPTED, headers, body: Bytes::from_static(b"{}"), how };
+            let handled =
+                Handled { status: StatusCode::ACCEPTED, headers, body: Bytes::from_static(b"{}"), how };
             let read = decode_answer(&encode_answer(&handled)).unwrap();
-            assert_eq!((read.status, &read.headers, &read.body), (handled.status, &handled.headers, &handled.body));
+            assert_eq!(
+                (read.status, &read.headers, &read.body),
+                (handled.status, &handled.headers, &handled.body)
+            );
             assert_eq!(read.how, handled.how);
         }
     }

@@ -14,10 +14,10 @@ use http::header::CONTENT_TYPE;
 use super::endpoint::{Endpoint, Verb};
 use super::statement::{Ran, Told, Unrun, failed};
 use super::{Arrived, Handled};
+use crate::front::Front;
 use crate::front::answer::{self, CODE_INVALID, CODE_LEAVING, Fate, content_type};
 use crate::front::ask::{self, ReadInTransaction};
 use crate::front::refusal::Refusal;
-use crate::front::Front;
 use crate::transactions::held::Terms;
 use crate::transactions::lazy_begin::LazyBegin;
 use crate::transactions::{HeldTransaction, InUse, Refused, TransactionId};
@@ -108,8 +108,9 @@ impl Front {
             (Ok(bookmark), Some(ran)) => {
                 let told = Told::Committed(bookmark);
                 // The statement was carried out, whatever its size.
-                self.with_result(&ran, read.form, &told)
-                    .or_else(|failure| Ok(self.unsuccessful(&failure, WITHOUT_STATEMENT, Fate::InDoubt, read.form)))
+                self.with_result(&ran, read.form, &told).or_else(|failure| {
+                    Ok(self.unsuccessful(&failure, WITHOUT_STATEMENT, Fate::InDoubt, read.form))
+                })
             }
             (Err(error), ran) => {
                 let fate = fate_of_commit(&error);
@@ -159,8 +160,7 @@ impl Front {
     /// Neo4j refuses BEGIN for a database that it does not have.
     async fn find_database(&self, terms: &Terms) -> Result<(), OriginError> {
         let databases = &self.transactions.parts.databases;
-        let found =
-            databases.find(&terms.acting, terms.impersonated.as_deref(), Some(&terms.database)).await;
+        let found = databases.find(&terms.acting, terms.impersonated.as_deref(), Some(&terms.database)).await;
         found.map(drop)
     }
 
@@ -308,9 +308,7 @@ pub(super) fn unknown(endpoint: &Endpoint, encoding: Encoding) -> Refusal {
 /// The node ends before it has answered.
 pub(super) fn leaving(verb: Verb) -> Refusal {
     let next = match verb {
-        Verb::Commit => {
-            "The transaction may have been committed: look before you send its statements again."
-        }
+        Verb::Commit => "The transaction may have been committed: look before you send its statements again.",
         Verb::Open | Verb::Run | Verb::RollBack => {
             "Its transactions are rolled back. Begin again: other nodes answer."
         }

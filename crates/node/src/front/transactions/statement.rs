@@ -21,10 +21,10 @@ use http::StatusCode;
 
 use super::Handled;
 use crate::audit::{self, LogOn};
+use crate::front::Front;
 use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
 use crate::front::refusal::Refusal;
-use crate::front::Front;
 use crate::logging::query_text;
 use crate::origin::fault::is_credential_refusal;
 use crate::transactions::HeldTransaction;
@@ -75,7 +75,11 @@ impl Front {
         }
         let begun = Instant::now();
         let ended = held.run(&statement.text, params, self.reader.run_timeout_ms().duration()).await;
-        tracing::debug!(statement = query_text(&statement.text), is_ok = ended.is_ok(), "ran in a transaction");
+        tracing::debug!(
+            statement = query_text(&statement.text),
+            is_ok = ended.is_ok(),
+            "ran in a transaction"
+        );
         if !ended.as_ref().is_err_and(|error| !error.was_sent) {
             let took_ms = Millis::from(begun.elapsed());
             self.state.meters.note(Event::OriginRun { cause: cause_of(reason, held), took_ms });
@@ -104,8 +108,7 @@ impl Front {
         }
         let Some(asked) = lazy.asked().cloned() else { return Err(Reason::Bookmarks) };
         let (came, left_ms) = (self.clock.now(), lazy.left_ms());
-        let ask =
-            self.reader.ask_in_transaction((statement, params), held.terms(), (asked, left_ms), came);
+        let ask = self.reader.ask_in_transaction((statement, params), held.terms(), (asked, left_ms), came);
         let outcome = Box::pin(self.engine.path().request_cached(&ask, came)).await?;
         self.take_note(&ask, &outcome);
         let Outcome { answer, how, key, range, .. } = outcome;
@@ -134,12 +137,7 @@ impl Front {
     }
 
     /// The response with a result.
-    pub(super) fn with_result(
-        &self,
-        ran: &Ran,
-        form: ResponseForm,
-        told: &Told,
-    ) -> Result<Handled, Failure> {
+    pub(super) fn with_result(&self, ran: &Ran, form: ResponseForm, told: &Told) -> Result<Handled, Failure> {
         let view = ResultView {
             fields: &ran.fields,
             records: &ran.records,
