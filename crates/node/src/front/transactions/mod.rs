@@ -23,9 +23,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_core::key::QueryKey;
+use hopcache_core::limits::STRANGERS_BODY_BYTES_MAX;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, How, Outcome};
 use hopcache_engine::ports::Peers;
+use hopcache_queryapi::render::with_bookmark;
 use http::header::ACCESS_CONTROL_ALLOW_ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
@@ -41,7 +43,6 @@ use crate::body_budget::Reserved;
 use crate::databases::Databases;
 use crate::origin::relays::Relays;
 use crate::transactions::OpenTransactions;
-use hopcache_core::limits::STRANGERS_BODY_BYTES_MAX;
 
 /// Plain data: the parts of a node that transactions over HTTP need beside the front's own.
 pub(crate) struct TransactionParts {
@@ -92,6 +93,12 @@ impl Handled {
         let body = body.collect().now_or_never().and_then(Result::ok);
         let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         Self { status: head.status, headers: head.headers, body, how }
+    }
+
+    /// The same, with the bookmark of its commit.
+    fn with_bookmark(self, bookmark: Option<&str>) -> Self {
+        let body = bookmark.and_then(|bookmark| with_bookmark(&self.body, bookmark)).map(Bytes::from);
+        Self { body: body.unwrap_or(self.body), ..self }
     }
 }
 

@@ -96,25 +96,25 @@ impl Front {
         let whose = arrived.identity.fingerprint;
         let read = self.read_of_transaction(arrived).await?;
         let mut in_use = self.take(endpoint, &whose, read.form.encoding)?;
-        let mut ran = None;
+        let mut result = None;
         if let (Some(held), Some(statement)) = (in_use.transaction(), &read.statement) {
-            match self.run_statement(held, statement, read.form).await {
-                Ok(result) => ran = Some(result),
+            // Written before COMMIT: a result that cannot be shown is not committed.
+            let ran = self.run_statement(held, statement, read.form).await.and_then(|ran| {
+                let shown = self.with_result(&ran, read.form, &Told::Committed(None)).map_err(failed)?;
+                Ok((ran, shown))
+            });
+            match ran {
+                Ok(ran) => result = Some(ran),
                 Err(why) => return self.end(in_use, why, read.form),
             }
         }
-        match (self.commit(in_use).await, ran) {
+        match (self.commit(in_use).await, result) {
             (Ok(bookmark), None) => Ok(self.without_result(read.form, &Told::Committed(bookmark))),
-            (Ok(bookmark), Some(ran)) => {
-                let told = Told::Committed(bookmark);
-                // The statement was carried out, whatever its size.
-                self.with_result(&ran, read.form, &told).or_else(|failure| {
-                    Ok(self.unsuccessful(&failure, WITHOUT_STATEMENT, Fate::InDoubt, read.form))
-                })
-            }
-            (Err(error), ran) => {
+            (Ok(bookmark), Some((_, shown))) => Ok(shown.with_bookmark(bookmark.as_deref())),
+            (Err(error), result) => {
                 let fate = fate_of_commit(&error);
-                Ok(self.unsuccessful(&behind(error, ran), WITHOUT_STATEMENT, fate, read.form))
+                let failure = behind(error, result.map(|(ran, _)| ran));
+                Ok(self.unsuccessful(&failure, WITHOUT_STATEMENT, fate, read.form))
             }
         }
     }
