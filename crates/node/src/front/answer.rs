@@ -226,10 +226,7 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::OriginUnreachable => own(
             unavailable,
             "Hopcache.TransientError.OriginUnreachable",
-            &match fate {
-                Fate::RolledBack => format!("Neo4j cannot be reached.{ROLLED_BACK}"),
-                _ => "Neo4j cannot be reached and there is no cached answer. Try again shortly.".to_owned(),
-            },
+            &unreachable(fate),
         ),
         FailureKind::OriginCut => own(
             unavailable,
@@ -249,11 +246,7 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::TooManyRuns => own(
             StatusCode::TOO_MANY_REQUESTS,
             "Hopcache.ClientError.TooManyRequests",
-            &match fate {
-                Fate::RolledBack => format!("Too many statements of this user wait for Neo4j.{ROLLED_BACK}"),
-                _ => "Too many statements of this user wait for Neo4j. Send fewer at a time, and try again shortly."
-                    .to_owned(),
-            },
+            &too_many_runs(fate),
         ),
         FailureKind::DeadlinePassed => own(
             late,
@@ -281,6 +274,21 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
             &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
         ),
     }
+}
+
+fn unreachable(fate: Fate) -> String {
+    match fate {
+        Fate::RolledBack => format!("Neo4j cannot be reached.{ROLLED_BACK}"),
+        _ => "Neo4j cannot be reached and there is no cached answer. Try again shortly.".to_owned(),
+    }
+}
+
+fn too_many_runs(fate: Fate) -> String {
+    let next = match fate {
+        Fate::RolledBack => ROLLED_BACK,
+        _ => " Send fewer at a time, and try again shortly.",
+    };
+    format!("Too many statements of this user wait for Neo4j.{next}")
 }
 
 /// The failure of a request that a leaving node has not read yet.
