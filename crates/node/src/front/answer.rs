@@ -79,7 +79,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     let done = match fate(&outcome.how.class) {
-        Fate::Harmless => "",
+        Fate::Harmless | Fate::RolledBack => "",
         Fate::InDoubt => " A write was carried out: look before you send it again.",
     };
     let message = format!("Too many large answers are being read slowly. Try again shortly.{done}");
