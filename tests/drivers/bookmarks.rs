@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::NEO4J;
-use crate::install::Driver;
+use crate::install::run_python;
 use crate::raw::Raw;
 use crate::support::bolt_bytes::structure;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
@@ -90,7 +90,7 @@ async fn a_session_that_only_reads_keeps_hitting() {
     }
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let uri = format!("neo4j://{}", cluster.nodes[1].addrs.bolt);
-    let seen = Driver::newest("python").run("bookmarks", &[&uri, "neo4j", &password, &tag.0]);
+    let seen = run_python("bookmarks.py", &[&uri, "neo4j", &password, &tag.0]);
     assert_eq!(seen.len(), 3 * 9);
     for line in &seen {
         let (round, status, bookmarks): (usize, String, usize) = serde_json::from_str(line).unwrap();

@@ -14,7 +14,7 @@ async fn a_node_that_is_drained_costs_no_error() {
     let label = OwnLabel::new("Cluster");
     let mut cluster = Cluster::of(Plan { prefetch: None, ..Plan::default() }).await;
     let uri = format!("neo4j://{}", cluster.nodes[0].addrs.bolt);
-    let mut load = Running::python("cluster", &[&uri, "neo4j", &password, &label.0]);
+    let mut load = Running::python("cluster.py", &[&uri, "neo4j", &password, &label.0]);
     assert_eq!(load.line(), "begun");
     // Not the node of the URL: the driver begins with that node's table.
     cluster.nodes[1].signal("TERM");
@@ -37,7 +37,7 @@ async fn a_node_that_is_killed_costs_at_most_the_commits_under_way() {
     let label = OwnLabel::new("Killed");
     let mut cluster = Cluster::of(Plan { prefetch: None, ..Plan::default() }).await;
     let uri = format!("neo4j://{}", cluster.nodes[0].addrs.bolt);
-    let mut load = Running::python("cluster", &[&uri, "neo4j", &password, &label.0]);
+    let mut load = Running::python("cluster.py", &[&uri, "neo4j", &password, &label.0]);
     assert_eq!(load.line(), "begun");
     cluster.nodes[1].signal("KILL");
     cluster.nodes[1].exit(Duration::from_secs(30)).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::NEO4J;
-use crate::install::Driver;
+use crate::install::run_python;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
 use crate::support::http;
@@ -18,8 +18,7 @@ async fn every_way_to_read_hits_the_second_time_and_shares_its_entries_with_http
     let over_http =
         async |text: &str| node.ask(&http::query(&format!("RETURN '{text} {}'", tag.0), &json!({}))).await;
     assert!(!over_http("http").await.is_hit());
-    let seen = Driver::newest("python")
-        .run("hits", &[&format!("bolt://{}", node.addrs.bolt), "neo4j", &password, &tag.0]);
+    let seen = run_python("hits.py", &[&format!("bolt://{}", node.addrs.bolt), "neo4j", &password, &tag.0]);
     let mut counted = 0;
     for line in &seen {
         let (name, value, status): (String, Value, String) = serde_json::from_str(line).unwrap();

@@ -1,109 +1,74 @@
-//! The drivers, installed below `target` by `install.sh`, and their programs.
-//!
-//! `HOPCACHE_TEST_DRIVERS=all` for every version of the file `versions`; `cargo xtask drivers` sets it.
+//! The drivers, installed once below `target`, and their programs.
 
-use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
-const LANGUAGES: [&str; 4] = ["python", "javascript", "java", "go"];
-/// The newest version of a language is first.
-const VERSIONS: &str = include_str!("versions");
+/// The versions that are tested. A new one is a new folder.
+const PYTHON_DRIVER: &str = "neo4j==6.4.1";
+const JAVASCRIPT_DRIVER: &str = "neo4j-driver@6.3.0";
 
-/// A file of `tests/drivers`.
-pub fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/drivers").join(name)
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("drivers").join(name.replace(['=', '@'], "-"))
 }
 
-/// One version of a language's driver.
-#[derive(Debug, Clone, Copy)]
-pub struct Driver {
-    pub language: &'static str,
-    pub version: &'static str,
+fn programs(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/drivers").join(language)
 }
 
-impl Driver {
-    /// The newest one of a language.
-    pub fn newest(language: &str) -> Self {
-        Self::every().find(|driver| driver.language == language).expect("a language of `versions`")
-    }
+fn succeed(command: &mut Command, needs: &str) {
+    let output = command.output().unwrap_or_else(|error| panic!("{needs}: {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{needs}: {command:?} failed: {stderr}");
+}
 
-    /// The newest one of each language, or all of them if `HOPCACHE_TEST_DRIVERS` asks for them.
-    pub fn tested() -> Vec<Self> {
-        match std::env::var("HOPCACHE_TEST_DRIVERS").as_deref() {
-            Ok("all") => Self::every().collect(),
-            Ok(other) => panic!("HOPCACHE_TEST_DRIVERS: all, not {other:?}"),
-            Err(_) => LANGUAGES.map(Self::newest).to_vec(),
+/// The interpreter that has Neo4j's Python driver.
+fn python() -> PathBuf {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let install = || {
+        let folder = folder(PYTHON_DRIVER);
+        let python = folder.join("bin/python");
+        if !folder.join("complete").exists() {
+            let needs = "this lane needs python3 with its module venv (Debian: python3-venv)";
+            succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder), needs);
+            let needs = "this lane installs Neo4j's Python driver with pip";
+            succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet", PYTHON_DRIVER]), needs);
+            std::fs::write(folder.join("complete"), "").unwrap();
         }
-    }
+        python
+    };
+    PYTHON.get_or_init(install).clone()
+}
 
-    fn every() -> impl Iterator<Item = Self> {
-        VERSIONS.lines().filter(|line| !line.starts_with('#')).map(|line| {
-            let (language, version) = line.split_once(' ').expect("a language and a version");
-            Self { language, version }
-        })
-    }
-
-    /// Its first number.
-    pub fn major(self) -> u32 {
-        self.version.split('.').next().and_then(|major| major.parse().ok()).expect("a version")
-    }
-
-    /// Runs one of the programs of its language; the lines that it prints.
-    pub fn run(self, program: &str, args: &[&str]) -> Vec<String> {
-        lines(self.command(program).args(args))
-    }
-
-    fn command(self, program: &str) -> Command {
-        let folder = self.installed();
-        let programs = folder.join("programs");
-        match self.language {
-            "python" => {
-                let mut command = Command::new(folder.join("venv/bin/python"));
-                command.arg(programs.join(format!("{program}.py")));
-                command
-            }
-            "javascript" => {
-                let mut command = Command::new("node");
-                command.env("NODE_PATH", folder.join("node_modules"));
-                command.arg(programs.join(format!("{program}.js")));
-                command
-            }
-            "java" => {
-                let mut command = java(&folder);
-                let class = program[..1].to_uppercase() + &program[1..];
-                command.arg(format!("{0}/classes:{0}/lib/*", folder.display())).arg(class);
-                command
-            }
-            _ => Command::new(folder.join(program)),
-        }
-    }
-
-    /// Its folder, which has the driver and the programs.
-    pub fn installed(self) -> PathBuf {
-        static INSTALLED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("drivers")
-            .join(format!("{}-{}", self.language, self.version));
-        // Other tests that need a driver wait for it here.
-        let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !installed.get_or_insert_default().contains(&folder) {
-            let mut install = Command::new(file("install.sh"));
-            lines(install.args([self.language, self.version]).arg(&folder));
-            installed.get_or_insert_default().insert(folder.clone());
+/// The folder that has Neo4j's JavaScript driver.
+fn javascript() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let install = || {
+        let folder = folder(JAVASCRIPT_DRIVER);
+        if !folder.join("complete").exists() {
+            std::fs::create_dir_all(&folder).unwrap();
+            let needs = "this lane needs node and npm (Debian: nodejs, npm)";
+            let mut npm = Command::new("npm");
+            npm.current_dir(&folder).args(["install", "--no-audit", "--no-fund", "--prefix", "."]);
+            succeed(npm.arg(JAVASCRIPT_DRIVER), needs);
+            std::fs::write(folder.join("complete"), "").unwrap();
         }
         folder
-    }
+    };
+    FOLDER.get_or_init(install).clone()
 }
 
-/// A JVM that starts soon, up to its class path.
-pub fn java(folder: &Path) -> Command {
-    let mut command = Command::new("java");
-    command.current_dir(folder);
-    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx128m", "-cp"]);
-    command
+/// Runs a program of `tests/drivers/python`; the lines that it prints.
+pub fn run_python(program: &str, args: &[&str]) -> Vec<String> {
+    lines(Command::new(python()).arg(programs("python").join(program)).args(args))
+}
+
+/// Runs a program of `tests/drivers/javascript`; the lines that it prints.
+pub fn run_javascript(program: &str, args: &[&str]) -> Vec<String> {
+    let modules = javascript().join("node_modules");
+    let mut command = Command::new("node");
+    lines(command.env("NODE_PATH", modules).arg(programs("javascript").join(program)).args(args))
 }
 
 /// A program that runs beside a test, and ends when the test has closed its stdin.
@@ -115,8 +80,8 @@ pub struct Running {
 impl Running {
     /// A program of `tests/drivers/python`.
     pub fn python(program: &str, args: &[&str]) -> Self {
-        let mut command = Driver::newest("python").command(program);
-        command.args(args);
+        let mut command = Command::new(python());
+        command.arg(programs("python").join(program)).args(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
@@ -138,8 +103,7 @@ impl Running {
     }
 }
 
-/// Runs a command to its end; the lines that it prints.
-pub fn lines(command: &mut Command) -> Vec<String> {
+fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let stdout = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<String> = stdout.lines().map(str::to_owned).collect();

@@ -1,5 +1,5 @@
 //! Neo4j's own drivers, each with only its URL changed: the same program runs against Neo4j and against Hopcache before
-//! it. Needs a real Neo4j, `python3` with `venv`, `node` with `npm`, a JDK with Maven, and Go.
+//! it. Needs a real Neo4j, `python3` with `venv`, and `node` with `npm`; the drivers are installed below `target`.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -20,9 +20,10 @@ mod collapse;
 mod differential;
 mod hits;
 mod install;
+mod old_clients;
 mod raw;
-mod readme;
 mod rust_driver;
+mod streaming;
 mod vanishing;
 mod websocket;
 

@@ -27,8 +27,6 @@ pub struct Plan {
     pub entry: &'static str,
     /// `node.drain`.
     pub drain: &'static str,
-    /// More lines of `[node]`.
-    pub node: String,
     /// More lines of `[origin]`.
     pub origin: &'static str,
     /// The server behind the proxy, where it is not the real Neo4j.
@@ -50,7 +48,6 @@ impl Default for Plan {
             origin: "",
             upstream: None,
             drain: "10s",
-            node: String::new(),
             late_cluster: "",
             prefetch: Some(""),
             first_store: None,
@@ -95,9 +92,8 @@ impl Cluster {
         // be refused as overload, which is correct.
         let config = |cluster: &str, store: &str| {
             format!(
-                "drain = \"{}\"\n{}\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+                "drain = \"{}\"\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
                 plan.drain,
-                plan.node,
                 seeds.join(", "),
                 proxy.addr(),
                 plan.origin,

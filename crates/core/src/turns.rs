@@ -16,7 +16,7 @@
 //! budget of misses for each principal, in slot time and not in requests per second. So there is no rate to configure,
 //! and a principal that is alone has every slot and the whole line.
 //!
-//! The queue only orders waiters. It sets no timeout, starts no run, wakes no task and reads no clock.
+//! This never decides how long a run may wait, runs nothing, wakes nobody and reads no clock: waiters go in and out.
 
 use std::collections::{BTreeMap, VecDeque};
 

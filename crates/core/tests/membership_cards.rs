@@ -116,7 +116,7 @@ fn a_death_or_goodbye_of_another_life_changes_nothing() {
 }
 
 /// F9: after gossip's report new requests go elsewhere. Those under way are given up only after a connection's failure
-/// or a goodbye.
+/// or a farewell.
 #[test]
 fn only_connections_and_a_goodbye_say_that_a_member_is_lost() {
     let is_lost = |members: &Membership| members.get(&name("node-b")).unwrap().is_lost;

@@ -210,6 +210,7 @@ impl World {
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: None,
         }
     }

@@ -150,14 +150,14 @@ async fn a_statement_error_holds_nothing_back() {
         }
         assert_eq!(world.origin.runs(), run, "not kept either");
     }
-    // And it ends a row of failures: the server answers again.
+    // And it ends a row of setbacks: the server answers again.
     world.origin.set_behavior(OriginBehavior::Fault(cut()));
     crowd(&world, 1).await;
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     crowd(&world, 1).await;
     world.origin.set_behavior(OriginBehavior::Fault(cut()));
     assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut);
-    assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut, "a first failure, not a second");
+    assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut, "a first setback, not a second");
 }
 
 /// F25: an origin that is away is its breaker's to pace: no key is held back, and all work when it is back.
@@ -207,10 +207,10 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     let tried = world.origin.runs() - before;
     assert!((3..=24).contains(&tried), "{tried} refreshes of a key that times out, in a minute");
     let seen = &world.origin.runs_seen()[before..];
-    for (failures, (earlier, later)) in seen.iter().zip(&seen[1..]).enumerate() {
-        let pause_ms = (BACKOFF_MS_FIRST << failures.min(20)).min(BACKOFF_MS_MAX) / 2;
+    for (setbacks, (earlier, later)) in seen.iter().zip(&seen[1..]).enumerate() {
+        let pause_ms = (BACKOFF_MS_FIRST << setbacks.min(20)).min(BACKOFF_MS_MAX) / 2;
         let gap = later.began.since(earlier.began);
-        assert!(gap >= Millis(pause_ms), "refresh {} after only {gap:?}", failures + 2);
+        assert!(gap >= Millis(pause_ms), "refresh {} after only {gap:?}", setbacks + 2);
     }
     world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_version(2);

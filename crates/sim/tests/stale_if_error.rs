@@ -330,7 +330,7 @@ async fn with_the_store_away_as_well_memory_has_it() {
 
 /// I3, I4: a purge leaves no stale fallback, neither for a run under way nor for the next one.
 #[tokio::test(start_paused = true)]
-async fn a_purge_removes_the_stale_copies_as_well() {
+async fn a_purge_takes_the_spares_as_well() {
     for all in [false, true] {
         let (world, ask) = aged(2, 11, &policy(), 100_000).await;
         world.origin.set_delay_ms(20_000);

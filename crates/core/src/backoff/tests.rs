@@ -49,7 +49,7 @@ fn runs_under_way_together_count_as_one() {
 }
 
 #[test]
-fn old_failures_are_forgotten() {
+fn old_setbacks_are_forgotten() {
     let mut row = after(None, RunFailure::TimedOut, 0);
     for _ in 0..5 {
         row = after(Some(row), RunFailure::TimedOut, 0);

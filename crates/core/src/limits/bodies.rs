@@ -13,6 +13,3 @@ const _: () = assert!(BODY_ROOM_BYTES >= 8 * REQUEST_BODY_BYTES_MAX);
 /// be a peer until the last byte is here.
 pub const PEER_BODY_ROOM_BYTES: usize = 64 << 20;
 const _: () = assert!(PEER_BODY_ROOM_BYTES >= 8 * PEER_MESSAGE_BYTES_MAX);
-/// Renderings that one copy keeps: the four forms of the Query API. Bolt needs none. A further form is made for each answer, so
-/// a front with forms of its own raises it.
-pub const RENDERINGS_MAX: usize = 4;

@@ -71,7 +71,7 @@ pub const GOSSIP_ROUND_SOON_MS: u64 = 100;
 pub const GOSSIP_ROUND_MAX: usize = 16;
 /// Waiting orders to gossip (to leave, to spread something).
 pub const GOSSIP_ORDERS_MAX: usize = 64;
-/// How long the goodbyes of a leaving node may take: they are datagrams, sent without waiting.
+/// How long the farewells of a leaving node may take: they are datagrams, sent without waiting.
 pub const GOSSIP_LEAVE_MS: u64 = 250;
 /// Nodes that gossip takes for alive and routing does not have are named to the prober again this often.
 pub const GOSSIP_REHEAR_MS: u64 = 60_000;

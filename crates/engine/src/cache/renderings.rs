@@ -3,9 +3,11 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use hopcache_core::limits::RENDERINGS_MAX;
 
 use crate::model::rendering::RenderingId;
+
+/// Renderings that one copy keeps. Further forms of a front are made anew for each answer.
+const RENDERINGS_MAX: usize = 4;
 
 /// Up to [`RENDERINGS_MAX`] renderings, each made once. Reading takes no lock.
 #[derive(Debug, Default)]

@@ -122,7 +122,7 @@ impl SuspendGuard {
         loop {
             let looked = self.looked.notified();
             tokio::pin!(looked);
-            // Subscribe before the look. Otherwise this task would miss a mark between look and wait.
+            // In line before the look, or a mark between look and wait would wake nobody.
             looked.as_mut().enable();
             if self.is_awake(context.now()) {
                 return;

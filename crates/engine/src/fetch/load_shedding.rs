@@ -61,7 +61,7 @@ impl Fetch {
             return;
         }
         self.context.note(Event::Shed(class));
-        // No client waits for a refresh or a prefetch, so shedding one does not mark the node as overloaded.
+        // Refreshes and prefetches are meant to give way, and nobody lacks an answer for it.
         if !matches!(class, RunClass::Refresh | RunClass::Prefetch) {
             self.shedding.shed_at.store(self.context.now().0.max(1), Ordering::Relaxed);
         }

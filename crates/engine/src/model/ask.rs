@@ -17,6 +17,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
 
@@ -170,6 +171,7 @@ impl Query {
             bytes_max: bounds.bytes_max,
             traceparent,
             class: RunClass::Miss,
+            live: None,
         }
     }
 }
@@ -242,6 +244,8 @@ pub struct Ask {
     pub traceparent: Option<String>,
     /// Whether another node sent it. Then it has made its one hop (I8).
     pub is_forwarded: bool,
+    /// Takes the records of a run that this request leads, while it goes on.
+    pub live: Option<Arc<LiveRun>>,
     /// The session of this request, for learning: a keyed hash of the client's name for it.
     pub session: Option<SessionTag>,
 }

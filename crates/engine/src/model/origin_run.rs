@@ -8,6 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct OriginRun {
     pub traceparent: Option<String>,
     /// Its class in the competition for scarce places.
     pub class: RunClass,
+    /// Takes the records while the run goes on, and the rest of a result over `bytes_max`.
+    pub live: Option<Arc<LiveRun>>,
 }
 
 /// The bookmarks of a run.

@@ -87,7 +87,7 @@ enum Share {
 impl Path {
     pub(super) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
         if ask.freshness != Freshness::default() {
-            return self.forward_unshared(ask, to).await;
+            return self.forward_alone(ask, to).await;
         }
         let failed = |kind: FailureKind, role| {
             Hop::Answered(LocalAnswer::Answered(self.failed(ask, kind.into(), role)))
@@ -122,7 +122,7 @@ impl Path {
                 Share::Luck | Share::TooOld if first.is_none() => first = Some(shared),
                 // A second failure is the answer for everybody.
                 Share::Luck => return self.as_role(&shared.hop, role),
-                Share::TooOld | Share::Leaders => return self.forward_unshared(ask, to).await,
+                Share::TooOld | Share::Leaders => return self.forward_alone(ask, to).await,
             }
         }
     }
@@ -184,7 +184,7 @@ impl Path {
 
     /// Asks for this request only, until its own deadline. [`Path::ask_peer`] adds a margin for an answer on its way,
     /// once for each silent node of the ring; the client need not wait for that.
-    async fn forward_unshared(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+    async fn forward_alone(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
         let left = ask.deadline.since(self.context.now());
         tokio::select! {
             biased;

@@ -228,6 +228,7 @@ impl Prefetch {
             bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore, after: Bookmark::NONE },
             until: Some(until),
             run_ms_max: None,
+            live: None,
         }
     }
 

@@ -12,7 +12,6 @@ use crate::front::answer::{Fate, fate, own_failure};
 
 /// Neo4j's code for a message that is wrong.
 pub(super) const INVALID: &str = "Neo.ClientError.Request.Invalid";
-const DATABASE_NOT_FOUND: &str = "Neo.ClientError.Database.DatabaseNotFound";
 const UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 
 /// Code and message.
@@ -78,20 +77,6 @@ impl BoltFailure {
         Self::new(&format!("Neo.TransientError.Hopcache.{title}"), message)
     }
 
-    /// A failure of ROUTE. This node asks Neo4j with a statement whether a database exists, and Neo4j words its answer to
-    /// a statement differently.
-    pub(super) fn of_routing(fault: &OriginFault, database: &str) -> Self {
-        let Self { code, message } = Self::of_fault(fault);
-        let message = if code == DATABASE_NOT_FOUND {
-            format!(
-                "Unable to get a routing table for database '{database}' because this database does not exist"
-            )
-        } else {
-            message
-        };
-        Self { code, message }
-    }
-
     fn of_neo4j(failure: &Neo4jFailure) -> Self {
         Self { code: failure.code.clone(), message: failure.message.clone() }
     }
@@ -120,17 +105,6 @@ mod tests {
         let code = |class| BoltFailure::of_failure(&cut, &class).code;
         assert_eq!(code(read), "Neo.TransientError.Hopcache.OriginConnectionLost");
         assert_eq!(code(Class::Bypass(Reason::Write)), UNKNOWN);
-    }
-
-    #[test]
-    fn a_missing_database_is_told_in_the_words_of_routing() {
-        let fault = |code: &str| {
-            OriginFault::Failed(Neo4jFailure { code: code.to_owned(), message: "Neo4j's".to_owned() })
-        };
-        let missing = BoltFailure::of_routing(&fault(DATABASE_NOT_FOUND), "films");
-        assert!(missing.message.contains("routing table for database 'films'"), "{missing:?}");
-        let other = BoltFailure::of_routing(&fault("Neo.ClientError.Security.Forbidden"), "films");
-        assert_eq!(other.message, "Neo4j's");
     }
 
     /// Drivers split a code at its dots and expect four parts.

@@ -17,7 +17,7 @@ use crate::tls::HandshakeError;
 /// Pause after a failed accept: without it a lack of descriptors would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Limits of the Bolt listener, and the observer of connections that it does not serve.
+/// What the listener allows, and who hears of connections that it does not serve.
 pub(crate) struct BoltBounds {
     pub(crate) connections_max: usize,
     /// Whether log lines and audit name the address of a client.

@@ -194,8 +194,8 @@ pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> O
         .collect();
     let is_wanted = |notification: &&Value| {
         let diagnostics = notification.get("diagnostic_record");
-        // A status that is not a notification tells how the statement ended. It has no code of Neo4j.
-        if notification.get("gql_status").is_some() && notification.get("neo4j_code").is_none() {
+        // A status that is not a notification tells how the statement ended.
+        if diagnostics.is_some() && notification.get("neo4j_code").is_none() {
             return true;
         }
         let word = |old: &str, new: &str| {
@@ -308,15 +308,15 @@ mod tests {
             ("notifications_disabled_categories", hints),
         ]);
         assert_eq!(kept(&own), Some(Value::List(vec![note("INFORMATION", "GENERIC")])));
-        let ended = map(&[("gql_status", "02000".into()), ("status_description", "note: no data".into())]);
-        let noted = map(&[
-            ("gql_status", "03N90".into()),
-            ("neo4j_code", "Neo.ClientNotification.X".into()),
-            ("diagnostic_record", map(&[("_severity", "INFORMATION".into())])),
-        ]);
-        let statuses = Value::List(vec![ended.clone(), noted]);
-        let end_alone = Some(Value::List(vec![ended]));
-        assert_eq!(filtered(&statuses, &map(&[]), &hello), end_alone, "the status of the end is always sent");
+        let status = |code: Option<&str>| {
+            let severity = ("_severity", "INFORMATION".into());
+            let mut pairs = vec![("diagnostic_record", map(&[severity]))];
+            pairs.extend(code.map(|code| ("neo4j_code", code.into())));
+            map(&pairs)
+        };
+        let statuses = Value::List(vec![status(None), status(Some("Neo.ClientNotification.X"))]);
+        let ended = Some(Value::List(vec![status(None)]));
+        assert_eq!(filtered(&statuses, &map(&[]), &hello), ended, "the status of the end is always sent");
         let sent = for_neo4j(&map(&[]), &hello, Version::NEWEST);
         assert_eq!(sent, hello, "the connection to Neo4j knows no HELLO of this client");
     }

@@ -92,9 +92,9 @@ async fn the_value_that_is_to_be_replaced_completes_nothing() {
     at_rest(&world);
 }
 
-/// With one timeout for both, which is the default, a refresh that times out counts as a failure of its key, as any run does.
+/// With one timeout for both, which is the default, a refresh that times out is a setback of its key as any run.
 #[tokio::test(start_paused = true)]
-async fn a_refresh_with_the_whole_time_of_a_run_counts_as_a_failure() {
+async fn a_refresh_with_a_runs_whole_time_is_a_setback() {
     for (timeout_ms, is_held_back) in [(30_000, true), (20_000, false)] {
         let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(timeout_ms), 0));
         let world = stale_world(34, &Policy { grace: 10.0, ..policy }, &[READ.to_owned()]).await;

@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# Installs it in the folder $1.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../pip.sh" "$1" langchain-neo4j==0.11.0
