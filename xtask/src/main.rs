@@ -13,7 +13,6 @@ mod command;
 mod compose;
 mod dashboard;
 mod deny;
-mod drivers;
 mod fuzz;
 mod images;
 mod lanes;
@@ -67,11 +66,6 @@ enum Task {
     },
     /// Run every query of the Grafana dashboard at a real Prometheus. Fails if a query has no data.
     Dashboard(dashboard::Options),
-    /// Neo4j's drivers and frameworks on top of them, against Neo4j and against Hopcache before it.
-    Drivers {
-        #[command(subcommand)]
-        action: drivers::Action,
-    },
     /// Check formatting, tidy and clippy.
     Check,
     /// Run the gate: `check`, cargo-deny, doc, alert rules, simulator, images, compose file, tests, chaos.
@@ -138,7 +132,6 @@ fn run(cli: Cli) -> Result<()> {
             let form = if release { images::ImageBuild::Static } else { images::ImageBuild::Quick };
             images::run(&root, &which, form)
         }
-        Task::Drivers { action } => drivers::run(&root, &action),
         Task::Check => lanes::run(&root, lanes::Scope::Check, &[]),
         Task::Test { quick, args } => {
             let scope = if quick { lanes::Scope::Quick } else { lanes::Scope::Gate };

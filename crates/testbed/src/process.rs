@@ -193,7 +193,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         if Instant::now() > deadline {
-            bail!("timed out after 20 s: {what}");
+            bail!("20 s passed and not: {what}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -20,8 +20,6 @@ pub(crate) const PROMETHEUS: &str = "prometheus";
 pub(crate) const CLUSTER: &str = "cluster";
 /// The cluster of `cargo xtask dashboard --live`.
 pub(crate) const LIVE: &str = "dashboard-live";
-/// The cluster of `cargo xtask drivers frameworks`.
-pub(crate) const FRAMEWORKS: &str = "frameworks-cluster";
 /// Group id of the first node. Distributions use lower ids. The group does not need to exist.
 const GROUP: u32 = 77_001;
 
@@ -78,10 +76,6 @@ impl Layout {
 
     pub(crate) fn admin(&self, node: usize) -> SocketAddr {
         SocketAddr::from((self.host(node), 7477))
-    }
-
-    pub(crate) fn bolt(&self, node: usize) -> SocketAddr {
-        SocketAddr::from((self.host(node), 7478))
     }
 
     pub(crate) fn balancer(&self) -> SocketAddr {

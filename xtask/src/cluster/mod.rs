@@ -65,7 +65,7 @@ pub(crate) enum Action {
     Drain { member: String },
     /// Start a node again; a running node is drained first.
     Restart { member: String },
-    /// End and remove everything, also the cluster of an interrupted `dashboard --live` or `drivers frameworks`.
+    /// End and remove everything, also the cluster of an interrupted `cargo xtask dashboard --live`.
     Down,
     /// The gate's step: start docker-compose.cluster.yml under its own project name, ask, kill a node, ask again, take
     /// it down.
@@ -103,7 +103,7 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
 
 /// Takes down every cluster of this work tree. An error in one cluster does not keep the others up.
 fn down(root: &Path) -> Result<()> {
-    let layouts = [layout::CLUSTER, layout::LIVE, layout::FRAMEWORKS].map(|name| Layout::of(root, name));
+    let layouts = [layout::CLUSTER, layout::LIVE].map(|name| Layout::of(root, name));
     let mut ended = Ok(());
     let mut found = 0;
     for layout in layouts.into_iter().filter(|layout| layout.folder.exists()) {

@@ -110,13 +110,12 @@ impl Processes {
         let layout = &self.layout;
         let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", layout.peer(each))).collect();
         let text = format!(
-            "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nbolt_addr = \"{}\"\nmemory = \"64MiB\"\n\
+            "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nbolt_addr = \"\"\nmemory = \"64MiB\"\n\
              [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[store]\nuri = \"{redis}\"\n[origin]\nuri = \"{origin}\"\n{more}",
             NODES[node],
             layout.clients(node),
             layout.peer(node),
             layout.admin(node),
-            layout.bolt(node),
             seeds.join(", "),
             layout.folder.join("secrets/cluster.key").display(),
         );

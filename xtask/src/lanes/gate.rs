@@ -33,7 +33,6 @@ const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
 const PREPARE: &[Task] = &[
     ("services up", &["services", "up"]),
     ("programs", &["step", "programs"]),
-    ("drivers", &["drivers", "install"]),
     ("docker engine", &["services", "engine"]),
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];

@@ -36,17 +36,6 @@ pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 /// A client of others, for tests of TLS.
 pub(crate) const CURL: Tool = Tool { program: "curl", packages: &["curl"] };
 
-/// What `tests/drivers` and `tests/frameworks` need. The Java driver is compiled, so a JRE does not suffice; the Go
-/// driver needs Go 1.24; Debian 12 has 1.19, and a newer one in its backports.
-pub(crate) const LANGUAGES: [Tool; 6] = [
-    Tool { program: "python3", packages: &["python3-venv"] },
-    Tool { program: "node", packages: &["nodejs"] },
-    Tool { program: "npm", packages: &["npm"] },
-    Tool { program: "javac", packages: &["openjdk-17-jdk-headless", "openjdk-21-jdk-headless"] },
-    MAVEN,
-    Tool { program: "go", packages: &["golang-go"] },
-];
-
 /// Packages whose servers must not run beside ours.
 const SERVERS: [&str; 2] = ["redis-server", "haproxy"];
 

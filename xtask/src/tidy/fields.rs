@@ -8,8 +8,7 @@ use super::tokens::{self, Placed, Token};
 /// The words of a doc comment that allow others to take the struct apart.
 const MARK: &str = "plain data";
 /// A struct that can change through a shared reference has rules, so it is not plain data.
-const CHANGING: [&str; 9] =
-    ["Mutex", "RwLock", "Cell", "RefCell", "OnceCell", "OnceLock", "LazyLock", "DashMap", "UnsafeCell"];
+const CHANGING: [&str; 6] = ["Mutex", "RwLock", "Cell", "RefCell", "OnceCell", "UnsafeCell"];
 
 /// A field that a room shows to others, and why that is forbidden.
 #[derive(Debug, PartialEq, Eq)]

@@ -90,8 +90,8 @@ fn location(file: &SourceFile) -> Option<Location> {
 fn arrow(file: &SourceFile, location: &Location, reference: &Reference) -> Option<Finding> {
     let scope = [file.module.as_slice(), &reference.inside].concat();
     let path = absolute(&scope, &reference.segments)?;
+    let to = path.first()?.as_str();
     let from = file.module[0].as_str();
-    let Some(to) = path.first().map(String::as_str) else { return of_root(location, from, file, reference) };
     if from == to {
         return None;
     }
@@ -109,13 +109,6 @@ fn arrow(file: &SourceFile, location: &Location, reference: &Reference) -> Optio
         Location::Root | Location::Assembly => return None,
     };
     Some(Finding::new(&file.name, reference.line, "rooms", advice))
-}
-
-/// The finding, if a room takes the crate's root itself, by a glob or another name: behind it all rooms can be reached.
-fn of_root(location: &Location, from: &str, file: &SourceFile, reference: &Reference) -> Option<Finding> {
-    let written = reference.segments.join("::");
-    let advice = format!("`{from}` → `{written}`: this is the crate's root; name the room's path");
-    matches!(location, Location::Room(_)).then(|| Finding::new(&file.name, reference.line, "rooms", advice))
 }
 
 /// The advice, if the room `from` may not import `to`.
@@ -179,23 +172,6 @@ mod tests {
             assert!(found[0].starts_with(head), "{}", found[0]);
             assert!(found[0].contains("the arrow runs up"), "{}", found[0]);
         }
-    }
-
-    #[test]
-    fn the_root_by_a_glob_or_another_name_is_found() {
-        for (name, source) in [
-            ("cache/copy.rs", "use super::super::*;\nfn f() { fetch::run() }\n"),
-            ("cache/mod.rs", "use super::*;\nfn f() { fetch::run() }\n"),
-            ("cache/copy.rs", "use super::super as root;\n"),
-        ] {
-            let found = findings(&[MODEL_FILE, (name, source)]);
-            assert!(
-                found.iter().any(|each| each.contains("this is the crate's root")),
-                "{source}: {found:?}"
-            );
-        }
-        let inside = ("cache/a/b.rs", "use super::super::*;\nuse super::*;\n");
-        assert!(findings(&[MODEL_FILE, inside]).is_empty());
     }
 
     #[test]

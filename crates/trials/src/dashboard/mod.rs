@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_without_a_result_and_one_with_zeros_are_told_apart() {
+    fn what_brought_nothing_and_what_brought_zeros_are_told_apart() {
         let of = |value| Series { values: vec![value] };
         assert_eq!(summary(&[]), "NO DATA");
         assert!(summary(&[of(0.0)]).ends_with("all zero"));

@@ -63,7 +63,10 @@ fn a_node_that_was_slow_itself_asks_once_more_before_it_blames() {
     for limit_ms in [PEER_CONNECT_MS_MAX, PROBE_TIMEOUT_MS] {
         let late = ms(limit_ms + PROBE_LATE_MS + 1);
         assert!(target.puts_off(&unanswered(), late));
-        assert!(!target.puts_off(&unanswered(), late), "a node that is always late still notices deaths");
+        assert!(
+            !target.puts_off(&unanswered(), late),
+            "a node that is always late notices deaths all the same"
+        );
     }
     assert!(
         !target.puts_off(&Err(PeerError::Gone("refused".into())), ms(2_000)),
