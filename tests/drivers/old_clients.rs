@@ -111,7 +111,9 @@ async fn old_clients_get_from_the_cache_what_neo4j_sends_them() {
     while writer.reply().await.get(1) != Some(&SUCCESS) {}
     writer.reply().await;
     let through = node.addrs.bolt.to_string();
-    for version in [(4, true), (4, false), (3, true), (3, false), (2, true), (2, false), (1, false)] {
+    for version in
+        [(4, true), (4, false), (3, true), (3, false), (2, true), (2, false), (1, true), (1, false)]
+    {
         let (mut direct, expected) = connect(&neo4j(), version).await;
         let (mut cached, hello) = connect(&through, version).await;
         assert_eq!(hello.get("patch_bolt"), expected.get("patch_bolt"), "{version:?}");

@@ -92,10 +92,10 @@ fn without_secrets(extra: Value) -> Value {
     Value::Map(pairs)
 }
 
-/// Whether a client of Bolt 4 offers date-times in UTC: then it gets them (4.3 and 4.4).
+/// Whether a client of Bolt 4 offers date-times in UTC: then it gets them, as at Neo4j (which agrees at 4.2 too).
 fn offers_utc(version: Version, extra: &Value) -> bool {
     let offered = extra.get("patch_bolt").and_then(Value::as_list).unwrap_or_default();
-    version.major == 4 && version.at_least(4, 3) && offered.contains(&Value::from("utc"))
+    version.major == 4 && offered.contains(&Value::from("utc"))
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_utc_patch_is_of_4_3_and_4_4() {
+    fn the_utc_patch_is_of_bolt_4() {
         let offer = |names: &[&str]| {
             let names = names.iter().map(|name| Value::from(*name)).collect();
             Value::Map(vec![("patch_bolt".to_owned(), Value::List(names))])
@@ -129,7 +129,7 @@ mod tests {
             (Version::new(4, 4), &["utc"][..], true),
             (Version::new(4, 3), &["x", "utc"], true),
             (Version::new(4, 4), &["x"], false),
-            (Version::new(4, 2), &["utc"], false),
+            (Version::new(4, 1), &["utc"], true),
             (Version::new(5, 0), &["utc"], false),
         ] {
             assert_eq!(offers_utc(version, &offer(names)), has, "{version} {names:?}");
