@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use super::authority::TlsClient;
 use super::bolt_bytes::{chunked, message, read_message, structure};
+use super::http::Bytes;
 
 const HELLO: u8 = 0x01;
 const RESET: u8 = 0x0F;
 const RUN: u8 = 0x10;
+const BEGIN: u8 = 0x11;
+const COMMIT: u8 = 0x12;
 const PULL: u8 = 0x3F;
 const LOGON: u8 = 0x6A;
 const LOGOFF: u8 = 0x6B;
@@ -38,12 +41,17 @@ pub struct Rows {
     pub cache_status: String,
 }
 
-pub struct BoltClient(TcpStream);
+pub struct BoltClient(Box<dyn Bytes>);
 
 impl BoltClient {
     /// Connects and greets. Nobody is logged on yet.
     pub async fn connect(addr: SocketAddr) -> std::io::Result<Self> {
-        let mut stream = super::http::connect(addr).await?;
+        Self::connect_by(None, addr).await
+    }
+
+    /// With TLS where there is a client for it.
+    pub async fn connect_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
+        let mut stream = super::http::stream_by(tls, addr).await?;
         stream.write_all(&HANDSHAKE).await?;
         let mut agreed = [0; 4];
         stream.read_exact(&mut agreed).await?;
@@ -75,7 +83,47 @@ impl BoltClient {
         statement: &str,
         parameters: &Value,
     ) -> std::io::Result<Result<Rows, Failure>> {
-        let run = [Value::from(statement), parameters.clone(), json!({"db": database, "mode": "r"})];
+        self.run_with(statement, parameters, json!({"db": database, "mode": "r"})).await
+    }
+
+    /// As [`BoltClient::run`], in write mode.
+    pub async fn write(
+        &mut self,
+        database: &str,
+        statement: &str,
+        parameters: &Value,
+    ) -> std::io::Result<Result<Rows, Failure>> {
+        self.run_with(statement, parameters, json!({"db": database})).await
+    }
+
+    /// A transaction of one statement, in write mode.
+    pub async fn write_in_transaction(
+        &mut self,
+        database: &str,
+        statement: &str,
+        parameters: &Value,
+    ) -> std::io::Result<Result<(), Failure>> {
+        self.send(&[message(BEGIN, &[json!({"db": database})])]).await?;
+        let begun = self.success().await?;
+        let ended = match begun {
+            Ok(_) => self.run_with(statement, parameters, json!({})).await?.map(drop),
+            Err(failure) => Err(failure),
+        };
+        if ended.is_ok() {
+            self.send(&[message(COMMIT, &[])]).await?;
+            return Ok(self.success().await?.map(drop));
+        }
+        Ok(ended)
+    }
+
+    /// As [`BoltClient::run`], with these options of RUN.
+    pub async fn run_with(
+        &mut self,
+        statement: &str,
+        parameters: &Value,
+        extra: Value,
+    ) -> std::io::Result<Result<Rows, Failure>> {
+        let run = [Value::from(statement), parameters.clone(), extra];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await?;
         let opened = self.success().await?;
         let mut rows = Vec::new();
@@ -97,6 +145,21 @@ impl BoltClient {
                 self.success().await?.map_err(|failure| unexpected(&format!("{failure:?}")))?;
                 Ok(Err(failure))
             }
+        }
+    }
+
+    /// The first part of a RUN, which never ends.
+    pub async fn send_part_of_a_run(&mut self, bytes: usize) -> std::io::Result<()> {
+        let run = message(RUN, &[Value::from("R".repeat(bytes + 1_024))]);
+        let chunked = chunked(&run);
+        self.0.write_all(&chunked[..bytes]).await
+    }
+
+    /// The code of the FAILURE that the server sends by itself, before it ends the connection.
+    pub async fn farewell(&mut self) -> std::io::Result<String> {
+        match self.success().await? {
+            Err(failure) => Ok(failure.code),
+            Ok(metadata) => Err(unexpected(&format!("{metadata}"))),
         }
     }
 
