@@ -13,7 +13,7 @@ use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
@@ -66,13 +66,9 @@ where
         // Every message is sent before the next one is taken, so at most one waits.
         .write_buffer_size(0);
     // The stream is lent, so that a client that asked for something else can be answered on it.
-    let checked = |request: &Request, response: Response| match host_check::check_page(hosts, request) {
-        Ok(()) => Ok(response),
-        Err(fault) => Err(refusal(fault)),
-    };
-    if let Err(error) = accept_hdr_async_with_config(&mut stream, checked, Some(config)).await {
+    if let Err(error) = accept_hdr_async_with_config(&mut stream, PageCheck(hosts), Some(config)).await {
         tracing::debug!(%error, "an HTTP client on the Bolt port");
-        // The library has sent a refusal of `checked` already.
+        // The library has sent a refusal of `PageCheck` already.
         if !matches!(error, tungstenite::Error::Http(_)) {
             let _ = stream.write_all(NOT_HTTP).await;
         }
@@ -87,6 +83,16 @@ where
     let sink = sink.with(|bytes: Bytes| future::ready(io::Result::Ok(Message::Binary(bytes))));
     let writer = SinkWriter::new(CopyToBytes::new(sink));
     Some(Directions { reader: Box::new(reader), writer: Box::new(writer) })
+}
+
+/// Whether the page that opens a WebSocket may.
+struct PageCheck<'a>(Option<&'a HostCheck>);
+
+impl Callback for PageCheck<'_> {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        host_check::check_page(self.0, request).map_err(refusal)?;
+        Ok(response)
+    }
 }
 
 fn refusal(fault: HostFault) -> ErrorResponse {
