@@ -43,6 +43,7 @@ mod learning;
 mod observing;
 mod probes;
 mod tls;
+mod writes;
 
 pub use access::*;
 pub use bodies::*;
@@ -55,6 +56,7 @@ pub use learning::*;
 pub use observing::*;
 pub use probes::*;
 pub use tls::*;
+pub use writes::*;
 
 /// Longest node name, in bytes: headers, leases and log lines contain it.
 pub const NODE_NAME_LEN_MAX: usize = 64;
