@@ -159,8 +159,13 @@ impl Fetch {
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
         let mut run = job.query.reading(bounds, job.traceparent.clone());
         run.class = class_of(job.cause);
-        run.bookmarks = RunBookmarks::After(job.bounds.after.clone());
+        // The mark of now: the wait for the lease may have been long.
+        let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
+        run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
         let ended = self.origin.run(&run).await;
+        if let Ok(ResultSet { range: Some(range), .. }) = &ended {
+            self.writes.saw_run(job.query.tags.database(), written, range);
+        }
         let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })
     }

@@ -15,6 +15,7 @@ use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
@@ -234,6 +235,8 @@ pub struct Ask {
     pub bypass: Option<RequestBypass>,
     /// What the answer has to have seen: nothing that was read before is an answer.
     pub bookmarks: Bookmark,
+    /// How far its database had been written when it came. The request path notes it; fronts leave it empty.
+    pub written: Option<Written>,
     /// When the client gives up.
     pub deadline: MonoTime,
     /// The longest run that the client allows; always less than the operator's limit.

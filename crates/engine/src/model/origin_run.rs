@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
+use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
 
@@ -36,6 +37,19 @@ pub struct OriginRun {
     pub class: RunClass,
 }
 
+/// Plain data: what a write is made of, as far as its end needs it.
+#[derive(Debug, Clone)]
+pub struct WriteOf {
+    /// Database name as the client gave it, or the name of its home database.
+    pub database: Arc<str>,
+    /// The identity that writes. If the write's id is unknown, the origin is asked for it with these credentials.
+    pub identity: Arc<Identity>,
+    /// User to act as, if it is another one.
+    pub impersonated: Option<String>,
+    /// How long the write may run at the origin.
+    pub timeout_ms: Millis,
+}
+
 /// The bookmarks of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunBookmarks {
@@ -43,7 +57,13 @@ pub enum RunBookmarks {
     AsSent(Vec<String>),
     /// A client's, and the newest that the origin's adapter knows of the database: of a run whose result may be kept. Such a
     /// result answers all whose bookmarks its run carried.
-    After(Bookmark),
+    After {
+        /// The client's.
+        client: Bookmark,
+        /// How far the database has been written. The run carries no less, unless the server does not reach it: then the
+        /// adapter has asked the server, and the run carries what the server has. The range of the result shows that.
+        written: Option<Written>,
+    },
 }
 
 impl Default for RunBookmarks {

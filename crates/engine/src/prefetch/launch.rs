@@ -225,7 +225,12 @@ impl Prefetch {
             hints: Hints::default(),
             traceparent: None,
             cause: Cause::Prefetch,
-            bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore, after: Bookmark::NONE },
+            bounds: ValueBounds {
+                age_max_ms,
+                stale_use: StaleUse::Ignore,
+                after: Bookmark::NONE,
+                written: None,
+            },
             until: Some(until),
             run_ms_max: None,
         }
