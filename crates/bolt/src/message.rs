@@ -15,6 +15,8 @@ mod signature {
     pub(super) const GOODBYE: u8 = 0x02;
     pub(super) const RESET: u8 = 0x0F;
     pub(super) const RUN: u8 = 0x10;
+    pub(super) const BEGIN: u8 = 0x11;
+    pub(super) const COMMIT: u8 = 0x12;
     pub(super) const PULL: u8 = 0x3F;
     pub(super) const LOGON: u8 = 0x6A;
     pub(super) const LOGOFF: u8 = 0x6B;
@@ -67,6 +69,22 @@ pub(crate) fn reset() -> Vec<u8> {
 
 pub(crate) fn goodbye() -> Vec<u8> {
     bare(signature::GOODBYE)
+}
+
+/// BEGIN of a transaction that runs nothing, in read mode and without bookmarks.
+pub(crate) fn begin(database: Option<&str>, impersonated: Option<&str>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::BEGIN, 1);
+    let named = [("db", database), ("imp_user", impersonated)];
+    let named: Vec<_> = named.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    writer.map(1 + named.len());
+    write_pairs(&mut writer, &[("mode", "r")]);
+    write_pairs(&mut writer, &named);
+    writer.into_bytes()
+}
+
+pub(crate) fn commit() -> Vec<u8> {
+    bare(signature::COMMIT)
 }
 
 /// PULL of at most `rows` records of the last RUN.

@@ -14,7 +14,7 @@ use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, WriteOf};
 use hopcache_packstream::{Value as Packed, Writer};
 
 use crate::failure::{self, failed};
@@ -144,6 +144,11 @@ impl Origin for EmbeddedOrigin {
     /// Costs some microseconds: no round trip, no worker. A text that is not Cypher has a kind too.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         Ok(statement::kind(&run.statement))
+    }
+
+    /// Whatever a write that failed has committed has a number up to this one.
+    async fn newest(&self, _of: &WriteOf, _timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
+        Ok(Some(self.writes.at(self.writes.done.load(Ordering::Acquire))))
     }
 
     async fn verify(&self, _identity: &Identity) -> Result<(), OriginError> {

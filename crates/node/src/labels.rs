@@ -40,6 +40,8 @@ pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels of `hopcache_degree_queries_total`.
 pub const DEGREES: [&str; 2] = ["known", "unknown"];
+/// `cause` of `hopcache_invalidations_total`.
+pub const INVALIDATIONS: [&str; 2] = ["own_write", "purge"];
 /// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
 pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
 /// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].

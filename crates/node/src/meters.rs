@@ -10,7 +10,7 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, RefreshWord};
-use hopcache_engine::event::{ObservationWord, ShareWord};
+use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -25,6 +25,7 @@ use crate::tls::Reload;
 mod counters;
 mod definitions;
 mod family;
+pub(crate) mod freshness;
 mod gauges;
 mod prefetches;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub struct Meters {
     lexed: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ labels::DEGREES.len() }>,
+    invalidations: Family<{ labels::INVALIDATIONS.len() }>,
     observations: Family<{ ObservationWord::NAMES.len() }>,
     shared: Family<{ ShareWord::NAMES.len() }>,
     runs: Family<{ labels::CAUSES.len() }>,
@@ -128,6 +130,7 @@ impl Meters {
             lexed: BusyCounter::new(defined::LEXED.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &labels::DEGREES),
+            invalidations: Family::new(defined::INVALIDATIONS, "cause", &labels::INVALIDATIONS),
             observations: Family::new(defined::OBSERVATIONS, "outcome", &ObservationWord::NAMES),
             shared: Family::new(defined::SHARED, "outcome", &ShareWord::NAMES),
             runs: Family::new(defined::RUNS, "cause", &labels::CAUSES),
@@ -391,7 +394,15 @@ impl Observer for Meters {
             Event::Observed(word, count) => self.observations.add_many(word.place(), count.into()),
             Event::Shared(word, count) => self.shared.add_many(word.place(), count.into()),
             Event::Prefetch(word) => self.prefetch.count(word),
+            Event::Invalidation(word) => self.invalidations.add(invalidation_place(word)),
         }
+    }
+}
+
+const fn invalidation_place(word: InvalidationWord) -> usize {
+    match word {
+        InvalidationWord::OwnWrite => 0,
+        InvalidationWord::Purge => 1,
     }
 }
 

@@ -110,6 +110,7 @@ mod tests {
             mode: AccessMode::Write,
             bypass: None,
             bookmarks: Bookmark::NONE,
+            written: None,
             deadline: MonoTime(0),
             traceparent: None,
             run_ms_max: None,

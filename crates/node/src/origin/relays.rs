@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Relay, RelayOptions, Roots, ServerInfo};
-use hopcache_core::bookmark::Bookmark;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
@@ -143,8 +143,16 @@ impl Relays {
     }
 
     /// Takes note of the bookmark of a result, or of a commit, that came on a relay.
-    pub fn saw_bookmark(&self, database: &str, sent: Bookmark, returned: &str) {
-        self.newest.saw(database, sent, returned);
+    ///
+    /// `begun` is when the statement, or the commit, was sent. Returns the position of the database.
+    pub fn saw_bookmark(
+        &self,
+        database: &str,
+        sent: Bookmark,
+        returned: &str,
+        begun: Instant,
+    ) -> Option<Position> {
+        self.newest.saw(database, sent, returned, begun).map(|range| range.to())
     }
 
     /// Relays that are lent.

@@ -121,6 +121,7 @@ impl Session {
                 Some(_) => options.no_store.then_some(RequestBypass::NoStore),
             },
             bookmarks: options.asked.clone().unwrap_or_default(),
+            written: None,
             deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
             run_ms_max,
             traceparent: None,
@@ -141,7 +142,7 @@ impl Session {
     }
 
     /// The database of a client that names none.
-    async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
+    pub(super) async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
         let identity = self.acting(options)?;
         let impersonated = options.impersonated.as_deref();
         if let Some(known) = self.front.known_database(&identity, impersonated) {

@@ -35,6 +35,8 @@ pub(super) struct Transaction {
     next_qid: i64,
     /// Whether the cache has answered in it. Every later read must be no older: `options.asked` covers the results so far.
     has_shown: bool,
+    /// Whether a statement of it has written, or may have.
+    has_written: bool,
 }
 
 impl Transaction {
@@ -76,6 +78,7 @@ impl Session {
             results: BTreeMap::new(),
             next_qid: 0,
             has_shown: false,
+            has_written: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -206,14 +209,36 @@ impl Session {
         if !self.transaction_mut()?.has_begun {
             return Ok(self.end_unbegun(kind));
         }
+        let transaction = self.transaction_mut()?;
+        let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
+        // Of a result that was not read to its end nothing is known.
+        let may_write = transaction.has_written || transaction.results.values().any(is_open);
+        let options = transaction.options.clone();
+        let write = match kind {
+            Kind::Commit if may_write => self.begin_write(&options).await?,
+            _ => None,
+        };
+        let begun = Instant::now();
         self.queue(&[0xB0, kind.signature().0])?;
-        let success = self.answer().await?;
-        if let Some(transaction) = self.transaction.take() {
-            let StatementOptions { database, asked, .. } = transaction.options;
-            self.note_bookmark(&success, database.as_deref(), asked.unwrap_or_default());
+        let success = match self.answer().await {
+            Ok(success) => success,
+            Err(error) => return Err(self.write_failed(write, error).await),
+        };
+        self.transaction = None;
+        let sent = (options.asked.unwrap_or_default(), begun);
+        let position = self.note_bookmark(&success, options.database.as_deref(), sent);
+        if let Some(write) = write {
+            self.out.wait_for(write.committed(position)).await?;
         }
         self.release();
         Ok(success)
+    }
+
+    /// A statement of the transaction has written: its COMMIT ends entries.
+    pub(super) fn transaction_has_written(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.has_written = true;
+        }
     }
 
     fn transaction_mut(&mut self) -> Result<&mut Transaction, RequestError> {
