@@ -13,6 +13,8 @@ use super::bolt_bytes::{chunked, message, read_message, structure};
 const HELLO: u8 = 0x01;
 const RESET: u8 = 0x0F;
 const RUN: u8 = 0x10;
+const BEGIN: u8 = 0x11;
+const COMMIT: u8 = 0x12;
 const PULL: u8 = 0x3F;
 const LOGON: u8 = 0x6A;
 const LOGOFF: u8 = 0x6B;
@@ -75,7 +77,46 @@ impl BoltClient {
         statement: &str,
         parameters: &Value,
     ) -> std::io::Result<Result<Rows, Failure>> {
-        let run = [Value::from(statement), parameters.clone(), json!({"db": database, "mode": "r"})];
+        self.run_with(statement, parameters, json!({"db": database, "mode": "r"})).await
+    }
+
+    /// As [`BoltClient::run`], in write mode.
+    pub async fn write(
+        &mut self,
+        database: &str,
+        statement: &str,
+        parameters: &Value,
+    ) -> std::io::Result<Result<Rows, Failure>> {
+        self.run_with(statement, parameters, json!({"db": database})).await
+    }
+
+    /// A transaction of one statement, in write mode.
+    pub async fn write_in_transaction(
+        &mut self,
+        database: &str,
+        statement: &str,
+        parameters: &Value,
+    ) -> std::io::Result<Result<(), Failure>> {
+        self.send(&[message(BEGIN, &[json!({"db": database})])]).await?;
+        let begun = self.success().await?;
+        let ended = match begun {
+            Ok(_) => self.run_with(statement, parameters, json!({})).await?.map(drop),
+            Err(failure) => Err(failure),
+        };
+        if ended.is_ok() {
+            self.send(&[message(COMMIT, &[])]).await?;
+            return Ok(self.success().await?.map(drop));
+        }
+        Ok(ended)
+    }
+
+    async fn run_with(
+        &mut self,
+        statement: &str,
+        parameters: &Value,
+        extra: Value,
+    ) -> std::io::Result<Result<Rows, Failure>> {
+        let run = [Value::from(statement), parameters.clone(), extra];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await?;
         let opened = self.success().await?;
         let mut rows = Vec::new();
