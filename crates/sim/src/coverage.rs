@@ -347,8 +347,7 @@ impl Coverage {
             Event::NearHit => "near hit",
             Event::StatementLexed => "statement lexed",
             Event::DegreeAsked { .. } => "degree asked",
-            Event::Invalidation(InvalidationWord::OwnWrite) => "entries ended by a write",
-            Event::Invalidation(InvalidationWord::Purge) => "entries purged",
+            Event::Invalidation(word) => word_of_invalidation(*word),
             Event::Prefetch(word) => match word {
                 PrefetchWord::Launched(_) => "prefetch launched",
                 PrefetchWord::Used(_) => "prefetch used",
@@ -357,6 +356,13 @@ impl Coverage {
                 PrefetchWord::Skipped(skip) => word_of_skip(*skip),
             },
         });
+    }
+}
+
+fn word_of_invalidation(word: InvalidationWord) -> &'static str {
+    match word {
+        InvalidationWord::OwnWrite => "entries ended by a write",
+        InvalidationWord::Purge => "entries purged",
     }
 }
 

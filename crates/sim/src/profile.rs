@@ -250,7 +250,7 @@ fn is_living(seed: u64) -> bool {
 
 /// Half of the worlds with joins and leaves: their origin tells transactions.
 fn writes(seed: u64) -> bool {
-    is_living(seed) && seed / 40 % 2 == 0
+    is_living(seed) && (seed / 40).is_multiple_of(2)
 }
 
 /// Four of thirteen seeds. None of those in `tests/regression_seeds.rs`, which were found before nodes learned, nor the

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -96,7 +97,7 @@ async fn end_write(write: Option<PendingWrite>, reason: Reason, ended: &Result<R
     let Some(write) = write else { return };
     match ended {
         Ok(result) if has_changed_nothing(result, reason) => write.changed_nothing(),
-        Ok(result) => write.committed(result.range.as_ref().map(|range| range.to())).await,
+        Ok(result) => write.committed(result.range.as_ref().map(ReadRange::to)).await,
         Err(error) if !error.was_sent => write.changed_nothing(),
         Err(OriginError { kind: OriginFault::Failed(said) | OriginFault::Transient(said), .. }) => {
             write.refused(&said.code).await;

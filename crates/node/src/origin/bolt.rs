@@ -4,6 +4,8 @@
 //! and the meaning of its end. It asks nothing of a server that is known to be away, or to refuse this node's own
 //! login. It never retries, never caches, and answers only from a complete result (promise I10).
 
+mod asking;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,49 +156,6 @@ impl BoltOrigin {
                     lent.close();
                 }
                 Err(error)
-            }
-        }
-    }
-
-    /// Asks on the connection that the run will use: whatever is seen on it may be carried on it.
-    async fn ask_newest_on(
-        &self,
-        lent: &mut Lent,
-        run: &OriginRun,
-        deadline: Instant,
-    ) -> Result<(), OriginError> {
-        let begun = Instant::now();
-        let within = deadline.saturating_duration_since(begun);
-        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
-        let database = (!run.database.is_empty()).then_some(&*run.database);
-        let answer = connection.newest(database, run.impersonated.as_deref(), within).await;
-        let returned = answer.map_err(|error| OriginError { was_sent: false, ..fault::of_run(error) })?;
-        if let Some(returned) = returned {
-            self.settings.newest.asked(&run.database, &returned, begun);
-        }
-        Ok(())
-    }
-
-    async fn ask_newest(
-        &self,
-        of: &WriteOf,
-        deadline: Instant,
-        ticket: &CallPermit<'_>,
-    ) -> Result<Option<Position>, OriginError> {
-        let whose = self.fingerprint(&of.identity);
-        let lent = self.pools.lend(&whose, || self.auth(&of.identity), self.settings.wait).await;
-        let mut lent = lent.map_err(|error| self.not_lent(&whose, error, ticket))?;
-        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
-        let begun = Instant::now();
-        let within = deadline.saturating_duration_since(begun);
-        let database = (!of.database.is_empty()).then_some(&*of.database);
-        match connection.newest(database, of.impersonated.as_deref(), within).await {
-            Ok(returned) => {
-                Ok(returned.and_then(|returned| self.settings.newest.asked(&of.database, &returned, begun)))
-            }
-            Err(error) => {
-                lent.close();
-                Err(fault::of_run(error))
             }
         }
     }

@@ -28,6 +28,7 @@
 
 mod inspection;
 mod learned;
+mod members;
 mod moved;
 mod observed;
 mod prefetch;
@@ -44,10 +45,14 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::WrittenRecord;
 use hopcache_packstream::{DecodeError, Reader, Token, Writer};
 
-use crate::model::ask::{Ask, Freshness, Hints, SessionTag};
+use crate::model::ask::{Ask, Freshness, SessionTag};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::{AccessMode, LogMark, Scope};
 use crate::model::rendering::RenderingId;
+use members::{
+    read_freshness, read_hints, read_millis, read_text, write_freshness, write_hints, write_millis,
+    write_text,
+};
 use query::{read_told_query, write_query, write_reading};
 
 pub use inspection::{decode_inspection, encode_inspection};
@@ -409,74 +414,6 @@ impl ForwardedAsk {
             is_forwarded: true,
             session,
         })
-    }
-}
-
-fn write_freshness(writer: &mut Writer, freshness: Freshness) {
-    writer.bool(freshness.no_cache);
-    writer.bool(freshness.only_if_cached);
-    write_millis(writer, freshness.age_max_ms);
-    write_millis(writer, freshness.stale_max_ms);
-}
-
-fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
-    let no_cache = reader.value()?.as_bool().ok_or(BadMessage::Form("no-cache"))?;
-    let only_if_cached = reader.value()?.as_bool().ok_or(BadMessage::Form("only-if-cached"))?;
-    let age_max_ms = read_millis(reader)?;
-    let stale_max_ms = read_millis(reader)?;
-    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, only_if_cached })
-}
-
-fn write_hints(writer: &mut Writer, hints: Hints) {
-    write_millis(writer, hints.ttl_ms);
-    // Older versions had a hint here.
-    writer.null();
-    write_millis(writer, hints.degree.map(Millis));
-    match hints.volatility {
-        None => writer.null(),
-        Some(volatility) => writer.float(volatility),
-    }
-}
-
-fn read_hints(reader: &mut Reader<'_>) -> Result<Hints, BadMessage> {
-    let ttl_ms = read_millis(reader)?;
-    let _of_older_versions = read_millis(reader)?;
-    let degree = read_millis(reader)?.map(|degree| degree.0);
-    let volatility = match reader.token()? {
-        Token::Null => None,
-        Token::Float(volatility) => Some(volatility),
-        _ => return Err(BadMessage::Form("volatility")),
-    };
-    Ok(Hints { ttl_ms, degree, volatility })
-}
-
-fn write_text(writer: &mut Writer, text: Option<&str>) {
-    match text {
-        None => writer.null(),
-        Some(text) => writer.string(text),
-    }
-}
-
-fn read_text(reader: &mut Reader<'_>) -> Result<Option<String>, BadMessage> {
-    match reader.token()? {
-        Token::Null => Ok(None),
-        Token::Str(text) => Ok(Some(text.to_owned())),
-        _ => Err(BadMessage::Form("text")),
-    }
-}
-
-fn write_millis(writer: &mut Writer, span: Option<Millis>) {
-    match span.and_then(|span| i64::try_from(span.0).ok()) {
-        None => writer.null(),
-        Some(span) => writer.int(span),
-    }
-}
-
-fn read_millis(reader: &mut Reader<'_>) -> Result<Option<Millis>, BadMessage> {
-    match reader.token()? {
-        Token::Null => Ok(None),
-        Token::Int(span) => Ok(Some(Millis(u64::try_from(span).map_err(|_| BadMessage::Form("span"))?))),
-        _ => Err(BadMessage::Form("span")),
     }
 }
 
