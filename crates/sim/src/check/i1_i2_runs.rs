@@ -66,6 +66,7 @@ impl Check for Runs {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
+            self.note_write(fact);
             self.judge(fact, seen)?;
             self.book.write(fact);
         }
@@ -74,21 +75,20 @@ impl Check for Runs {
 }
 
 impl Runs {
-    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+    fn note_write(&mut self, fact: &Fact) {
         match &fact.what {
-            What::WriteBegan { .. } => {
-                self.writing += 1;
-                Ok(())
-            }
+            What::WriteBegan { .. } => self.writing += 1,
             What::WriteEnded { .. } => {
                 self.writing = self.writing.saturating_sub(1);
                 self.written = Some(fact.at);
-                Ok(())
             }
-            What::Version { .. } if self.writing > 0 => {
-                self.written = Some(fact.at);
-                Ok(())
-            }
+            What::Version { .. } if self.writing > 0 => self.written = Some(fact.at),
+            _ => {}
+        }
+    }
+
+    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+        match &fact.what {
             What::Granted { key, by, token, stolen, age_max, store, .. } => {
                 self.is_no_older_window(fact, seen, *key, (*store, *age_max))?;
                 self.granted(fact, (*key, *by, *token), *stolen, (*store, *age_max))
