@@ -1,6 +1,7 @@
 //! PackStream, and a stored result's form in it.
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::{OldForm, has_other_times, rewrite};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value, decode, encode, encode_canonical, tag};
 
@@ -62,6 +63,42 @@ fn items(value: &Value) -> usize {
         Value::List(values) | Value::Struct { fields: values, .. } => values.iter().map(items).sum(),
         Value::Map(pairs) => pairs.iter().map(|(_, value)| 1 + items(value)).sum(),
         _ => 0,
+    }
+}
+
+/// The form for Bolt 4 is PackStream again, has no structure that only Bolt 5 has, and is never larger by more than its
+/// longer times.
+pub(crate) fn check_old_values(bytes: &[u8]) {
+    fn berlin(zone: &str, utc_s: i64) -> Option<i32> {
+        (zone.len() < 40).then_some(if utc_s % 2 == 0 { 7_200 } else { -3_600 })
+    }
+    for has_utc in [false, true] {
+        let _ = has_other_times(bytes, has_utc);
+        let mut old = Vec::new();
+        if rewrite(bytes, OldForm { has_utc, offset_of: berlin }, &mut old).is_err() {
+            continue;
+        }
+        let value = decode(&old).expect("the old form is one value");
+        assert!(old.len() <= 2 * bytes.len());
+        assert_no_new(&value, has_utc);
+    }
+}
+
+fn assert_no_new(value: &Value, has_utc: bool) {
+    match value {
+        Value::List(items) => items.iter().for_each(|item| assert_no_new(item, has_utc)),
+        Value::Map(pairs) => pairs.iter().for_each(|(_, item)| assert_no_new(item, has_utc)),
+        Value::Struct { tag, fields } => {
+            let len = fields.len();
+            match *tag {
+                tag::NODE | tag::UNBOUND_RELATIONSHIP => assert_eq!(len, 3),
+                tag::RELATIONSHIP => assert_eq!(len, 5),
+                tag::DATE_TIME | tag::DATE_TIME_ZONE => assert!(has_utc),
+                _ => {}
+            }
+            fields.iter().for_each(|field| assert_no_new(field, has_utc));
+        }
+        _ => {}
     }
 }
 

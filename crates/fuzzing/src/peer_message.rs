@@ -209,6 +209,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: Some(SessionTag([4; 16])),
         }
     })
