@@ -24,6 +24,7 @@
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
+//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most [`PEER_ANSWER_BYTES_MAX`],

@@ -38,7 +38,9 @@ pub use engine::{Engine, Ports, Secrets};
 pub use fetch::{Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, RefreshPolicy};
-pub use model::{ask, degree, event, identity, inspection, order, outcome, policy, ports, rendering, worker};
+pub use model::{
+    ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, worker,
+};
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};

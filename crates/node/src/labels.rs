@@ -11,6 +11,17 @@ use crate::refusal_response::Unserved;
 
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
+/// Labels of requests: the protocol of the client.
+pub const FRONTS: [&str; 2] = ["http", "bolt"];
+
+/// The protocol of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// The Query API.
+    Http,
+    /// Bolt.
+    Bolt,
+}
 /// Labels of `hopcache_origin_runs_total`.
 pub const CAUSES: [&str; 5] = ["miss", "refresh", "write", "bypass", "prefetch"];
 /// Labels of `hopcache_origin_errors_total`.

@@ -211,6 +211,7 @@ impl World {
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: None,
         }
     }

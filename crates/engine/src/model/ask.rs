@@ -18,6 +18,7 @@ use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
 
@@ -171,6 +172,7 @@ impl Query {
             bytes_max: bounds.bytes_max,
             traceparent,
             class: RunClass::Miss,
+            live: None,
         }
     }
 }
@@ -245,6 +247,8 @@ pub struct Ask {
     pub traceparent: Option<String>,
     /// Whether another node sent it. Then it has made its one hop (I8).
     pub is_forwarded: bool,
+    /// Takes the records of a run that this request leads, while it goes on.
+    pub live: Option<Arc<LiveRun>>,
     /// The session of this request, for learning: a keyed hash of the client's name for it.
     pub session: Option<SessionTag>,
 }

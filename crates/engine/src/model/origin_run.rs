@@ -9,6 +9,7 @@ use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct OriginRun {
     pub traceparent: Option<String>,
     /// Its class in the competition for scarce places.
     pub class: RunClass,
+    /// Takes the records while the run goes on, and the rest of a result over `bytes_max`.
+    pub live: Option<Arc<LiveRun>>,
 }
 
 /// Plain data: what a write is made of, as far as its end needs it.

@@ -66,6 +66,14 @@ impl Path {
         Ok(outcome)
     }
 
+    /// As [`Path::request_cached`], if this node's memory has the answer. It never waits.
+    #[must_use]
+    pub fn request_hit(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Option<Outcome> {
+        let outcome = self.hit(ask)?;
+        self.prefetch.observe(ask, &outcome, came);
+        Some(outcome)
+    }
+
     /// A fresh copy in this node's memory if this node owns the key, else a near copy: no await, no lock, no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {

@@ -233,6 +233,7 @@ impl Prefetch {
             },
             until: Some(until),
             run_ms_max: None,
+            live: None,
         }
     }
 

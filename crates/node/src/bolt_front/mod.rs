@@ -11,6 +11,7 @@
 //! | `options` | the meaning of the options of RUN and BEGIN |
 //! | `statement` | whether the cache answers a statement |
 //! | `records` | the records of a cached result, in pieces |
+//! | `live` | a result that is streamed while its run goes on |
 //! | `relayed` | a statement that Neo4j answers, message by message |
 //! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
 //! | `databases` | the database of a client that names none |
@@ -36,8 +37,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
+use hopcache_core::limits::LIVE_RUNS_MAX;
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
+use tokio::sync::Semaphore;
 
 use crate::clock::SystemClock;
 use crate::config::Settings;
@@ -62,6 +65,8 @@ pub(crate) struct BoltFront {
     advertised: String,
     is_leaving: Arc<AtomicBool>,
     connections: AtomicU64,
+    /// Runs that are streamed while they go on.
+    live_runs: Arc<Semaphore>,
 }
 
 impl BoltFront {
@@ -83,6 +88,7 @@ impl BoltFront {
             advertised,
             is_leaving,
             connections: AtomicU64::new(0),
+            live_runs: Arc::new(Semaphore::new(LIVE_RUNS_MAX)),
         })
     }
 

@@ -1,10 +1,11 @@
 //! The open result of a statement that the cache answered. Its records go out as the bytes that the origin sent, in
-//! pieces of PULL's `n`. No value is decoded.
+//! pieces of PULL's `n`. No value is decoded. For clients of Bolt 4 some structures are rewritten, as bytes too.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use hopcache_bolt::server::old_values::{OldForm, rewrite};
 use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -20,6 +21,15 @@ pub(super) enum Piece {
     Done { metadata: Value, has_more: bool },
     /// The statement failed behind these records, as it did at Neo4j.
     Failed(BoltFailure),
+}
+
+/// The form in which a client wants records.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RecordForm {
+    /// As Bolt 5 has sent them.
+    AsStored,
+    /// As Bolt 4 has them.
+    Old(OldForm),
 }
 
 /// An open result.
@@ -47,6 +57,11 @@ impl CachedResult {
     /// It was read between these transactions.
     pub(super) fn set_range(&mut self, range: Option<Arc<ReadRange>>) {
         self.range = range;
+    }
+
+    /// If no bookmark is known that covers what was asked, this one is sent.
+    pub(super) fn or_bookmark(&mut self, of_run: Option<String>) {
+        self.bookmark = self.bookmark.take().or(of_run);
     }
 
     /// The end of what it has read.
@@ -113,46 +128,23 @@ impl CachedResult {
     pub(super) async fn take(
         &mut self,
         records_max: Option<u64>,
-        out: Option<&mut Outbox>,
+        out: Option<(&mut Outbox, RecordForm)>,
     ) -> io::Result<Piece> {
         let Some(out) = out else {
             self.skip(records_max);
             return Ok(self.end());
         };
-        let mut left = records_max.unwrap_or(u64::MAX);
-        while left > 0 && !self.rest.is_empty() {
-            let Ok(record) = Reader::new(&self.rest).skip() else { return Ok(self.unreadable()) };
-            let len = record.len();
-            reply::record(out.bytes(), record);
-            self.rest.advance(len);
-            left -= 1;
-            if out.is_full() {
-                out.flush().await?;
-            }
+        match send_records(&mut self.rest, &mut records_max.unwrap_or(u64::MAX), out).await? {
+            Ok(()) => Ok(self.end()),
+            Err(failure) => Ok(Piece::Failed(failure)),
         }
-        Ok(self.end())
     }
 
     fn skip(&mut self, records_max: Option<u64>) {
-        let Some(mut left) = records_max else {
-            self.rest = Bytes::new();
-            return;
-        };
-        while left > 0 && !self.rest.is_empty() {
-            let Ok(record) = Reader::new(&self.rest).skip() else { return };
-            let len = record.len();
-            self.rest.advance(len);
-            left -= 1;
+        match records_max {
+            Some(mut left) => skip_records(&mut self.rest, &mut left),
+            None => self.rest = Bytes::new(),
         }
-    }
-
-    /// Entries carry a checksum, so this is a defect of this node.
-    fn unreadable(&mut self) -> Piece {
-        self.rest = Bytes::new();
-        Piece::Failed(BoltFailure::new(
-            "Neo.DatabaseError.General.UnknownError",
-            "A kept record cannot be read.",
-        ))
     }
 
     fn end(&mut self) -> Piece {
@@ -174,6 +166,58 @@ impl CachedResult {
         pairs.extend(self.bookmark.take().map(|text| ("bookmark".to_owned(), Value::String(text))));
         pairs.push(("hopcache".to_owned(), Value::from(self.status.as_str())));
         Piece::Done { metadata: Value::Map(pairs), has_more: false }
+    }
+}
+
+/// Sends at most `left` records from the front of `rest`, and counts them down.
+///
+/// # Errors
+/// When the client has gone; inside, when a record cannot be read. Entries carry a checksum, so that is a defect of this
+/// node.
+pub(super) async fn send_records(
+    rest: &mut Bytes,
+    left: &mut u64,
+    (out, form): (&mut Outbox, RecordForm),
+) -> io::Result<Result<(), BoltFailure>> {
+    let mut rewritten = Vec::new();
+    while *left > 0 && !rest.is_empty() {
+        let Ok(record) = Reader::new(rest).skip() else {
+            *rest = Bytes::new();
+            let message = "A kept record cannot be read.";
+            return Ok(Err(BoltFailure::new("Neo.DatabaseError.General.UnknownError", message)));
+        };
+        let len = record.len();
+        match form {
+            RecordForm::AsStored => reply::record(out.bytes(), record),
+            RecordForm::Old(form) => {
+                rewritten.clear();
+                if let Err(error) = rewrite(record, form, &mut rewritten) {
+                    *rest = Bytes::new();
+                    let message = format!("A value has no form in Bolt 4: {error}.");
+                    return Ok(Err(BoltFailure::own("NoOldForm", message)));
+                }
+                reply::record(out.bytes(), &rewritten);
+            }
+        }
+        rest.advance(len);
+        *left -= 1;
+        if out.is_full() {
+            out.flush().await?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Drops at most `left` records, and counts them down.
+pub(super) fn skip_records(rest: &mut Bytes, left: &mut u64) {
+    while *left > 0 && !rest.is_empty() {
+        let Ok(record) = Reader::new(rest).skip() else {
+            *rest = Bytes::new();
+            return;
+        };
+        let len = record.len();
+        rest.advance(len);
+        *left -= 1;
     }
 }
 
@@ -225,7 +269,7 @@ mod tests {
     async fn sent(result: &mut CachedResult, records_max: Option<u64>) -> (Vec<u8>, Piece) {
         let (ours, mut theirs) = tokio::io::duplex(1 << 10);
         let mut out = Outbox::new(ours);
-        let piece = result.take(records_max, Some(&mut out)).await.unwrap();
+        let piece = result.take(records_max, Some((&mut out, RecordForm::AsStored))).await.unwrap();
         out.flush().await.unwrap();
         drop(out);
         let mut bytes = Vec::new();

@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod live;
 mod login;
 mod relayed;
 mod statement;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, Ending, Kind, Machine, ReadRequest, Request, State, Take, Version, reply,
 };
@@ -22,6 +24,7 @@ use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
 use hopcache_packstream::Value;
 
+use self::live::LiveResult;
 use self::login::Login;
 use self::relayed::{RelayedResult, append_as_is, append_success};
 use self::statement::{Asked, Statement};
@@ -30,7 +33,7 @@ use super::BoltFront;
 use super::failure::BoltFailure;
 use super::options::StatementOptions;
 use super::outbox::Outbox;
-use super::records::{CachedResult, Piece};
+use super::records::{CachedResult, Piece, RecordForm};
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
 
@@ -70,6 +73,8 @@ impl From<io::Error> for RequestError {
 enum OpenResult {
     /// From the cache.
     Cached(Box<CachedResult>),
+    /// From a run of the cache that goes on.
+    Live(Box<LiveResult>),
     /// From Neo4j.
     Relayed(RelayedResult),
 }
@@ -84,6 +89,8 @@ pub(crate) struct Session {
     machine: Machine,
     /// The filters of HELLO.
     pub(super) hello: Value,
+    /// Whether HELLO has agreed on date-times in UTC.
+    pub(super) has_utc_patch: bool,
     login: Option<Login>,
     result: Option<OpenResult>,
     transaction: Option<Transaction>,
@@ -105,11 +112,20 @@ impl Session {
             out,
             machine: Machine::new(version),
             hello: Value::Map(Vec::new()),
+            has_utc_patch: false,
             login: None,
             result: None,
             transaction: None,
             relay: None,
         }
+    }
+
+    /// The form of records for this client.
+    pub(super) fn record_form(&self) -> RecordForm {
+        if self.version.major >= 5 {
+            return RecordForm::AsStored;
+        }
+        RecordForm::Old(OldForm { has_utc: self.has_utc_patch, offset_of: hopcache_queryapi::zone_offset_s })
     }
 
     pub(super) fn state(&self) -> State {
@@ -235,6 +251,11 @@ impl Session {
                 self.result = Some(OpenResult::Cached(result));
                 Ok(opening)
             }
+            Asked::Live(mut result) => {
+                let opening = result.open(extra, self.version, None);
+                self.result = Some(OpenResult::Live(result));
+                Ok(opening)
+            }
             Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, extra, reason)).await,
         }
     }
@@ -281,11 +302,16 @@ impl Session {
     ) -> Result<(Value, Option<OpenResult>), RequestError> {
         match &mut result {
             OpenResult::Cached(cached) => {
-                let out = (kind == Kind::Pull).then_some(&mut self.out);
+                let form = self.record_form();
+                let out = (kind == Kind::Pull).then_some((&mut self.out, form));
                 match cached.take(records_max, out).await? {
                     Piece::Done { metadata, has_more } => Ok((metadata, has_more.then_some(result))),
                     Piece::Failed(failure) => Err(failure.into()),
                 }
+            }
+            OpenResult::Live(live) => {
+                let (metadata, has_more) = self.take_live(kind, records_max, live).await?;
+                Ok((metadata, has_more.then_some(result)))
             }
             OpenResult::Relayed(relayed) => {
                 let (metadata, has_more) = self.relay_records(kind, records_max, relayed).await?;

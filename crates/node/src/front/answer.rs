@@ -240,7 +240,9 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::TooLarge { limit_bytes } => own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.ResultTooLarge",
-            &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
+            &format!(
+                "The result is over {limit_bytes} bytes. Add a LIMIT, or read it over Bolt, which has no such bound.{doubt}"
+            ),
         ),
     }
 }

@@ -158,6 +158,7 @@ impl AskReader {
             run_ms_max,
             traceparent: traceparent(head),
             is_forwarded: false,
+            live: None,
             session: self.session(head)?,
         })
     }

@@ -62,6 +62,7 @@ use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
 use crate::host_check::{self, HostCheck};
+use crate::labels;
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
@@ -197,7 +198,7 @@ impl Front {
         } else {
             answer::of_unsent(&outcome, me)
         };
-        self.state.meters.count(&outcome, response.status().as_u16(), started.elapsed());
+        self.state.meters.count(labels::Front::Http, &outcome, response.status().as_u16(), started.elapsed());
         response
     }
 

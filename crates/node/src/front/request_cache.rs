@@ -115,6 +115,7 @@ mod tests {
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: None,
         }
     }

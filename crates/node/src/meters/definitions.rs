@@ -25,7 +25,10 @@ impl Metric {
         counter!(self.name, label => value)
     }
 
-    pub(super) fn counter_of_two(self, labels: [(&'static str, &'static str); 2]) -> Counter {
+    pub(super) fn counter_of_labels<const N: usize>(
+        self,
+        labels: [(&'static str, &'static str); N],
+    ) -> Counter {
         describe_counter!(self.name, self.help);
         counter!(self.name, &labels)
     }

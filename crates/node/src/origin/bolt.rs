@@ -29,6 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
+use super::live::{self, LiveTap};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::result_budget::ResultBudget;
@@ -125,12 +126,14 @@ impl BoltOrigin {
         let (carried, bookmarks) = newest.carried_by(run, lent.opened());
         let begun = Instant::now();
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
+        let left = deadline.saturating_duration_since(Instant::now());
         let bolt_run = Run {
             statement: text,
             params: &run.params,
             database: (!run.database.is_empty()).then_some(&*run.database),
             mode,
-            timeout: deadline.saturating_duration_since(Instant::now()),
+            timeout: left,
+            server_timeout: live::server_timeout(run, left),
             bookmarks: &bookmarks,
             metadata: traceparent.as_ref().map_or(&[], |pairs| &pairs[..]),
             impersonated: run.impersonated.as_deref(),
@@ -138,13 +141,21 @@ impl BoltOrigin {
         };
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
-        match connection.run_in(&bolt_run, &place).await {
+        let mut tap = LiveTap::new(run);
+        let ended = connection.run_tapped(&bolt_run, &place, &mut tap).await;
+        let is_left_open = connection.has_open_result();
+        match ended {
             Ok(finished) => {
                 let range = newest.range_of(run, carried, &finished, begun);
+                tap.whole(&finished, range.as_ref());
                 Ok(Ended { finished: Finished { records: place.keep(finished.records), ..finished }, range })
             }
+            Err(error) if is_left_open => {
+                tap.hand_over(lent.detach(), (Arc::clone(newest), carried), &run.database);
+                Err(fault::of_run(error))
+            }
             Err(error) => {
-                let mut error = fault::of_run(error);
+                let mut error = tap.failed(error);
                 newest.failed(run, &carried, &error.kind);
                 // The records can be as large as a result, and are shown in the same way.
                 error.records = place.keep(error.records);

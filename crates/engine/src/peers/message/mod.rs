@@ -412,6 +412,7 @@ impl ForwardedAsk {
             run_ms_max,
             traceparent,
             is_forwarded: true,
+            live: None,
             session,
         })
     }

@@ -1,10 +1,12 @@
 //! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
 //! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
-use hopcache_bolt::{RelayCut, metadata};
+use hopcache_bolt::{Dialect, RelayCut, metadata};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
@@ -20,6 +22,7 @@ use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j, run_message, with_map};
 use crate::front::answer::cache_status;
+use crate::labels::Front;
 use crate::origin::relays::LentRelay;
 
 /// An open result at Neo4j.
@@ -46,10 +49,11 @@ impl Session {
             // Refuses `imp_user` if all statements run as one user.
             self.acting(options)?;
             let identity = self.login()?.identity.clone();
+            let dialect = Dialect { version: self.version, has_utc_patch: self.has_utc_patch };
             let Some(relays) = self.front.relays.clone() else {
                 return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
-            let lent = self.out.wait_for(relays.lend(&identity, self.version)).await?;
+            let lent = self.out.wait_for(relays.lend(&identity, dialect)).await?;
             self.relay = Some(lent.map_err(|fault| BoltFailure::of_fault(&fault))?);
         }
         self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
@@ -212,15 +216,15 @@ impl Session {
         }
     }
 
-    fn status_of(&self, reason: Reason) -> String {
+    pub(super) fn status_of(&self, reason: Reason) -> String {
         cache_status(&bypass_outcome(reason), &self.front.engine.me().node)
     }
 
     /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
-    fn count(&self, reason: Option<Reason>, is_success: bool) {
+    pub(super) fn count(&self, reason: Option<Reason>, is_success: bool) {
         if let Some(reason) = reason {
             let status = if is_success { 202 } else { 400 };
-            self.front.state.meters.count(&bypass_outcome(reason), status, std::time::Duration::ZERO);
+            self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::has_other_times;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
@@ -14,13 +15,14 @@ use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Reader, encode_canonical};
 
-use super::login::keeps_values;
+use super::live::{LiveResult, Waited};
 use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::CachedResult;
 use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
+use crate::labels::Front;
 use crate::logging::query_text;
 use crate::origin::fault::is_credential_refusal;
 
@@ -34,6 +36,8 @@ pub(super) struct Statement {
 pub(super) enum Asked {
     /// An answer.
     Answered(Box<CachedResult>),
+    /// The records of a run that goes on.
+    Live(Box<LiveResult>),
     /// Neo4j has to answer, for this reason. `None` if the request is counted already.
     ToNeo4j(Option<Reason>),
 }
@@ -51,11 +55,12 @@ impl Session {
         if has_relays && options.asked.is_none() {
             return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
         }
-        if !keeps_values(self.version) {
+        if self.version.major < 5 && has_other_times(&statement.params, self.has_utc_patch) {
             if has_relays {
                 return Ok(Asked::ToNeo4j(Some(Reason::OldBolt)));
             }
-            return Err(BoltFailure::own("OldBolt", "The sample graph speaks Bolt 5 only.").into());
+            let message = "The sample graph takes date-times of Bolt 5 only.";
+            return Err(BoltFailure::own("OldBolt", message).into());
         }
         if statement.text.len() > STATEMENT_BYTES_MAX {
             return Err(BoltFailure::own(
@@ -64,10 +69,17 @@ impl Session {
             )
             .into());
         }
-        let ask = self.ask_of(options, statement, identity, came).await?;
+        let ask = Arc::new(self.ask_of(options, statement, identity, came).await?);
         let engine = Arc::clone(&self.front.engine);
-        // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
-        let answered = if has_relays || self.transaction.is_some() {
+        let answered = if let Some(outcome) = engine.path().request_hit(&ask, came) {
+            Ok(outcome)
+        } else if has_relays {
+            match self.wait_or_stream(options, &ask, came).await? {
+                Waited::Answered(answered) => answered,
+                Waited::Live(live) => return Ok(Asked::Live(live)),
+            }
+        } else if self.transaction.is_some() {
+            // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
             self.out.wait_for(engine.path().request_cached(&ask, came)).await?
         } else {
             Ok(self.out.wait_for(engine.path().request(&ask, came)).await?)
@@ -78,7 +90,7 @@ impl Session {
         };
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
-        self.front.state.meters.count(&outcome, status, started.elapsed());
+        self.front.state.meters.count(Front::Bolt, &outcome, status, started.elapsed());
         self.take_note(&ask, &outcome);
         self.result_of(options, outcome, has_relays)
     }
@@ -126,6 +138,7 @@ impl Session {
             run_ms_max,
             traceparent: None,
             is_forwarded: false,
+            live: None,
             session: named.unwrap_or_else(of_address),
         })
     }

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Kind;
-use hopcache_core::bookmark::Bookmark;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use super::login::keeps_values;
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
@@ -45,6 +44,20 @@ impl Transaction {
         self.results.len()
     }
 
+    /// Whether a result comes from a run that goes on. Only its end tells what it has read, and until then the cache
+    /// might answer with something older.
+    fn has_live(&self) -> bool {
+        self.results.values().any(|result| matches!(result, OpenResult::Live(_)))
+    }
+
+    /// The cache has shown what was there at this position: all that follows must be no older.
+    pub(super) fn has_read(&mut self, position: Option<Position>) {
+        self.has_shown = true;
+        if let Some(asked) = &mut self.options.asked {
+            position.into_iter().for_each(|position| asked.add(position));
+        }
+    }
+
     /// The time that is left, if the transaction has a time limit.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
@@ -69,7 +82,7 @@ impl Session {
         let deadline =
             options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let is_eager = options.asked.is_none() || options.no_store || !keeps_values(self.version);
+        let is_eager = options.asked.is_none() || options.no_store;
         let mut transaction = Transaction {
             options: options.clone(),
             extra: sent,
@@ -121,18 +134,29 @@ impl Session {
             let mut options = transaction.options.clone();
             options.timeout_ms =
                 transaction.left().map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-            match self.ask(&options, statement).await? {
+            let asked = if transaction.has_live() {
+                Asked::ToNeo4j(reason)
+            } else {
+                self.ask(&options, statement).await?
+            };
+            match asked {
                 Asked::Answered(mut result) => {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
                     result.filter(version, &transaction.extra, &hello);
-                    transaction.has_shown = true;
-                    if let Some(asked) = &mut transaction.options.asked {
-                        result.read_to().into_iter().for_each(|position| asked.add(position));
-                    }
+                    transaction.has_read(result.read_to());
                     let qid = transaction.take_qid();
                     let opening = result.opening(version, Some(qid));
                     transaction.results.insert(qid, OpenResult::Cached(result));
+                    return Ok(opening);
+                }
+                Asked::Live(mut result) => {
+                    let version = self.version;
+                    let transaction = self.transaction_mut()?;
+                    transaction.has_read(None);
+                    let qid = transaction.take_qid();
+                    let opening = result.open(&transaction.extra, version, Some(qid));
+                    transaction.results.insert(qid, OpenResult::Live(result));
                     return Ok(opening);
                 }
                 Asked::ToNeo4j(why) => reason = why,
