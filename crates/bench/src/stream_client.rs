@@ -76,7 +76,9 @@ impl Client {
                     }
                     rows += 1;
                 }
-                Some(&SUCCESS) if has(&self.message, b"has_more\xC3") => self.send(&[pull.clone()]).await?,
+                Some(&SUCCESS) if has(&self.message, b"has_more\xC3") => {
+                    self.send(std::slice::from_ref(&pull)).await?;
+                }
                 Some(&SUCCESS) => {
                     return Ok(Seen { first_row, whole: begun.elapsed(), rows, end: self.message.clone() });
                 }

@@ -5,6 +5,7 @@
 //! login. It never retries, never caches, and answers only from a complete result (promise I10).
 
 mod asking;
+mod logins;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
-use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
 };
@@ -26,6 +27,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
+pub(super) use self::logins::auth_of;
+use self::logins::own_login_refused;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
@@ -151,7 +154,7 @@ impl BoltOrigin {
                 Ok(Ended { finished: Finished { records: place.keep(finished.records), ..finished }, range })
             }
             Err(error) if is_left_open => {
-                tap.hand_over(lent.detach(), (Arc::clone(newest), carried), &run.database);
+                tap.hand_over(lent.detach(), (Arc::clone(newest), carried, begun), &run.database);
                 Err(fault::of_run(error))
             }
             Err(error) => {
@@ -225,90 +228,6 @@ impl BoltOrigin {
             }
         }
     }
-
-    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
-    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
-    fn blamed(&self, fault: OriginFault) -> OriginFault {
-        match (&self.settings.login, &fault) {
-            (Login::Service(_), OriginFault::Unauthorized(failure)) => {
-                self.refusal.refused(failure);
-                own_login_refused()
-            }
-            _ => fault,
-        }
-    }
-
-    fn check_own_login(&self) -> Result<(), OriginFault> {
-        if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
-    }
-
-    /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
-    /// when there is no free connection or it broke: then the result is still unknown. A check makes no pool, because
-    /// each wrong password would evict the pool of an accepted principal.
-    async fn verify_in_pool(
-        &self,
-        identity: &Identity,
-        ticket: &CallPermit<'_>,
-    ) -> Option<Result<(), OriginFault>> {
-        let whose = self.fingerprint(identity);
-        let mut lent = match self.pools.lend_again(&whose).await? {
-            Ok(lent) => lent,
-            Err(LendError::Full) => return None,
-            Err(error) => return Some(Err(self.not_lent(&whose, error, ticket))),
-        };
-        if lent.is_new() {
-            return Some(Ok(()));
-        }
-        let connection = lent.connection().filter(|connection| connection.can_log_on_again())?;
-        match connection.log_on_again().await {
-            Ok(()) => Some(Ok(())),
-            Err(error @ OpenError::Refused(_)) => {
-                Some(Err(self.not_lent(&whose, LendError::Open(error), ticket)))
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// Checks with a LOGON that happens now.
-    async fn verify_now(&self, identity: &Identity, ticket: &CallPermit<'_>) -> Result<(), OriginFault> {
-        if let Some(answer) = self.verify_in_pool(identity, ticket).await {
-            return answer;
-        }
-        match self.pools.open_apart(self.auth(identity)).await {
-            Ok(connection) => {
-                connection.close().await;
-                Ok(())
-            }
-            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
-        }
-    }
-
-    fn fingerprint(&self, identity: &Identity) -> Fingerprint {
-        match self.settings.login {
-            Login::Passthrough => identity.fingerprint,
-            // In service mode this is the only pool.
-            Login::Service(_) => [0; 32],
-        }
-    }
-
-    fn credentials<'a>(&'a self, identity: &'a Identity) -> &'a Credentials {
-        match &self.settings.login {
-            Login::Passthrough => &identity.credentials,
-            Login::Service(credentials) => credentials,
-        }
-    }
-
-    fn auth(&self, identity: &Identity) -> Auth {
-        auth_of(self.credentials(identity))
-    }
-
-    /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
-    /// passwords in a row Neo4j refuses the right one as well. So a prefetch takes a connection that clients' runs have
-    /// left idle. A client's run that finds no connection opens a new one, so the pool grows to the number that both
-    /// use together.
-    fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
-        class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
-    }
 }
 
 /// A run that ended well.
@@ -322,20 +241,6 @@ fn refused(why: NoSlot) -> OriginFault {
     match why {
         NoSlot::PrincipalFull => OriginFault::TooManyRuns,
         NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-    }
-}
-
-fn own_login_refused() -> OriginFault {
-    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
-}
-
-pub(super) fn auth_of(credentials: &Credentials) -> Auth {
-    match credentials {
-        Credentials::None => Auth::None,
-        Credentials::Basic { user, password } => {
-            Auth::Basic { user: user.clone(), password: password.clone().into() }
-        }
-        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
 

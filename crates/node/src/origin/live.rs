@@ -10,9 +10,11 @@ use hopcache_bolt::{Connection, Ended, Finished, Left, Piece, RecordTap, RunErro
 use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::limits::LIVE_BATCH_BYTES;
 use hopcache_core::result::StatementKind;
+use hopcache_core::time::Millis;
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveRest, LiveRun, LiveStart, LiveSummary, LiveWriter};
 use hopcache_engine::ports::{OriginError, OriginRun};
 use hopcache_packstream::Value;
+use tokio::time::Instant;
 
 use super::fault;
 use super::newest::NewestPositions;
@@ -21,7 +23,7 @@ use super::newest::NewestPositions;
 /// slow client may take any time. Until then this node closes the connection at the end of the run's own time.
 pub(super) fn server_timeout(run: &OriginRun, left: Duration) -> Option<Duration> {
     match &run.live {
-        Some(live) => live.client_timeout_ms.map(|limit_ms| limit_ms.duration()),
+        Some(live) => live.client_timeout_ms.map(Millis::duration),
         None => Some(left),
     }
 }
@@ -64,12 +66,12 @@ impl<'a> LiveTap<'a> {
     pub(super) fn hand_over(
         &mut self,
         connection: Option<Connection>,
-        (newest, carried): (Arc<NewestPositions>, Bookmark),
+        (newest, carried, begun): (Arc<NewestPositions>, Bookmark, Instant),
         database: &str,
     ) {
         if let (Some(writer), Some(connection)) = (self.writer.take(), connection) {
             let database = database.to_owned();
-            writer.hand_over(Box::new(Rest { connection, newest, carried, database }));
+            writer.hand_over(Box::new(Rest { connection, newest, carried, database, begun }));
         }
     }
 
@@ -111,6 +113,8 @@ struct Rest {
     newest: Arc<NewestPositions>,
     carried: Bookmark,
     database: String,
+    /// When the run was sent.
+    begun: Instant,
 }
 
 impl Rest {
@@ -118,7 +122,7 @@ impl Rest {
         let Ended { statement_type, bookmark, summary } = ended;
         let chosen = summary.get("db").and_then(Value::as_str).unwrap_or_default();
         let database = if self.database.is_empty() { chosen } else { &self.database };
-        let seen = |returned: &str| self.newest.saw(database, self.carried.clone(), returned);
+        let seen = |returned: &str| self.newest.saw(database, self.carried.clone(), returned, self.begun);
         let range = bookmark.as_deref().and_then(seen);
         let kind = statement_type.as_deref().and_then(StatementKind::from_bolt);
         LiveSummary { kind, summary, bookmark, range }

@@ -209,6 +209,7 @@ mod tests {
             bytes_max: 1_000,
             traceparent: None,
             class: RunClass::Miss,
+            live: None,
         }
     }
 
