@@ -178,7 +178,12 @@ impl Fetch {
         // The mark of now: the wait for the lease may have been long.
         let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
         run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
-        run.live.clone_from(&job.live);
+        if let Some(live) = &job.live {
+            // A run that is handed over to its reader gives no result here. Its range shows as much as any other's.
+            let (writes, name) = (Arc::clone(&self.writes), job.query.tags.database());
+            live.on_rest(move |range| writes.saw_run(name, written, range));
+            run.live = Some(Arc::clone(live));
+        }
         let ended = self.origin.run(&run).await;
         if let Ok(ResultSet { range: Some(range), .. }) = &ended {
             self.writes.saw_run(job.query.tags.database(), written, range);

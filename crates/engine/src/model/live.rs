@@ -12,7 +12,7 @@
 //!   flight get the result as early as without a reader. Beyond the bound the server waits for the reader.
 //! - Records of a run that fails later have been shown, as by Neo4j itself. They never come from two runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -72,12 +72,16 @@ pub trait LiveRest: Send + Sync {
     async fn next(&mut self, is_wanted: bool) -> LivePiece;
 }
 
+/// Is told the range of a run that was handed over, once its reader has come to its end.
+type OnRest = Box<dyn Fn(&ReadRange) + Send + Sync>;
+
 /// The records of one run, on their way to one reader.
 pub struct LiveRun {
     /// The client's own limit for the statement at the server. The operator's limit for runs ends with the hand-over.
     pub client_timeout_ms: Option<Millis>,
     state: Mutex<State>,
     changed: Notify,
+    on_rest: OnceLock<OnRest>,
 }
 
 #[derive(Default)]
@@ -112,8 +116,15 @@ impl LiveRun {
     /// A run that has not begun, and its reader.
     #[must_use]
     pub fn new(client_timeout_ms: Option<Millis>) -> (Arc<Self>, LiveReader) {
-        let run = Arc::new(Self { client_timeout_ms, state: Mutex::default(), changed: Notify::new() });
+        let (state, changed, on_rest) = (Mutex::default(), Notify::new(), OnceLock::new());
+        let run = Arc::new(Self { client_timeout_ms, state, changed, on_rest });
         (Arc::clone(&run), LiveReader { run, rest: None })
+    }
+
+    /// Who started the run has no result of it if it is handed over. This tells the range of such a run. The first run
+    /// that asks is told.
+    pub(crate) fn on_rest(&self, tell: impl Fn(&ReadRange) + Send + Sync + 'static) {
+        let _ = self.on_rest.set(Box::new(tell));
     }
 
     /// The writing end, for the adapter that carries out the run; `None` if there was one before. Two runs never share
@@ -246,7 +257,15 @@ impl LiveReader {
                 return piece;
             }
             match &mut self.rest {
-                Some(rest) => return rest.next(is_wanted).await,
+                Some(rest) => {
+                    let piece = rest.next(is_wanted).await;
+                    if let (LivePiece::End(Ok(LiveSummary { range: Some(range), .. })), Some(tell)) =
+                        (&piece, self.run.on_rest.get())
+                    {
+                        tell(range);
+                    }
+                    return piece;
+                }
                 None => self.run.changed.notified().await,
             }
         }
@@ -266,6 +285,7 @@ impl Drop for LiveReader {
 mod tests {
     use std::time::Duration;
 
+    use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, TransactionId};
     use tokio::time::timeout;
 
     use super::*;
@@ -355,6 +375,42 @@ mod tests {
             assert_eq!(reader.next(true).await, LivePiece::Records(vec![0x91, expected].into()));
         }
         assert_eq!(reader.next(true).await, LivePiece::End(Ok(summary())));
+    }
+
+    /// Only of a run that was handed over: the others end where they were started.
+    #[tokio::test]
+    async fn the_range_of_a_rest_is_told_once() {
+        let at = |id| Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at(3))), at(5)).unwrap();
+        let ended = LiveSummary { range: Some(range.clone()), ..summary() };
+        for is_rest in [false, true] {
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let (run, mut reader) = LiveRun::new(None);
+            for name in ["first", "second"] {
+                let told = Arc::clone(&told);
+                run.on_rest(move |range| told.lock().push((name, range.clone())));
+            }
+            let writer = run.begin(start()).unwrap();
+            reader.accept().unwrap();
+            if is_rest {
+                writer.hand_over(Box::new(EndOnly(ended.clone())));
+            } else {
+                writer.end(Ok(ended.clone()));
+            }
+            assert_eq!(reader.next(true).await, LivePiece::End(Ok(ended.clone())));
+            let expected = if is_rest { vec![("first", range.clone())] } else { Vec::new() };
+            assert_eq!(*told.lock(), expected);
+        }
+    }
+
+    /// A rest without records.
+    struct EndOnly(LiveSummary);
+
+    #[async_trait]
+    impl LiveRest for EndOnly {
+        async fn next(&mut self, _: bool) -> LivePiece {
+            LivePiece::End(Ok(self.0.clone()))
+        }
     }
 
     /// Its connection is closed, and Neo4j ends the statement.
