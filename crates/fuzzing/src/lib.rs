@@ -45,7 +45,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "config", check: config::check, seeds: config::seeds },
     Target { name: "cypher", check: cypher::check, seeds: cypher::seeds },
     Target { name: "packstream", check: packed::check_value, seeds: packed::value_seeds },
-    Target { name: "old_values", check: packed::check_old_values, seeds: packed::value_seeds },
+    Target { name: "old_values", check: packed::check_old_values, seeds: packed::old_value_seeds },
     Target { name: "result", check: packed::check_result, seeds: packed::result_seeds },
     Target { name: "entry", check: entry::check, seeds: entry::seeds },
     Target { name: "render", check: render::check, seeds: render::seeds },
