@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::bolt_client::BoltClient;
 use crate::support::http::{self, basic, get, post};
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::scripted_neo4j::ScriptedNeo4j;
@@ -123,6 +124,21 @@ async fn what_matters_to_an_auditor_is_one_line_each() {
         assert!(!audited.node.log().contains(secret), "{secret} is in the log: {}", audited.node.log());
     }
     say(&format!("audit: {} lines for 6 acts, with the caller and the address", lines.len()));
+}
+
+/// A log-on over Bolt that Neo4j refuses is a line like one over HTTP.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_on_that_is_refused_over_bolt_is_a_line_too() {
+    let audited = Audited::start().await;
+    let mut client = BoltClient::connect(audited.node.addrs.bolt).await.unwrap();
+    let refused = client.log_on("ann", "a-wrong-password").await.unwrap().unwrap_err();
+    assert_eq!(refused.code, "Neo.ClientError.Security.Unauthorized");
+    let line = audited.line("credentials", "refused").await;
+    assert_eq!((&line["who"], &line["listener"]), (&json!("basic ann"), &json!("bolt")), "{line}");
+    assert_eq!(line["code"], refused.code.as_str(), "{line}");
+    assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    assert!(!audited.node.log().contains("a-wrong-password"), "{}", audited.node.log());
+    say(&format!("audit over Bolt: {line}"));
 }
 
 /// Guesses by the hundred do not fill the log: their lines are paced, and those left out are counted.

@@ -7,6 +7,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::net::TcpStream;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
 
 use crate::support::http::{self, Reply, basic};
 use crate::support::process::{Addrs, NodeProcess};
@@ -164,6 +167,53 @@ async fn a_page_of_a_foreign_name_reads_nothing_through_a_service_user() {
         let reply = ask(host).await;
         assert_eq!(reply.status, 202, "{host}: {reply}");
     }
+}
+
+/// What the Bolt port answers to a page that opens a WebSocket: the status of the handshake.
+async fn opens(addr: SocketAddr, host: &str, origin: Option<&str>) -> u16 {
+    let mut request = format!("ws://{addr}/").into_client_request().unwrap();
+    request.headers_mut().insert("host", host.parse().unwrap());
+    if let Some(origin) = origin {
+        request.headers_mut().insert("origin", origin.parse().unwrap());
+    }
+    match client_async(request, TcpStream::connect(addr).await.unwrap()).await {
+        Ok((_, response)) => response.status().as_u16(),
+        Err(tungstenite::Error::Http(response)) => response.status().as_u16(),
+        Err(error) => panic!("{host}, {origin:?}: {error}"),
+    }
+}
+
+/// For a WebSocket a browser asks no permission: a page of any site may open one, and read what comes. Where the node asks
+/// for no credentials, `Host` and `Origin` have to be its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_another_site_opens_no_websocket() {
+    let (sample, _dir) = node("[origin]\nuri = \"embedded:\"\n").await;
+    let neo4j = ScriptedNeo4j::start(&[("ann", "secret")], Duration::ZERO).await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "secret").unwrap();
+    let service = format!(
+        "[origin]\nuri = \"{}\"\nauth = \"service\"\nuser = \"ann\"\npassword_file = \"{}\"\n",
+        neo4j.uri(),
+        secret.path().display()
+    );
+    let (service, _service_dir) = node(&service).await;
+    let (checked, _checked_dir) = node(&format!("[origin]\nuri = \"{}\"\n", neo4j.uri())).await;
+    for addr in [sample.addrs.bolt, service.addrs.bolt] {
+        for host in FOREIGN {
+            assert_eq!(opens(addr, host, None).await, 403, "{host}");
+            let origin = format!("https://{host}");
+            assert_eq!(opens(addr, "127.0.0.1", Some(&origin)).await, 403, "a page of {origin}");
+        }
+        // A page whose browser hides where it comes from: one in a sandbox, or of a file.
+        assert_eq!(opens(addr, "127.0.0.1", Some("null")).await, 403);
+        for host in OWN {
+            assert_eq!(opens(addr, host, None).await, 101, "{host}");
+            assert_eq!(opens(addr, host, Some(&format!("http://{host}"))).await, 101, "a page of {host}");
+        }
+    }
+    // Where Neo4j checks each client, a page proves nothing by its name, and reads nothing without a password.
+    assert_eq!(opens(checked.addrs.bolt, "rebind.example", Some("https://evil.example")).await, 101);
+    say("WebSocket: 403 for foreign hosts and pages of other sites, 101 for own ones");
 }
 
 /// Where Neo4j checks each client, a name proves nothing and costs nothing; two logins are one too many.

@@ -1,8 +1,7 @@
 //! As much of PackStream and of Bolt's chunks as a scripted server takes: values in as JSON, structures out.
 
 use serde_json::{Map, Value};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// A structure's tag and fields; `None` for bytes that are not well-formed.
 pub fn structure(message: &[u8]) -> Option<(u8, Vec<Value>)> {
@@ -141,7 +140,7 @@ pub fn chunked(message: &[u8]) -> Vec<u8> {
 }
 
 /// A message out of its chunks.
-pub async fn read_message(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+pub async fn read_message(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut message = Vec::new();
     loop {
         let length = usize::from(socket.read_u16().await?);

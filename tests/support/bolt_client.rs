@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use super::authority::TlsClient;
 use super::bolt_bytes::{chunked, message, read_message, structure};
+use super::http::Bytes;
 
 const HELLO: u8 = 0x01;
 const RESET: u8 = 0x0F;
@@ -40,12 +41,17 @@ pub struct Rows {
     pub cache_status: String,
 }
 
-pub struct BoltClient(TcpStream);
+pub struct BoltClient(Box<dyn Bytes>);
 
 impl BoltClient {
     /// Connects and greets. Nobody is logged on yet.
     pub async fn connect(addr: SocketAddr) -> std::io::Result<Self> {
-        let mut stream = super::http::connect(addr).await?;
+        Self::connect_by(None, addr).await
+    }
+
+    /// With TLS where there is a client for it.
+    pub async fn connect_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
+        let mut stream = super::http::stream_by(tls, addr).await?;
         stream.write_all(&HANDSHAKE).await?;
         let mut agreed = [0; 4];
         stream.read_exact(&mut agreed).await?;
@@ -110,7 +116,8 @@ impl BoltClient {
         Ok(ended)
     }
 
-    async fn run_with(
+    /// As [`BoltClient::run`], with these options of RUN.
+    pub async fn run_with(
         &mut self,
         statement: &str,
         parameters: &Value,
@@ -138,6 +145,21 @@ impl BoltClient {
                 self.success().await?.map_err(|failure| unexpected(&format!("{failure:?}")))?;
                 Ok(Err(failure))
             }
+        }
+    }
+
+    /// The first part of a RUN, which never ends.
+    pub async fn send_part_of_a_run(&mut self, bytes: usize) -> std::io::Result<()> {
+        let run = message(RUN, &[Value::from("R".repeat(bytes + 1_024))]);
+        let chunked = chunked(&run);
+        self.0.write_all(&chunked[..bytes]).await
+    }
+
+    /// The code of the FAILURE that the server sends by itself, before it ends the connection.
+    pub async fn farewell(&mut self) -> std::io::Result<String> {
+        match self.success().await? {
+            Err(failure) => Ok(failure.code),
+            Ok(metadata) => Err(unexpected(&format!("{metadata}"))),
         }
     }
 

@@ -90,9 +90,17 @@ pub fn get(path: &str) -> Arc<[u8]> {
 pub struct Connection(Box<dyn Bytes>);
 
 /// Both directions of a connection, with or without TLS.
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytes for S {}
+
+/// A stream, with TLS where there is a client for it.
+pub async fn stream_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Box<dyn Bytes>> {
+    Ok(match tls {
+        None => Box::new(connect(addr).await?),
+        Some(tls) => Box::new(tls.connect(addr).await?),
+    })
+}
 
 impl Connection {
     pub async fn open(addr: SocketAddr) -> std::io::Result<Self> {
@@ -101,10 +109,7 @@ impl Connection {
 
     /// With TLS where there is a client for it.
     pub async fn open_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
-        Ok(match tls {
-            None => Self(Box::new(connect(addr).await?)),
-            Some(tls) => Self(Box::new(tls.connect(addr).await?)),
-        })
+        Ok(Self(stream_by(tls, addr).await?))
     }
 
     pub async fn ask(&mut self, request: &[u8]) -> std::io::Result<Reply> {

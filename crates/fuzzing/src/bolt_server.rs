@@ -33,10 +33,13 @@ pub(crate) fn check(bytes: &[u8]) {
         let held_max = BOUNDS.waiting_bytes_max + 2 * BOUNDS.message_bytes_max + OPENING.len() + step;
         assert!(inbox.held_bytes() <= held_max, "{} bytes are held", inbox.held_bytes());
         assert!(out.len() <= 32, "a handshake of {} bytes", out.len());
-        while let Ok(Some(read)) = inbox.next_request() {
+        while let Ok(Some(received)) = inbox.next_request() {
             let version = inbox.version().expect("requests come behind a handshake");
             let machine = machine.get_or_insert_with(|| Machine::new(version));
-            serve(machine, read.request.kind(), usize::from(endings) + at, &mut logged_on);
+            if let Ok(request) = received.read() {
+                assert_eq!(request.kind(), received.kind, "the first bytes say the kind");
+            }
+            serve(machine, received.kind, usize::from(endings) + at, &mut logged_on);
             inbox.set_stranger(!logged_on);
         }
     }

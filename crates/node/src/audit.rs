@@ -18,9 +18,11 @@ use std::time::Instant;
 
 use hopcache_core::limits::{AUDIT_REFUSALS_BURST, AUDIT_REFUSALS_PER_S, AUDIT_WHO_CHARS_MAX};
 use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
 
 use crate::client_addr;
+use crate::origin::fault::is_credential_refusal;
 
 /// The target of every line: `log.level = "warn,hopcache::audit=info"` keeps the audit alone.
 const TARGET: &str = "hopcache::audit";
@@ -46,11 +48,41 @@ impl LogOn {
     }
 }
 
+/// The listener at which a client logged on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientListener {
+    /// The Query API.
+    Http,
+    /// Bolt.
+    Bolt,
+}
+
+impl ClientListener {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Http => "client",
+            Self::Bolt => "bolt",
+        }
+    }
+}
+
+/// Neo4j did not accept a client's credentials. Credentials that could not be checked are not refused.
+pub(crate) fn log_on_failed(identity: &Identity, fault: &OriginFault, listener: ClientListener) {
+    match fault {
+        OriginFault::Unauthorized(error) if is_credential_refusal(error) => {
+            credentials(identity, LogOn::Refused, &error.code, listener);
+        }
+        OriginFault::Unauthorized(error) => credentials(identity, LogOn::LockedOut, &error.code, listener),
+        OriginFault::TooManyRuns => credentials(identity, LogOn::PutOff, "", listener),
+        _ => {}
+    }
+}
+
 /// A client's credentials were refused.
-pub(crate) fn credentials(identity: &Identity, outcome: LogOn, code: &str) {
+pub(crate) fn credentials(identity: &Identity, outcome: LogOn, code: &str, listener: ClientListener) {
     let Some(left_out) = REFUSALS.lock().admit(Instant::now()) else { return };
     let (who, from) = (client(identity), client_addr::current());
-    let (outcome, listener) = (outcome.label(), "client");
+    let (outcome, listener) = (outcome.label(), listener.label());
     let who = &*who;
     tracing::info!(
         target: TARGET,

@@ -1,5 +1,5 @@
-//! Bounds the bytes of large request bodies that a listener reads and answers at a time (promise I9). It reads no
-//! body itself, and sends no response when there is no room.
+//! Bounds the bytes of large request bodies, and of large Bolt messages, that are read and answered at a time (promise I9).
+//! It reads no body itself, and sends no response when there is no room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::tied;
 
-/// A listener's budget.
+/// The budget of one listener, or of all fronts.
 pub(crate) struct BodyBudget {
     bytes: Arc<Semaphore>,
     body_bytes_max: usize,
@@ -38,7 +38,15 @@ impl BodyBudget {
     /// [`BudgetExhausted`] after a bounded wait.
     pub(crate) async fn for_body<B: Body>(&self, body: &B) -> Result<Reserved, BudgetExhausted> {
         let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = claimed.unwrap_or(self.body_bytes_max).min(self.body_bytes_max);
+        self.for_bytes(claimed.unwrap_or(self.body_bytes_max)).await
+    }
+
+    /// Reserves room for a message of at most this many bytes.
+    ///
+    /// # Errors
+    /// [`BudgetExhausted`] after a bounded wait.
+    pub(crate) async fn for_bytes(&self, bytes: usize) -> Result<Reserved, BudgetExhausted> {
+        let bytes = bytes.min(self.body_bytes_max);
         if bytes <= BODY_BYTES_UNRESERVED {
             return Ok(Reserved(None));
         }
@@ -59,6 +67,16 @@ impl BodyBudget {
 }
 
 impl Reserved {
+    /// Whether it takes anything of the budget.
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The reservation for bytes that several parts of a node hold.
+    pub(crate) fn shared(self) -> SharedRoom {
+        SharedRoom(self.0.map(Arc::new))
+    }
+
     /// Shrinks the reservation to the `len` bytes that the body really has.
     #[must_use]
     pub(crate) fn shrunk_to(self, len: usize) -> Self {
@@ -78,6 +96,21 @@ impl Reserved {
         match self.0 {
             None => bytes,
             Some(room) => tied(bytes, room),
+        }
+    }
+}
+
+/// A reservation with several holders. The last of them gives it back.
+#[derive(Clone, Default)]
+pub(crate) struct SharedRoom(Option<Arc<OwnedSemaphorePermit>>);
+
+impl SharedRoom {
+    /// Makes the bytes one more holder.
+    #[must_use]
+    pub(crate) fn kept_by(&self, bytes: Bytes) -> Bytes {
+        match &self.0 {
+            None => bytes,
+            Some(room) => tied(bytes, Arc::clone(room)),
         }
     }
 }

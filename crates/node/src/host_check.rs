@@ -20,7 +20,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use http::header::HOST;
+use http::header::{HOST, ORIGIN};
 use http::{Request, Version};
 
 use crate::config::{Address, AllowedHost, Settings};
@@ -40,6 +40,11 @@ pub(crate) enum HostFault {
         "the request's Host is no name of this node, and pages of attackers have such names (DNS rebinding): use an IP address or localhost, or add the name to node.allowed_hosts"
     )]
     Foreign,
+    /// It opens a WebSocket for a page that is not of this node's hosts.
+    #[error(
+        "the page's Origin is no name of this node, and any page could read the graph: use a page of localhost or of this node, or add its name to node.allowed_hosts"
+    )]
+    ForeignPage,
 }
 
 /// The hosts that requests of one listener may name.
@@ -52,8 +57,9 @@ impl HostCheck {
     /// The hosts of this node.
     pub(crate) fn new(settings: &Settings) -> Self {
         let node = &settings.node;
-        let own = [&node.client_addr, &node.admin_addr, &node.peer_advertise]
-            .map(|Address { host, .. }| host.clone());
+        let bolt = [&node.bolt_addr, &node.bolt_advertise].into_iter().flatten();
+        let own = [&node.client_addr, &node.admin_addr, &node.peer_advertise];
+        let own = own.into_iter().chain(bolt).map(|Address { host, .. }| host.clone());
         let machine = gethostname::gethostname().to_string_lossy().into_owned();
         let own = own.into_iter().chain([machine]).map(|host| AllowedHost::Exact(host.to_ascii_lowercase()));
         Self { allowed: own.chain(node.allowed_hosts.iter().cloned()).collect() }
@@ -64,6 +70,12 @@ impl HostCheck {
         let header = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
         let target = request.uri().authority().map(http::uri::Authority::as_str);
         header.into_iter().chain(target).all(|host| self.allows(host))
+    }
+
+    /// Whether a page of this origin (RFC 6454, 7) may open a WebSocket: its host is one that a request may name. The origin
+    /// `null` is that of a page whose browser hides where it comes from.
+    fn allows_origin(&self, origin: &str) -> bool {
+        origin.split_once("://").is_some_and(|(_, host)| self.allows(host))
     }
 
     /// Whether a request may name this host, with or without a port.
@@ -93,6 +105,21 @@ pub(crate) fn check<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Resul
     }
     match hosts {
         Some(hosts) if !hosts.allows_all_of(request) => Err(HostFault::Foreign),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the request that opens a WebSocket: also where its page comes from. A page may open one to any host, and read all
+/// that comes: for WebSockets a browser asks for no permission, so `Host` alone proves nothing (RFC 6455, 10.2).
+///
+/// # Errors
+/// [`HostFault`].
+pub(crate) fn check_page<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Result<(), HostFault> {
+    check(hosts, request)?;
+    let origins =
+        || request.headers().get_all(ORIGIN).iter().map(|origin| origin.to_str().unwrap_or_default());
+    match hosts {
+        Some(hosts) if !origins().all(|origin| hosts.allows_origin(origin)) => Err(HostFault::ForeignPage),
         _ => Ok(()),
     }
 }

@@ -35,6 +35,7 @@ pub mod meters;
 pub mod node;
 pub mod node_state;
 pub mod origin;
+mod parse_turns;
 pub mod peer;
 mod peer_credentials;
 pub mod peer_service;

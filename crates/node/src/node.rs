@@ -248,11 +248,8 @@ impl Node {
         // The fronts alone hold the credentials, so that checks under way end with the last front.
         let credentials = self.credentials(settings, link, Arc::clone(&clock));
         let known_credentials = Arc::downgrade(&credentials);
-        let shared = FrontShared {
-            senders: Arc::new(Senders::new(self.state.engine.hasher(), settings)),
-            credentials,
-            outgoing: Arc::default(),
-        };
+        let senders = Arc::new(Senders::new(self.state.engine.hasher(), settings));
+        let shared = FrontShared::new(senders, credentials, settings);
         let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
         if let Some(listener) = listeners.bolt {
             let advertised = bolt_advertised.clone().unwrap_or_default();

@@ -12,6 +12,7 @@ use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
 use crate::support::authority::TlsClient;
+use crate::support::bolt_client::BoltClient;
 use crate::support::http::{self, Connection};
 
 /// The user of all hostile requests, and its password.
@@ -19,6 +20,8 @@ pub const BOB: (&str, &str) = ("bob", "secret");
 /// A statement just within the bound of 1 MiB, of as many tokens as it can have.
 pub const STATEMENT_BYTES: usize = (1 << 20) - 64;
 const PARAMETER_BYTES: usize = 4_000_000;
+/// Whole numbers of nine bytes each: a message of 3.6 MB.
+const BOLT_PARAMETERS: usize = 400_000;
 const BODY_CONNECTIONS: usize = 8;
 const HANDSHAKES_PER_S: u32 = 200;
 const GUESSES_PER_S: u32 = 100;
@@ -37,19 +40,34 @@ const READ_PAUSE: Duration = Duration::from_millis(100);
 pub enum Kind {
     Statements,
     Parameters,
+    StatementsOverBolt,
+    ParametersOverBolt,
     Handshakes,
     WrongPasswords,
     SlowReaders,
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] =
-        [Self::Statements, Self::Parameters, Self::Handshakes, Self::WrongPasswords, Self::SlowReaders];
+    pub const ALL: [Self; 7] = [
+        Self::Statements,
+        Self::Parameters,
+        Self::StatementsOverBolt,
+        Self::ParametersOverBolt,
+        Self::Handshakes,
+        Self::WrongPasswords,
+        Self::SlowReaders,
+    ];
 
     pub fn name(self) -> String {
         match self {
             Self::Statements => format!("statements of 1 MB on {BODY_CONNECTIONS} connections"),
             Self::Parameters => format!("typed parameters of 4 MB on {BODY_CONNECTIONS} connections"),
+            Self::StatementsOverBolt => {
+                format!("statements of 1 MB over Bolt on {BODY_CONNECTIONS} connections")
+            }
+            Self::ParametersOverBolt => {
+                format!("parameters of 3.6 MB over Bolt on {BODY_CONNECTIONS} connections")
+            }
             Self::Handshakes => format!("{HANDSHAKES_PER_S} TLS handshakes a second"),
             Self::WrongPasswords => format!("{GUESSES_PER_S} wrong passwords a second"),
             Self::SlowReaders => format!("results of 64 KiB to 8 MiB, read slowly by {READERS}"),
@@ -61,6 +79,7 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Target {
     pub addr: SocketAddr,
+    pub bolt: SocketAddr,
     pub tls: TlsClient,
 }
 
@@ -132,6 +151,17 @@ impl Hostile {
                 let requests = if kind == Kind::Statements { statements() } else { parameters() };
                 for request in requests.iter().cycle().take(BODY_CONNECTIONS) {
                     clients.spawn(send_bodies(target(), Arc::clone(request), tell()));
+                }
+            }
+            Kind::StatementsOverBolt | Kind::ParametersOverBolt => {
+                for number in 0..BODY_CONNECTIONS {
+                    let request = if kind == Kind::StatementsOverBolt {
+                        (long_statement(number % 4, STATEMENT_BYTES), json!({}))
+                    } else {
+                        let list = vec![7; BOLT_PARAMETERS];
+                        ("RETURN size($l) AS x".to_owned(), json!({"l": list, "k": number}))
+                    };
+                    clients.spawn(send_over_bolt(target(), request, tell()));
                 }
             }
             Kind::Handshakes => {
@@ -214,6 +244,36 @@ async fn send_bodies(target: Target, request: Arc<[u8]>, tally: Arc<Tally>) {
             // On a busy machine these niced clients cannot send 4 MB over TLS within the 10 s for a body.
             408 => connection = target.open().await,
             status => panic!("{status}: {reply}"),
+        }
+    }
+}
+
+async fn send_over_bolt(target: Target, (statement, parameters): (String, Value), tally: Arc<Tally>) {
+    let open = async || {
+        let mut client = BoltClient::connect_by(Some(&target.tls), target.bolt).await.unwrap();
+        client.log_on(BOB.0, BOB.1).await.unwrap().unwrap();
+        client
+    };
+    let mut client = open().await;
+    // No run comes of it, as over HTTP.
+    let options = json!({"mode": "r", "tx_metadata": {"hopcache": {"cache": "only-if-cached"}}});
+    while tally.goes_on() {
+        let code = match client.run_with(&statement, &parameters, options.clone()).await {
+            Ok(answer) => {
+                answer.map_or_else(|failure| failure.code, |rows| format!("{} rows", rows.rows.len()))
+            }
+            // On a busy machine these niced clients cannot send a message in time, or find no room.
+            Err(_) => {
+                client = open().await;
+                continue;
+            }
+        };
+        match code.rsplit('.').next() {
+            // The node read it, and there is no entry.
+            Some("NotCached") => tally.done(),
+            Some("TooManyRequests" | "Overloaded") => tally.told_to_wait(),
+            Some("MessageTooSlow") => {}
+            _ => panic!("{code}"),
         }
     }
 }

@@ -134,7 +134,11 @@ fn is_kept((quiet, beside): &(Phase, Phase)) -> bool {
 /// Whether the bound has to hold. A debug build takes ten times as long to render large results and to hash passwords, so it
 /// is judged only where turns of parsing bound the cost; a published build (`HOPCACHE_TEST_BINARY`) everywhere.
 fn is_bound(kind: Kind) -> bool {
-    matches!(kind, Kind::Statements | Kind::Parameters) || is_published()
+    is_published()
+        || matches!(
+            kind,
+            Kind::Statements | Kind::Parameters | Kind::StatementsOverBolt | Kind::ParametersOverBolt
+        )
 }
 
 fn is_published() -> bool {
@@ -155,7 +159,8 @@ async fn nothing_slows_down_anothers_hits() {
         None => None,
     };
     let loaded = apart.as_ref().unwrap_or(&cluster);
-    let target = Target { addr: loaded.nodes[0].addrs.client, tls: tls.clone() };
+    let addrs = &loaded.nodes[0].addrs;
+    let target = Target { addr: addrs.client, bolt: addrs.bolt, tls: tls.clone() };
     let ann = Ann::warm(clients, Way { tls: Some(tls), requests_per_connection: usize::MAX }).await;
     let rounds_min = size("HOPCACHE_TEST_NEIGHBOURS_ROUNDS", 1);
     let mut broken = Vec::new();

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::beside::{Beside, Priority, Task, Xtask};
+use super::program::Program;
 use super::steps::{Step, step};
 use super::{fmt, programs};
 use crate::services::{engine, install};
@@ -91,7 +92,7 @@ pub(super) fn programs_that_hurt() -> Result<()> {
     chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))
 }
 
-fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {
+fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<()> {
     // The services run already, and this returns their addresses. Without services, every test that needs one would
     // fail with the same message.
     let environment = services::up(root)?;

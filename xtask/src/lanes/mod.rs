@@ -7,12 +7,16 @@
 //! |---|---|
 //! | [`steps`] | the output of a step, and the summary |
 //! | [`beside`] | how a step runs beside others |
+//! | [`program`] | how a test program is started and read |
 //! | [`programs`] | which test programs there are, and how many tests ran |
+//! | [`second_run`] | which failed tests run again, alone |
 //! | [`gate`] | the gate's order |
 
 mod beside;
 mod gate;
+mod program;
 mod programs;
+mod second_run;
 mod steps;
 
 use std::path::Path;

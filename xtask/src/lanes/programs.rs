@@ -4,22 +4,15 @@
 //! `cargo test` would take the build lock again before it runs them, and would wait for every other build.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// A built test program.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Program {
-    /// The name for people: `hopcache-core ring`.
-    name: String,
-    path: PathBuf,
-    /// The folder that cargo starts a test in: the folder of the package's manifest.
-    folder: PathBuf,
-}
+use super::program::Program;
+use super::second_run::{FailedTest, may_run_again};
 
 /// Tests that ran.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +117,11 @@ pub(super) struct Lane<'a> {
 }
 
 /// Runs every program, also after one failed. Prints their output as it comes.
-pub(super) fn run(programs: &[Program], args: &[String], variables: &[(&str, &str)]) -> Result<Count> {
+pub(super) fn run(
+    programs: &[Program],
+    args: &[String],
+    variables: &[(&'static str, &str)],
+) -> Result<Count> {
     let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned()));
     let mut outcome = Outcome::default();
     for program in programs {
@@ -156,7 +153,7 @@ pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
             .map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect::<Result<Vec<_>>>()
     })?;
-    outcomes.into_iter().fold(Outcome::default(), Outcome::with).told()
+    outcomes.into_iter().fold(Outcome::default(), Outcome::with).with_second_runs()?.told()
 }
 
 /// The results of some programs.
@@ -164,6 +161,9 @@ pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
 struct Outcome {
     count: Count,
     failed: Vec<String>,
+    failed_tests: Vec<FailedTest>,
+    /// Tests that failed beside others and passed alone.
+    passed_alone: Vec<String>,
 }
 
 impl Outcome {
@@ -171,20 +171,45 @@ impl Outcome {
         &mut self,
         program: &Program,
         args: &[String],
-        variables: &[(&str, String)],
+        variables: &[(&'static str, String)],
         print: &mut dyn FnMut(&str),
     ) -> Result<()> {
         let start = Instant::now();
         let ran = program.run(args, variables, print)?;
-        let tests = ran.count.passed + ran.count.failed;
+        let tests = ran.passed + ran.failed;
         print(&format!("-- {}: {tests} tests, {:.1} s", program.name, start.elapsed().as_secs_f64()));
-        self.count.passed += ran.count.passed;
-        self.count.failed += ran.count.failed;
+        self.count.passed += ran.passed;
+        self.count.failed += ran.failed;
         self.count.programs += 1;
         if !ran.is_success {
             self.failed.push(program.name.clone());
+            let failed = |name| FailedTest { program: program.clone(), name, variables: variables.to_vec() };
+            self.failed_tests.extend(ran.failed_tests.into_iter().map(failed));
         }
         Ok(())
+    }
+
+    /// Runs each failed test alone, if there are few.
+    fn with_second_runs(mut self) -> Result<Self> {
+        if !may_run_again(self.failed.len(), &self.failed_tests, self.count.failed) {
+            return Ok(self);
+        }
+        let mut failed_again = Vec::new();
+        for test in &self.failed_tests {
+            println!("\n-- {}, again and alone: {}", test.program.name, test.name);
+            let args = [test.name.clone(), "--exact".to_owned()];
+            let ran = test.program.run(&args, &test.variables, &mut |line| println!("{line}"))?;
+            if ran.is_success && ran.passed == 1 {
+                self.count.failed -= 1;
+                self.count.passed += 1;
+                self.passed_alone.push(format!("{} {}", test.program.name, test.name));
+            } else {
+                failed_again.push(test.program.name.clone());
+            }
+        }
+        failed_again.dedup();
+        self.failed = failed_again;
+        Ok(self)
     }
 
     fn with(mut self, other: Self) -> Self {
@@ -192,12 +217,16 @@ impl Outcome {
         self.count.failed += other.count.failed;
         self.count.programs += other.count.programs;
         self.failed.extend(other.failed);
+        self.failed_tests.extend(other.failed_tests);
         self
     }
 
     fn told(self) -> Result<Count> {
         let Count { passed, failed, programs } = self.count;
         println!("\n{passed} tests passed, {failed} failed, in {programs} programs");
+        for test in &self.passed_alone {
+            println!("failed beside the others, and passed alone: {test}");
+        }
         if !self.failed.is_empty() {
             bail!("tests failed in: {}", self.failed.join(", "));
         }
@@ -205,64 +234,9 @@ impl Outcome {
     }
 }
 
-struct Ran {
-    count: Count,
-    is_success: bool,
-}
-
-impl Program {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn run(&self, args: &[String], variables: &[(&str, String)], print: &mut dyn FnMut(&str)) -> Result<Ran> {
-        let mut command = Command::new(&self.path);
-        command.current_dir(&self.folder).args(args);
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        command.env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null()).stdout(Stdio::piped());
-        // libtest writes its results to the standard output, and a failed test's there as well.
-        let mut child =
-            command.spawn().with_context(|| format!("could not start {}", self.path.display()))?;
-        let output = child.stdout.take().context("a test program has no output")?;
-        let mut count = Count::default();
-        for line in BufReader::new(output).split(b'\n') {
-            let line = line.context("a test's output cannot be read")?;
-            let line = String::from_utf8_lossy(&line);
-            print(&line);
-            if let Some((passed, failed)) = result(&line) {
-                count.passed += passed;
-                count.failed += failed;
-            }
-        }
-        let status = child.wait().context("a test program was lost")?;
-        Ok(Ran { count, is_success: status.success() })
-    }
-}
-
-/// Reads `test result: ok. 12 passed; 0 failed; …`.
-fn result(line: &str) -> Option<(usize, usize)> {
-    let figures = line.strip_prefix("test result: ")?.split_once(". ")?.1;
-    let figure = |word: &str| {
-        figures
-            .split("; ")
-            .find_map(|part| part.strip_suffix(word))
-            .and_then(|number| number.trim().parse().ok())
-    };
-    Some((figure(" passed")?, figure(" failed")?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_of_libtest_are_counted() {
-        let line =
-            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.27s";
-        assert_eq!(result(line), Some((12, 0)));
-        assert_eq!(result("test result: FAILED. 1 passed; 2 failed; 0 ignored"), Some((1, 2)));
-        assert_eq!(result("test a ... ok"), None);
-    }
 
     #[test]
     fn a_target_without_services_is_every_one_that_is_not_listed() {

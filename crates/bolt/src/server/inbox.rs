@@ -1,4 +1,5 @@
-//! The receiving half of one connection: handshake, then whole requests in order, and whether a RESET waits among them.
+//! The receiving half of one connection: handshake, then whole messages in order, and whether a RESET waits among them.
+//! It reads no more of a message than its kind.
 //!
 //! It never holds more than its bounds: a caller that does not take requests has to stop reading from the socket.
 
@@ -8,7 +9,7 @@ use bytes::BytesMut;
 
 use super::chunks::{Chunks, TooLarge};
 use super::handshake::{Agreement, Handshake, Unspoken, Version};
-use super::request::{BadRequest, Kind, ReadRequest, Request};
+use super::request::{BadRequest, Kind, Received};
 
 /// The bounds of an inbox.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ pub struct Inbox {
     version: Option<Version>,
     input: BytesMut,
     chunks: Chunks,
-    waiting: VecDeque<ReadRequest>,
+    waiting: VecDeque<Received>,
     waiting_bytes: usize,
     resets: usize,
     is_stranger: bool,
@@ -101,10 +102,10 @@ impl Inbox {
             let InboxBounds { message_bytes_max, stranger_bytes_max, .. } = self.bounds;
             let limit = if self.is_stranger { stranger_bytes_max } else { message_bytes_max };
             let Some(message) = self.chunks.next(&mut self.input, limit)? else { return Ok(()) };
-            let request = Request::read(&message)?;
-            self.resets += usize::from(request.kind() == Kind::Reset);
-            self.waiting_bytes += message.len();
-            self.waiting.push_back(ReadRequest { message, request });
+            let received = Received::new(message)?;
+            self.resets += usize::from(received.kind == Kind::Reset);
+            self.waiting_bytes += received.message.len();
+            self.waiting.push_back(received);
         }
         Ok(())
     }
@@ -119,7 +120,7 @@ impl Inbox {
     ///
     /// # Errors
     /// [`InboxFault`], when no request waits any more.
-    pub fn next_request(&mut self) -> Result<Option<ReadRequest>, InboxFault> {
+    pub fn next_request(&mut self) -> Result<Option<Received>, InboxFault> {
         let Some(next) = self.waiting.pop_front() else {
             return match &self.fault {
                 Some(fault) => Err(fault.clone()),
@@ -127,7 +128,7 @@ impl Inbox {
             };
         };
         self.waiting_bytes -= next.message.len();
-        self.resets -= usize::from(next.request.kind() == Kind::Reset);
+        self.resets -= usize::from(next.kind == Kind::Reset);
         if self.fault.is_none()
             && let Err(fault) = self.read_requests()
         {
@@ -191,9 +192,8 @@ mod tests {
             sent.chunks(step).for_each(|part| inbox.receive(part, &mut out));
             assert_eq!((out.as_slice(), inbox.version()), (&[0, 0, 8, 5][..], Some(Version::NEWEST)));
             assert!(inbox.has_reset());
-            let kinds: Vec<Kind> = std::iter::from_fn(|| inbox.next_request().unwrap())
-                .map(|read| read.request.kind())
-                .collect();
+            let kinds: Vec<Kind> =
+                std::iter::from_fn(|| inbox.next_request().unwrap()).map(|received| received.kind).collect();
             assert_eq!(kinds, [Kind::Hello, Kind::Reset, Kind::Goodbye]);
             assert!(!inbox.has_reset() && inbox.held_bytes() == 0);
         }
@@ -203,7 +203,7 @@ mod tests {
     fn what_came_before_a_fault_is_given_first() {
         let (mut inbox, mut out) = (Inbox::new(Version::NEWEST, BOUNDS), Vec::new());
         inbox.receive(&[&OPENING[..], &framed(&[&[0xB0, 0x0F], &[0xB0, 0x77]])].concat(), &mut out);
-        assert_eq!(inbox.next_request().unwrap().unwrap().request, Request::Reset);
+        assert_eq!(inbox.next_request().unwrap().unwrap().kind, Kind::Reset);
         assert_eq!(inbox.next_request(), Err(InboxFault::BadRequest(BadRequest::Unknown(0x77))));
         assert!(!inbox.has_room());
     }
@@ -227,7 +227,7 @@ mod tests {
         inbox.receive(&framed(&[&[0xB0, 0x0F][..]; 9]), &mut out);
         assert!(!inbox.has_room());
         for _ in 0..9 {
-            assert_eq!(inbox.next_request().unwrap().unwrap().request, Request::Reset);
+            assert_eq!(inbox.next_request().unwrap().unwrap().kind, Kind::Reset);
         }
         assert_eq!(inbox.next_request(), Ok(None));
         assert!(inbox.has_room());

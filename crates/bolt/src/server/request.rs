@@ -98,13 +98,37 @@ impl Kind {
     }
 }
 
-/// A request, and the message that it came in.
+/// Bytes of a message besides statement and parameters. Options are bookmarks, metadata and filters. They are decoded, and a
+/// decoded list of small numbers takes 40 times its bytes. Neo4j has no such bound; a thousand bookmarks fit.
+pub const OPTIONS_BYTES_MAX: usize = 128 << 10;
+
+/// A whole message of known kind. Its fields are not read yet: a message may have megabytes, and its receiver decides when,
+/// and where, it is read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReadRequest {
-    /// The whole message, without chunks.
+pub struct Received {
+    /// The message, without chunks.
     pub message: Bytes,
-    /// The request.
-    pub request: Request,
+    /// The kind that its first bytes say.
+    pub kind: Kind,
+}
+
+impl Received {
+    /// Reads no more than the first bytes.
+    ///
+    /// # Errors
+    /// [`BadRequest::Unknown`], [`BadRequest::PackStream`].
+    pub fn new(message: Bytes) -> Result<Self, BadRequest> {
+        let (kind, _) = signature_of(&mut Reader::new(&message), &message)?;
+        Ok(Self { message, kind })
+    }
+
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// [`BadRequest`].
+    pub fn read(&self) -> Result<Request, BadRequest> {
+        Request::read(&self.message)
+    }
 }
 
 /// A request with its fields.
@@ -176,6 +200,14 @@ pub enum BadRequest {
     /// A field of the wrong type or out of range.
     #[error("{0}: {1}")]
     Field(&'static str, &'static str),
+    /// Options that are too long to be decoded.
+    #[error("{name}: the options have {bytes} bytes, and at most {OPTIONS_BYTES_MAX} are read")]
+    Options {
+        /// The request.
+        name: &'static str,
+        /// Bytes of the options.
+        bytes: usize,
+    },
     /// Bytes behind the end.
     #[error("{0} bytes behind the end of a message")]
     Trailing(usize),
@@ -208,11 +240,7 @@ impl Request {
     /// [`BadRequest`].
     pub fn read(message: &Bytes) -> Result<Self, BadRequest> {
         let mut reader = Reader::new(message);
-        let (tag, len) = match reader.token()? {
-            Token::Struct { tag, len } => (tag, len),
-            _ => return Err(BadRequest::Unknown(message.first().copied().unwrap_or(0))),
-        };
-        let kind = Kind::of(tag).ok_or(BadRequest::Unknown(tag))?;
+        let (kind, len) = signature_of(&mut reader, message)?;
         if len != kind.signature().1 {
             return Err(BadRequest::Fields(kind.name(), len));
         }
@@ -225,6 +253,9 @@ impl Request {
 
     fn fields(kind: Kind, reader: &mut Reader<'_>, message: &Bytes) -> Result<Self, BadRequest> {
         let map = |reader: &mut Reader<'_>, what| map_of(reader, kind, what);
+        if kind != Kind::Run {
+            check_options(kind, reader)?;
+        }
         Ok(match kind {
             Kind::Hello => Self::Hello(map(reader, "extra is not a map")?),
             Kind::Logon => Self::Logon(map(reader, "auth is not a map")?),
@@ -244,7 +275,10 @@ impl Request {
                     Token::Map(_) => message.slice_ref(reader.skip()?),
                     _ => return Err(BadRequest::Field(kind.name(), "parameters is not a map")),
                 },
-                extra: map(reader, "extra is not a map")?,
+                extra: {
+                    check_options(kind, reader)?;
+                    map(reader, "extra is not a map")?
+                },
             },
             Kind::Route => Self::Route {
                 context: map(reader, "routing is not a map")?,
@@ -257,6 +291,22 @@ impl Request {
             Kind::Reset => Self::Reset,
             Kind::Goodbye => Self::Goodbye,
         })
+    }
+}
+
+/// Kind and number of fields, from the first bytes of a message.
+fn signature_of(reader: &mut Reader<'_>, message: &[u8]) -> Result<(Kind, usize), BadRequest> {
+    match reader.token()? {
+        Token::Struct { tag, len } => Ok((Kind::of(tag).ok_or(BadRequest::Unknown(tag))?, len)),
+        _ => Err(BadRequest::Unknown(message.first().copied().unwrap_or(0))),
+    }
+}
+
+/// Whether what is left of a message may be decoded.
+fn check_options(kind: Kind, reader: &Reader<'_>) -> Result<(), BadRequest> {
+    match reader.rest().len() {
+        0..=OPTIONS_BYTES_MAX => Ok(()),
+        bytes => Err(BadRequest::Options { name: kind.name(), bytes }),
     }
 }
 

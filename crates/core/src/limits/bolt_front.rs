@@ -1,6 +1,6 @@
 //! Bounds of the Bolt front.
 
-use super::{ORIGIN_CONNECT_MS_MAX, REQUEST_BODY_BYTES_MAX};
+use super::{BODY_BYTES_UNRESERVED, ORIGIN_CONNECT_MS_MAX, REQUEST_BODY_BYTES_MAX};
 
 /// Largest message of a Bolt client, in bytes: as large as a request over HTTP.
 pub const BOLT_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
@@ -8,12 +8,14 @@ pub const BOLT_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 pub const BOLT_STRANGER_BYTES_MAX: usize = 32 << 10;
 /// Requests of one connection that wait. Drivers pipeline a handful.
 pub const BOLT_WAITING_MAX: usize = 128;
-/// Waiting bytes of one connection's requests from which on its socket is not read. One message may exceed it.
-pub const BOLT_WAITING_BYTES_MAX: usize = 256 << 10;
+/// Waiting bytes of one connection's requests from which on its socket is not read. One message may exceed it; it has room
+/// of [`BODY_ROOM_BYTES`](super::BODY_ROOM_BYTES) then.
+pub const BOLT_WAITING_BYTES_MAX: usize = BODY_BYTES_UNRESERVED;
 /// Bytes of replies that are collected before they are sent. This makes fewer writes, and a slow reader holds no more.
 pub const BOLT_REPLY_BYTES: usize = 64 << 10;
 /// Largest WebSocket message of a browser, in bytes. Drivers send pieces of 1,400 bytes; one message of Bolt may take many.
-pub const WEBSOCKET_MESSAGE_BYTES_MAX: usize = 256 << 10;
+/// A stranger may fill it too.
+pub const WEBSOCKET_MESSAGE_BYTES_MAX: usize = BOLT_STRANGER_BYTES_MAX;
 /// From accepting a connection to its log-on. A client that asks a person for a password connects after that.
 pub const BOLT_LOGON_MS_MAX: u64 = 30_000;
 /// The longest silence towards a client before a NOOP: well under the hinted 120 s.

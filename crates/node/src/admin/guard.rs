@@ -22,7 +22,7 @@ pub(super) async fn check_host(State(admin): State<Arc<Admin>>, request: Request
     match host_check::check(hosts, &request) {
         Ok(()) => next.run(request).await,
         Err(fault @ HostFault::NotOne) => Problem::bad(fault.to_string()).into_response(),
-        Err(fault @ HostFault::Foreign) => {
+        Err(fault @ (HostFault::Foreign | HostFault::ForeignPage)) => {
             Problem::new(StatusCode::FORBIDDEN, fault.to_string()).into_response()
         }
     }

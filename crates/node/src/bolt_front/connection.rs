@@ -1,21 +1,22 @@
-//! The bytes of one Bolt connection: when they are read, when replies are sent, and how a RESET overtakes the
-//! requests before it. It works over any stream: plain, TLS, or a WebSocket in one of the two.
+//! One Bolt connection: the order of its handshake, requests and replies, and how a RESET overtakes the requests before it. It works over any stream: plain, TLS, or a WebSocket in one of the two.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, State, Version};
+use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, Received, State, Version};
 use hopcache_core::limits;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::BoltFront;
 use super::failure::BoltFailure;
+use super::incoming::{Gone, Incoming};
 use super::outbox::Outbox;
 use super::session::Session;
 use super::websocket::{self, Directions};
+use crate::body_budget::Reserved;
 use crate::client_addr::ClientAddr;
 
 const BOUNDS: InboxBounds = InboxBounds {
@@ -24,33 +25,6 @@ const BOUNDS: InboxBounds = InboxBounds {
     waiting_max: limits::BOLT_WAITING_MAX,
     waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
 };
-/// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
-const READ_BYTES: usize = 4 << 10;
-/// The client has gone, or sends bytes that cannot be read.
-struct Gone;
-
-/// The reading half.
-struct Incoming<R> {
-    reader: R,
-    inbox: Inbox,
-    buffer: Vec<u8>,
-}
-
-impl<R: AsyncRead + Unpin> Incoming<R> {
-    /// Reads once. The future may be dropped: no byte is lost.
-    async fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Gone> {
-        self.buffer.clear();
-        self.buffer.reserve(READ_BYTES);
-        match self.reader.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(Gone),
-            Ok(_) => {
-                self.inbox.receive(&self.buffer, out);
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Serves one connection to its end.
 pub(super) async fn serve<T>(
     stream: T,
@@ -63,11 +37,12 @@ pub(super) async fn serve<T>(
     let log_on_by = Instant::now() + Duration::from_millis(limits::BOLT_LOGON_MS_MAX);
     let opened = tokio::select! {
         () = stop.cancelled() => return,
-        opened = websocket::directions(stream, log_on_by) => opened,
+        opened = websocket::directions(stream, log_on_by, front.shared.hosts.as_deref()) => opened,
     };
     let Some(Directions { reader, mut writer }) = opened else { return };
     let newest = front.server().await.newest;
-    let mut incoming = Incoming { reader, inbox: Inbox::new(newest, BOUNDS), buffer: Vec::new() };
+    let bodies = Arc::clone(&front.shared.bodies);
+    let mut incoming = Incoming::new(reader, Inbox::new(newest, BOUNDS), bodies);
     let shaken = tokio::select! {
         () = stop.cancelled() => return,
         shaken = timeout_at(log_on_by, shake(&mut incoming, &mut writer)) => shaken,
@@ -75,9 +50,16 @@ pub(super) async fn serve<T>(
     let Ok(Some(version)) = shaken else { return };
     let id = front.connections.fetch_add(1, Ordering::Relaxed);
     let mut session = Session::new(front, version, (id, client), Outbox::new(writer));
-    converse(&mut incoming, &mut session, log_on_by, &stop).await;
+    let end = converse(&mut incoming, &mut session, log_on_by, &stop).await;
     let _ = session.out.flush().await;
     session.out.close().await;
+    drop(session);
+    if end == End::Refused {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = incoming.linger() => {}
+        }
+    }
 }
 
 /// The handshake. `None` if there is no version in common; the client has that answer already.
@@ -92,10 +74,10 @@ where
         writer.write_all(&reply).await.ok()?;
         writer.flush().await.ok()?;
         reply.clear();
-        if let Some(version) = incoming.inbox.version() {
+        if let Some(version) = incoming.version() {
             return Some(version);
         }
-        if let Err(fault) = incoming.inbox.next_request() {
+        if let Err(fault) = incoming.next() {
             tracing::debug!(%fault, "no Bolt handshake");
             let _ = writer.shutdown().await;
             return None;
@@ -108,26 +90,45 @@ async fn converse<R: AsyncRead + Unpin>(
     session: &mut Session,
     log_on_by: Instant,
     stop: &CancellationToken,
-) {
+) -> End {
     while session.state() != State::Defunct {
-        let request = match incoming.inbox.next_request() {
-            Ok(Some(request)) => request,
-            Ok(None) => match wait(incoming, session, log_on_by, stop).await {
-                Ok(()) => continue,
-                Err(Gone) => return,
-            },
-            Err(fault) => return session.refuse(&failure_of(&fault)),
+        let (received, room) = match incoming.next() {
+            Ok(Some(next)) => next,
+            Ok(None) => {
+                if let Some(why) = incoming.refused() {
+                    session.refuse(why);
+                    return End::Refused;
+                }
+                match wait(incoming, session, log_on_by, stop).await {
+                    Ok(()) => continue,
+                    Err(Gone) => return End::Gone,
+                }
+            }
+            Err(fault) => {
+                session.refuse(&failure_of(&fault));
+                return End::Refused;
+            }
         };
-        let kind = request.request.kind();
-        if kind != Kind::Reset && incoming.inbox.has_reset() && is_interruptible(kind) {
+        let kind = received.kind;
+        if kind != Kind::Reset && incoming.has_reset() && is_interruptible(kind) {
             session.interrupt();
         }
-        let handled = handle(incoming, session, request).await;
-        incoming.inbox.set_stranger(!session.is_logged_on());
+        let handled = handle(incoming, session, received, room).await;
+        incoming.set_stranger(!session.is_logged_on());
         if handled.is_err() {
-            return;
+            return End::Gone;
         }
     }
+    End::Refused
+}
+
+/// How a conversation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The client has gone, or has to go.
+    Gone,
+    /// The node told the client why, or the client said GOODBYE.
+    Refused,
 }
 
 /// Sends the replies so far and waits for more requests. A connection without an open result or transaction ends when
@@ -164,20 +165,21 @@ async fn wait<R: AsyncRead + Unpin>(
 async fn handle<R: AsyncRead + Unpin>(
     incoming: &mut Incoming<R>,
     session: &mut Session,
-    request: hopcache_bolt::server::ReadRequest,
+    received: Received,
+    room: Reserved,
 ) -> Result<(), Gone> {
-    let is_interruptible = is_interruptible(request.request.kind());
+    let is_interruptible = is_interruptible(received.kind);
     let mut none = Vec::new();
     {
-        let mut handling = std::pin::pin!(session.handle(request));
+        let mut handling = std::pin::pin!(session.handle(received, room));
         loop {
-            let may_read = incoming.inbox.has_room();
+            let may_read = incoming.may_read();
             tokio::select! {
                 biased;
                 () = &mut handling => return Ok(()),
                 read = incoming.read(&mut none), if may_read => read?,
             }
-            if is_interruptible && incoming.inbox.has_reset() {
+            if is_interruptible && incoming.has_reset() {
                 break;
             }
         }

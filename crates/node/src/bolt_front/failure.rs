@@ -9,6 +9,7 @@ use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 
 use crate::front::answer::{Fate, fate, own_failure};
+use crate::parse_turns::CrowdedOut;
 
 /// Neo4j's code for a message that is wrong.
 pub(super) const INVALID: &str = "Neo.ClientError.Request.Invalid";
@@ -35,6 +36,15 @@ impl BoltFailure {
     /// An error in a part of a request that only Hopcache reads.
     pub(super) fn own(title: &str, message: impl Into<String>) -> Self {
         Self::new(&format!("Neo.ClientError.Hopcache.{title}"), message)
+    }
+
+    /// A large request that was not read.
+    pub(super) fn crowded_out(why: CrowdedOut) -> Self {
+        let title = match why {
+            CrowdedOut::ByOwn => "TooManyRequests",
+            CrowdedOut::ByAll => "Overloaded",
+        };
+        Self::new(&format!("Neo.TransientError.Hopcache.{title}"), why.to_string())
     }
 
     pub(super) fn of_bad_request(error: &BadRequest) -> Self {

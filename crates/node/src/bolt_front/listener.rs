@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{BoltFront, connection};
-use crate::client_addr::ClientAddr;
+use crate::client_addr::{self, ClientAddr};
 use crate::connection_slots::ConnectionSlots;
 use crate::listener::Listening;
 use crate::refusal_response::Unserved;
@@ -56,7 +55,8 @@ pub(crate) async fn serve(
             (bounds.unserved)(Unserved::Crowded);
             continue;
         };
-        let client = bounds.says_addresses.then(|| address(&socket)).flatten();
+        let addr = socket.peer_addr().ok();
+        let client = addr.filter(|_| bounds.says_addresses).map(|addr| ClientAddr::new(addr.ip()));
         let (front, stop, acceptor) = (Arc::clone(&front), stop.clone(), acceptor.clone());
         let unserved = Arc::clone(&bounds.unserved);
         let counted = front.state.bolt_clients.token();
@@ -70,7 +70,10 @@ pub(crate) async fn serve(
                 accepted = acceptor.accept(socket) => accepted,
             };
             match accepted {
-                Ok(stream) => connection::serve(stream, front, client, stop).await,
+                Ok(stream) => {
+                    let serving = connection::serve(stream, front, client, stop);
+                    client_addr::serving(addr, serving).await;
+                }
                 Err(error) => unserved(unserved_by(&error)),
             }
         });
@@ -88,8 +91,4 @@ fn unserved_by(error: &HandshakeError) -> Unserved {
             Unserved::HandshakeFailed
         }
     }
-}
-
-fn address(stream: &TcpStream) -> Option<ClientAddr> {
-    stream.peer_addr().ok().map(|addr| ClientAddr::new(addr.ip()))
 }

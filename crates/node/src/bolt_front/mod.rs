@@ -3,7 +3,8 @@
 //! | module | decides |
 //! |---|---|
 //! | `listener` | which connections are accepted, and when they end |
-//! | `connection` | when bytes are read and written; how a RESET overtakes |
+//! | `connection` | the order of handshake, requests and replies; how a RESET overtakes |
+//! | `incoming` | when bytes are read, and how many are held |
 //! | `websocket` | whether a browser speaks, whose bytes come in messages |
 //! | `outbox` | how replies are collected and sent |
 //! | `session` | the effect of a request, by the state table of `hopcache_bolt::server` |
@@ -25,6 +26,7 @@ pub(crate) mod advertised;
 mod connection;
 mod databases;
 mod failure;
+mod incoming;
 pub(crate) mod listener;
 mod options;
 mod outbox;

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
-    Admission, Ending, Kind, Machine, ReadRequest, Request, State, Take, Version, reply,
+    Admission, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
 use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
@@ -34,6 +34,7 @@ use super::failure::BoltFailure;
 use super::options::StatementOptions;
 use super::outbox::Outbox;
 use super::records::{CachedResult, Piece, RecordForm};
+use crate::body_budget::Reserved;
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
 
@@ -142,8 +143,8 @@ impl Session {
     }
 
     /// Carries a request out and appends its replies.
-    pub(super) async fn handle(&mut self, read: ReadRequest) {
-        let kind = read.request.kind();
+    pub(super) async fn handle(&mut self, received: Received, room: Reserved) {
+        let kind = received.kind;
         match self.machine.admit(kind) {
             Admission::Handle => {}
             Admission::Ignore => return reply::ignored(self.out.bytes()),
@@ -153,8 +154,20 @@ impl Session {
                 return self.refuse(&BoltFailure::invalid(message));
             }
         }
-        let done = self.carry_out(read.request).await;
+        let done = match self.read_apart(received.message.len(), || received.read()).await {
+            Ok(Ok(request)) => self.carry_out(request, room).await,
+            Ok(Err(error)) => return self.refuse(&BoltFailure::of_bad_request(&error)),
+            Err(error) => Err(error),
+        };
         self.settle(kind, done);
+    }
+
+    /// Reads a large part of a request in its principal's turn. A stranger sends nothing large.
+    async fn read_apart<T>(&mut self, bytes: usize, read: impl FnOnce() -> T) -> Result<T, RequestError> {
+        let Some(login) = &self.login else { return Ok(read()) };
+        let (principal, parses) = (login.identity.fingerprint, Arc::clone(&self.front.shared.parses));
+        let read = self.out.wait_for(parses.read(bytes, &principal, read)).await?;
+        read.map_err(|why| BoltFailure::crowded_out(why).into())
     }
 
     /// A request was dropped half way, because a RESET waits.
@@ -211,7 +224,7 @@ impl Session {
         self.machine.ended(kind, ending);
     }
 
-    async fn carry_out(&mut self, request: Request) -> Result<Value, RequestError> {
+    async fn carry_out(&mut self, request: Request, room: Reserved) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
             Request::Hello(extra) => self.hello(extra).await,
@@ -223,7 +236,7 @@ impl Session {
             Request::Telemetry | Request::Goodbye => Ok(nothing()),
             Request::Route { context, extra, .. } => self.route(&context, &extra).await,
             Request::Run { statement, params, extra } => {
-                self.run(&Statement { text: statement, params }, &extra).await
+                self.run(&Statement { text: statement, params, room: room.shared() }, &extra).await
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,

@@ -9,12 +9,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, future};
 use hopcache_core::limits::{FIRST_BYTE_TIMEOUT_MS, WEBSOCKET_MESSAGE_BYTES_MAX};
+use http::header::{CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 use tokio_util::io::{CopyToBytes, SinkWriter, StreamReader};
+
+use crate::host_check::{self, HostCheck, HostFault};
 
 /// The beginning of every WebSocket handshake, and as long as Bolt's own magic.
 const GET: &[u8; 4] = b"GET ";
@@ -33,7 +38,8 @@ type Rewound<T> = tokio::io::Join<tokio::io::Chain<Cursor<[u8; 4]>, ReadHalf<T>>
 
 /// Reads the first bytes of a connection, and opens the WebSocket if they ask for one. `None` if the client is silent, goes,
 /// or speaks HTTP without asking for a WebSocket; it has its answer then.
-pub(super) async fn directions<T>(mut stream: T, by: Instant) -> Option<Directions>
+/// A page that may not read the graph has its answer too.
+pub(super) async fn directions<T>(mut stream: T, by: Instant, hosts: Option<&HostCheck>) -> Option<Directions>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -46,10 +52,10 @@ where
     if &first != GET {
         return Some(Directions { reader: Box::new(reader), writer: Box::new(writer) });
     }
-    timeout_at(by, upgrade(tokio::io::join(reader, writer))).await.ok()?
+    timeout_at(by, upgrade(tokio::io::join(reader, writer), hosts)).await.ok()?
 }
 
-async fn upgrade<T>(mut stream: Rewound<T>) -> Option<Directions>
+async fn upgrade<T>(mut stream: Rewound<T>, hosts: Option<&HostCheck>) -> Option<Directions>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -60,9 +66,12 @@ where
         // Every message is sent before the next one is taken, so at most one waits.
         .write_buffer_size(0);
     // The stream is lent, so that a client that asked for something else can be answered on it.
-    if let Err(error) = tokio_tungstenite::accept_async_with_config(&mut stream, Some(config)).await {
+    if let Err(error) = accept_hdr_async_with_config(&mut stream, PageCheck(hosts), Some(config)).await {
         tracing::debug!(%error, "an HTTP client on the Bolt port");
-        let _ = stream.write_all(NOT_HTTP).await;
+        // The library has sent a refusal of `PageCheck` already.
+        if !matches!(error, tungstenite::Error::Http(_)) {
+            let _ = stream.write_all(NOT_HTTP).await;
+        }
         let _ = stream.shutdown().await;
         return None;
     }
@@ -74,6 +83,27 @@ where
     let sink = sink.with(|bytes: Bytes| future::ready(io::Result::Ok(Message::Binary(bytes))));
     let writer = SinkWriter::new(CopyToBytes::new(sink));
     Some(Directions { reader: Box::new(reader), writer: Box::new(writer) })
+}
+
+/// Whether the page that opens a WebSocket may.
+struct PageCheck<'a>(Option<&'a HostCheck>);
+
+impl Callback for PageCheck<'_> {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        host_check::check_page(self.0, request).map_err(refusal)?;
+        Ok(response)
+    }
+}
+
+fn refusal(fault: HostFault) -> ErrorResponse {
+    let mut response = ErrorResponse::new(Some(format!("{fault}\n")));
+    *response.status_mut() = match fault {
+        HostFault::NotOne => StatusCode::BAD_REQUEST,
+        HostFault::Foreign | HostFault::ForeignPage => StatusCode::FORBIDDEN,
+    };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Pings are answered by the library. A text message is no Bolt, and ends the connection.

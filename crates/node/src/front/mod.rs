@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`] | whether a request is byte for byte one that was read before |
-//! | `parsing` | when a large body is read, and where |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
@@ -17,7 +16,6 @@ pub mod answer;
 pub(crate) mod answer_budget;
 pub mod ask;
 mod auth_errors;
-mod parsing;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
@@ -49,15 +47,14 @@ use hyper::service::service_fn;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
-use crate::audit::{self, LogOn};
+use crate::audit::{self, ClientListener, LogOn};
 use crate::body::{whole, within};
 use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{OriginAuth, Settings};
+use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::credentials::{Acceptance, Credentials};
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
-use crate::front::parsing::ParseTurns;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
@@ -67,6 +64,7 @@ use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
 use crate::origin::fault;
+use crate::parse_turns::{CrowdedOut, ParseTurns};
 use crate::senders::Senders;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
@@ -79,12 +77,7 @@ pub struct Front {
     clock: Arc<SystemClock>,
     reader: AskReader,
     remembered: Arc<RequestCache>,
-    credentials: Arc<Credentials>,
-    /// Present if this node runs every statement as its own user, so that no other check of the sender follows.
-    hosts: Option<HostCheck>,
-    bodies: BodyBudget,
-    parses: ParseTurns,
-    outgoing: Arc<answer_budget::AnswerBudget>,
+    shared: FrontShared,
     /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
@@ -101,6 +94,29 @@ pub struct FrontShared {
     pub credentials: Arc<Credentials>,
     /// Bytes of large answers that are being written.
     pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
+    /// Bytes of large requests that are read, or belong to a run.
+    pub(crate) bodies: Arc<BodyBudget>,
+    /// Turns for reading large requests.
+    pub(crate) parses: Arc<ParseTurns>,
+    /// The hosts that a request may name. Present where no check of the sender follows: this node runs every statement as
+    /// its own user, or there is no Neo4j.
+    pub(crate) hosts: Option<Arc<HostCheck>>,
+}
+
+impl FrontShared {
+    /// The shared parts of a node that begins.
+    pub(crate) fn new(senders: Arc<Senders>, credentials: Arc<Credentials>, settings: &Settings) -> Self {
+        let asks_for_no_secret = matches!(settings.origin.auth, OriginAuth::Service { .. })
+            || settings.origin.uri == OriginUri::Embedded;
+        Self {
+            senders,
+            credentials,
+            outgoing: Arc::default(),
+            bodies: Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)),
+            parses: Arc::new(ParseTurns::new()),
+            hosts: asks_for_no_secret.then(|| Arc::new(HostCheck::new(settings))),
+        }
+    }
 }
 
 impl Front {
@@ -110,7 +126,7 @@ impl Front {
     #[must_use]
     pub fn new(
         state: Arc<NodeState>,
-        FrontShared { senders, credentials, outgoing }: FrontShared,
+        shared: FrontShared,
         bolt_advertised: Option<String>,
         settings: &Settings,
         clock: Arc<SystemClock>,
@@ -120,14 +136,9 @@ impl Front {
         let sweeper_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), sweeper_clock);
         Arc::new(Self {
-            reader: AskReader::new(&engine, senders, settings),
+            reader: AskReader::new(&engine, Arc::clone(&shared.senders), settings),
             remembered,
-            credentials,
-            hosts: matches!(settings.origin.auth, OriginAuth::Service { .. })
-                .then(|| HostCheck::new(settings)),
-            bodies: BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
-            parses: ParseTurns::new(),
-            outgoing,
+            shared,
             scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
             bolt_advertised,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
@@ -147,7 +158,7 @@ impl Front {
             let served = Arc::clone(&served);
             async move {
                 let (front, routes) = &*served;
-                if let Err(fault) = host_check::check(front.hosts.as_ref(), &request) {
+                if let Err(fault) = host_check::check(front.shared.hosts.as_deref(), &request) {
                     return Ok(front.refuse_and_close(Refusal::host(fault)).map(Either::Left));
                 }
                 if is_query(&request) {
@@ -193,7 +204,7 @@ impl Front {
         let me = &self.engine.me().node;
         let response = if is_unreachable(&outcome) && self.state.origin.refuses_us() {
             answer::with_cache_status(auth_errors::own_log_on_refused(), &outcome, me)
-        } else if self.outgoing.admit(&mut outcome.answer) {
+        } else if self.shared.outgoing.admit(&mut outcome.answer) {
             answer::of_outcome(&outcome, encoding_of(ask.rendering), me)
         } else {
             answer::of_unsent(&outcome, me)
@@ -209,7 +220,7 @@ impl Front {
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
             Box::pin(self.check_sender(&head)).await?;
         }
-        let room = self.bodies.for_body(&body).await.map_err(|_| no_room())?;
+        let room = self.shared.bodies.for_body(&body).await.map_err(|_| no_room())?;
         let body = read_body(body).await?;
         // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
@@ -224,7 +235,7 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.acceptance.holds(now)
         {
-            self.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
+            self.shared.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
@@ -239,7 +250,8 @@ impl Front {
         // First the sender, then the statement, as on the server: a stranger's body is not even parsed.
         let (identity, acceptance) = self.check_sender(head).await?;
         let read = || self.reader.read(head, body, room, self.clock.now());
-        let ask = self.parses.read(body.len(), &identity.fingerprint, read).await?;
+        let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
+        let ask = parsed.map_err(crowded_out)??;
         if let Some(bytes) = raw.bytes() {
             self.remembered.remember(bytes, ask.clone(), acceptance);
         }
@@ -248,10 +260,10 @@ impl Front {
 
     async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Arc<Acceptance>), Refusal> {
         let identity = self.reader.sender(head)?;
-        match self.credentials.check(&identity).await {
+        match self.shared.credentials.check(&identity).await {
             Ok(acceptance) => Ok((identity, acceptance)),
             Err(error) => {
-                audit_refusal(&identity, &error.kind);
+                audit::log_on_failed(&identity, &error.kind, ClientListener::Http);
                 Err(Refusal::Credentials(error.kind, identity.credentials.clone()))
             }
         }
@@ -262,8 +274,8 @@ impl Front {
             && let FailureKind::Neo4j(error) = &failure.kind
             && fault::is_credential_refusal(error)
         {
-            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code);
-            self.credentials.distrust(&ask.query.identity);
+            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code, ClientListener::Http);
+            self.shared.credentials.distrust(&ask.query.identity);
         }
     }
 
@@ -309,16 +321,12 @@ fn is_unreachable(outcome: &Outcome) -> bool {
     matches!(&outcome.answer, Answer::Failed(failure) if failure.kind == FailureKind::OriginUnreachable)
 }
 
-/// Notes refused credentials. Credentials that could not be checked are not refused.
-fn audit_refusal(identity: &Identity, fault: &OriginFault) {
-    match fault {
-        OriginFault::Unauthorized(error) if fault::is_credential_refusal(error) => {
-            audit::credentials(identity, LogOn::Refused, &error.code);
-        }
-        OriginFault::Unauthorized(error) => audit::credentials(identity, LogOn::LockedOut, &error.code),
-        OriginFault::TooManyRuns => audit::credentials(identity, LogOn::PutOff, ""),
-        _ => {}
-    }
+fn crowded_out(why: CrowdedOut) -> Refusal {
+    let (status, code) = match why {
+        CrowdedOut::ByOwn => (StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests"),
+        CrowdedOut::ByAll => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
+    };
+    Refusal::own(status, code, why.to_string())
 }
 
 fn no_room() -> Refusal {

@@ -74,7 +74,7 @@ impl Refusal {
     pub(crate) fn host(fault: HostFault) -> Self {
         match fault {
             HostFault::NotOne => Self::header(&HOST, "exactly one is needed"),
-            HostFault::Foreign => {
+            HostFault::Foreign | HostFault::ForeignPage => {
                 Self::own(StatusCode::FORBIDDEN, "Hopcache.ClientError.ForeignHost", format!("{fault}."))
             }
         }

@@ -9,6 +9,7 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_packstream::Value;
 
 use super::{RequestError, Session};
+use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::BoltFailure;
 
@@ -62,7 +63,10 @@ impl Session {
     pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map(drop).map_err(|error| RequestError::Failed(BoltFailure::of_fault(&error.kind)))
+        checked.map(drop).map_err(|error| {
+            audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
+            RequestError::Failed(BoltFailure::of_fault(&error.kind))
+        })
     }
 }
 

@@ -13,10 +13,12 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
-use hopcache_packstream::{Reader, encode_canonical};
+use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
 use super::live::{LiveResult, Waited};
 use super::{RequestError, Session};
+use crate::audit::{self, ClientListener, LogOn};
+use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::CachedResult;
@@ -30,6 +32,8 @@ use crate::origin::fault::is_credential_refusal;
 pub(super) struct Statement {
     pub(super) text: String,
     pub(super) params: Bytes,
+    /// The room that the bytes take. A run can outlive its request.
+    pub(super) room: SharedRoom,
 }
 
 /// The cache's response to a statement.
@@ -106,16 +110,22 @@ impl Session {
             Some(name) => name.as_str().into(),
             None => self.home(options).await?,
         };
-        let params = Reader::new(&statement.params).value();
-        let params = params.map_err(|error| BoltFailure::invalid(format!("parameters: {error}.")))?;
-        let front = &self.front;
-        let parts = QueryParts {
-            database,
-            statement: statement.text.as_str().into(),
-            params: encode_canonical(&params).into(),
-            impersonated: options.impersonated.clone(),
-            identity,
+        let engine = Arc::clone(&self.front.engine);
+        let read = || {
+            let params = Reader::new(&statement.params).value()?;
+            let parts = QueryParts {
+                database,
+                statement: statement.text.as_str().into(),
+                params: statement.room.kept_by(encode_canonical(&params).into()),
+                impersonated: options.impersonated.clone(),
+                identity,
+            };
+            Ok(engine.path().read(parts))
         };
+        let query = self.read_apart(statement.text.len() + statement.params.len(), read).await?;
+        let query =
+            query.map_err(|error: DecodeError| BoltFailure::invalid(format!("parameters: {error}.")))?;
+        let front = &self.front;
         // A limit of the client counts only if it is shorter than the operator's.
         let run_ms_max =
             options.timeout_ms.map(Millis).filter(|run_ms_max| *run_ms_max < front.run_timeout_ms);
@@ -123,7 +133,7 @@ impl Session {
             options.session.as_ref().map(|name| front.shared.senders.session_of_name(name.as_bytes()));
         let of_address = || front.shared.senders.session_of_address(self.client.as_ref()?);
         Ok(Ask {
-            query: Arc::new(front.engine.path().read(parts)),
+            query: Arc::new(query),
             rendering: RenderingId::RECORDS,
             freshness: options.freshness,
             hints: options.hints,
@@ -170,6 +180,7 @@ impl Session {
         if let Answer::Failed(Failure { kind: FailureKind::Neo4j(error), .. }) = &outcome.answer
             && is_credential_refusal(error)
         {
+            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code, ClientListener::Bolt);
             self.front.shared.credentials.distrust(&ask.query.identity);
         }
     }

@@ -1,7 +1,8 @@
-//! Bounds the CPU for reading large request bodies: JSON, typed values, the walk over the statement, the key (F45).
+//! Bounds the CPU for reading large requests, over HTTP and Bolt: JSON, PackStream, the walk over the statement, the key
+//! (F45).
 //!
-//! A large body is read where no other task waits for it: a few at a time, in turns by principal. So the bodies of
-//! one client take only a part of the cores, and never an async worker from another client's hits. A small body does
+//! A large request is read where no other task waits for it: a few at a time, in turns by principal. So the requests of
+//! one client take only a part of the cores, and never an async worker from another client's hits. A small request does
 //! not wait. This file reads nothing itself.
 
 use std::thread::available_parallelism;
@@ -13,23 +14,34 @@ use hopcache_core::limits::{
 };
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::worker::apart_if_large;
-use http::StatusCode;
 use tokio::time::Instant;
 
-use super::refusal::Refusal;
 use crate::origin::run_slots::{NoSlot, Slots};
 
-/// The principal of a body: the fingerprint of accepted credentials.
+/// The principal of a request: the fingerprint of accepted credentials.
 type Principal = [u8; 32];
 
-/// The turns of a node's client listener.
-pub(super) struct ParseTurns {
+/// Why a large request is not read. Its text tells the client what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CrowdedOut {
+    /// Its principal's other requests wait.
+    #[error(
+        "Too many large requests of this user wait to be read. Send fewer at a time, and try again shortly."
+    )]
+    ByOwn,
+    /// Requests of all principals wait.
+    #[error("Too many large requests wait to be read. Try again shortly.")]
+    ByAll,
+}
+
+/// The turns of a node: all its fronts share them.
+pub(crate) struct ParseTurns {
     slots: Slots<Principal>,
 }
 
 impl ParseTurns {
     /// All turns are free. At most half of the cores read at a time.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let bounds = TurnBounds {
             slots: (cores / 2).clamp(1, PARSES_MAX),
@@ -39,38 +51,31 @@ impl ParseTurns {
         Self { slots: Slots::new(bounds) }
     }
 
-    /// Reads a body of this many bytes by `read`. A large body waits for its principal's turn.
+    /// Reads a request of this many bytes by `read`. A large request waits for its principal's turn.
     ///
     /// # Errors
-    /// The error of `read`, or that too many bodies wait.
-    pub(super) async fn read<T>(
+    /// [`CrowdedOut`], when too many requests wait, or this one has waited for too long. Nothing was read then.
+    pub(crate) async fn read<T>(
         &self,
         bytes: usize,
         whose: &Principal,
-        read: impl FnOnce() -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        read: impl FnOnce() -> T,
+    ) -> Result<T, CrowdedOut> {
         if bytes <= PARSE_INLINE_BYTES_MAX {
-            return read();
+            return Ok(read());
         }
         let deadline = Instant::now() + Duration::from_millis(PARSE_WAIT_MS_MAX);
-        let _turn = self.slots.take(whose, deadline).await.map_err(refused)?;
-        apart_if_large(bytes, PARSE_INLINE_BYTES_MAX, read)
+        let _turn = self.slots.take(whose, deadline).await.map_err(CrowdedOut::from)?;
+        Ok(apart_if_large(bytes, PARSE_INLINE_BYTES_MAX, read))
     }
 }
 
-fn refused(why: NoSlot) -> Refusal {
-    match why {
-        NoSlot::PrincipalFull => Refusal::own(
-            StatusCode::TOO_MANY_REQUESTS,
-            "Hopcache.ClientError.TooManyRequests",
-            "Too many large requests of this user wait to be read. Send fewer at a time, and try again shortly."
-                .to_owned(),
-        ),
-        NoSlot::Full | NoSlot::Late => Refusal::own(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Hopcache.TransientError.Overloaded",
-            "Too many large requests wait to be read. Try again shortly.".to_owned(),
-        ),
+impl From<NoSlot> for CrowdedOut {
+    fn from(why: NoSlot) -> Self {
+        match why {
+            NoSlot::PrincipalFull => Self::ByOwn,
+            NoSlot::Full | NoSlot::Late => Self::ByAll,
+        }
     }
 }
 
@@ -86,12 +91,12 @@ mod tests {
     const LARGE: usize = PARSE_INLINE_BYTES_MAX + 1;
 
     /// A body whose reading lasts until the test ends it.
-    fn held(turns: &Arc<ParseTurns>, whose: u8, until: Receiver<()>) -> JoinHandle<Result<u8, Refusal>> {
+    fn held(turns: &Arc<ParseTurns>, whose: u8, until: Receiver<()>) -> JoinHandle<Result<u8, CrowdedOut>> {
         let turns = Arc::clone(turns);
         tokio::spawn(async move {
             let read = move || {
                 let _ = until.recv();
-                Ok(whose)
+                whose
             };
             turns.read(LARGE, &[whose; 32], read).await
         })
@@ -116,7 +121,7 @@ mod tests {
         until_waiting(&turns, 0).await;
         let (beside, small) = (Arc::clone(&turns), tokio::spawn(async { 7 }));
         assert_eq!(small.await.unwrap(), 7, "another task of the only worker");
-        let small = beside.read(LARGE - 1, &[1; 32], || Ok(8)).await;
+        let small = beside.read(LARGE - 1, &[1; 32], || 8).await;
         assert_eq!(small.unwrap(), 8, "a small body of the same principal");
         end.send(()).unwrap();
         assert_eq!(large.await.unwrap().unwrap(), 1);
@@ -139,10 +144,10 @@ mod tests {
             reads.push(held(&turns, whose, until));
             until_waiting(&turns, at).await;
         }
-        let crowded = turns.read(LARGE, &[1; 32], || Ok(1)).await.unwrap_err();
-        assert!(matches!(crowded, Refusal::Response { status: StatusCode::TOO_MANY_REQUESTS, .. }));
-        let full = turns.read(LARGE, &[3; 32], || Ok(3)).await.unwrap_err();
-        assert!(matches!(full, Refusal::Response { status: StatusCode::SERVICE_UNAVAILABLE, .. }));
+        let crowded = turns.read(LARGE, &[1; 32], || 1).await;
+        assert_eq!(crowded, Err(CrowdedOut::ByOwn));
+        let full = turns.read(LARGE, &[3; 32], || 3).await;
+        assert_eq!(full, Err(CrowdedOut::ByAll));
         // The first principal's first body is being read, its next two wait, and so does the other principal's.
         for end in [&ends[0], &ends[1], &ends[3]] {
             end.send(()).unwrap();
