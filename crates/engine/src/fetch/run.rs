@@ -22,7 +22,6 @@ use crate::model::job::FetchJob;
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault, Store};
-use crate::model::rendering::RenderingId;
 
 /// The conditions of a run.
 pub(super) struct RunUnder<'a> {
@@ -132,10 +131,10 @@ impl Fetch {
         self.end_without_result(query, token, ended).await
     }
 
-    /// The largest result that is read for a job. A front that wants stored forms streams what no entry can hold, each
+    /// The largest result that is read for a job. A front of bare renderings streams what no entry can hold, each
     /// client's result on a connection of its own. So for that front a larger result is of no use here.
     fn result_bytes_max(&self, job: &FetchJob) -> usize {
-        if job.cause == Cause::Miss && job.rendering == RenderingId::RECORDS {
+        if job.cause == Cause::Miss && job.rendering.is_bare() {
             self.policy.entry_bytes_max.min(limits::PASS_THROUGH_BYTES_MAX)
         } else {
             limits::PASS_THROUGH_BYTES_MAX

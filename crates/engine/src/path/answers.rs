@@ -15,7 +15,6 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use crate::model::ports::Store;
-use crate::model::rendering::RenderingId;
 use crate::model::span::scaled;
 use crate::path::Path;
 
@@ -163,7 +162,7 @@ impl Path {
     /// is later than all of them: its own bookmark, which its rendering has, says that too.
     pub(super) fn with_bookmarks_of(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
         let (Answer::Body(body), Some(range)) = (&outcome.answer, &outcome.range) else { return outcome };
-        if ask.bookmarks.is_empty() || ask.rendering == RenderingId::RECORDS {
+        if ask.bookmarks.is_empty() || ask.rendering.is_bare() {
             return outcome;
         }
         let bookmark = range.bookmark_for(&ask.bookmarks);

@@ -1,5 +1,6 @@
 //! The open result of a statement that the cache answered. Its records go out as the bytes that the origin sent, in
-//! pieces of PULL's `n`. No value is decoded. For clients of Bolt 4 some structures are rewritten, as bytes too.
+//! pieces of PULL's `n`. No value is decoded. Most results are messages already (`messages`); for clients of Bolt 4 some
+//! structures are rewritten, as bytes too.
 
 use std::io;
 use std::sync::Arc;
@@ -8,10 +9,12 @@ use bytes::{Buf, Bytes};
 use hopcache_bolt::server::old_values::{OldForm, rewrite};
 use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
+use hopcache_core::limits::BOLT_REPLY_BYTES;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value};
 
 use super::failure::BoltFailure;
+use super::messages::piece_of;
 use super::options::filtered;
 use super::outbox::Outbox;
 
@@ -32,10 +35,32 @@ pub(super) enum RecordForm {
     Old(OldForm),
 }
 
+/// Records that were not taken yet.
+enum Rest {
+    /// One behind the other, as they are stored.
+    Records(Bytes),
+    /// So many messages, as they go to the socket.
+    Messages { bytes: Bytes, count: u64 },
+}
+
+impl Rest {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Records(bytes) | Self::Messages { bytes, .. } => bytes.is_empty(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Records(bytes) | Self::Messages { bytes, .. } => bytes.clear(),
+        }
+    }
+}
+
 /// An open result.
 pub(super) struct CachedResult {
     fields: Vec<String>,
-    rest: Bytes,
+    rest: Rest,
     kind: Option<StatementKind>,
     summary: Value,
     failure: Option<BoltFailure>,
@@ -51,7 +76,14 @@ impl CachedResult {
     /// A whole result.
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
-        Self { fields, rest: records, kind, summary, failure: None, status, range: None, bookmark: None }
+        let rest = Rest::Records(records);
+        Self { fields, rest, kind, summary, failure: None, status, range: None, bookmark: None }
+    }
+
+    /// A whole result whose records are messages.
+    pub(super) fn of_messages(mut result: ResultSet, status: String) -> Self {
+        let (bytes, count) = (std::mem::take(&mut result.records), result.rows);
+        Self { rest: Rest::Messages { bytes, count }, ..Self::new(result, status) }
     }
 
     /// It was read between these transactions.
@@ -78,7 +110,7 @@ impl CachedResult {
     pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: BoltFailure) -> Self {
         Self {
             fields,
-            rest: records,
+            rest: Rest::Records(records),
             kind: None,
             summary: Value::Map(Vec::new()),
             failure: Some(failure),
@@ -134,16 +166,26 @@ impl CachedResult {
             self.skip(records_max);
             return Ok(self.end());
         };
-        match send_records(&mut self.rest, &mut records_max.unwrap_or(u64::MAX), out).await? {
+        let mut left = records_max.unwrap_or(u64::MAX);
+        let sent = match &mut self.rest {
+            Rest::Records(records) => send_records(records, &mut left, out).await?,
+            Rest::Messages { bytes, count } => Ok(send_messages((bytes, count), left, out.0).await?),
+        };
+        match sent {
             Ok(()) => Ok(self.end()),
             Err(failure) => Ok(Piece::Failed(failure)),
         }
     }
 
     fn skip(&mut self, records_max: Option<u64>) {
-        match records_max {
-            Some(mut left) => skip_records(&mut self.rest, &mut left),
-            None => self.rest = Bytes::new(),
+        match (records_max, &mut self.rest) {
+            (None, rest) => rest.clear(),
+            (Some(mut left), Rest::Records(records)) => skip_records(records, &mut left),
+            (Some(left), Rest::Messages { bytes, count }) => {
+                let (skipped, messages) = piece_of(bytes, left, usize::MAX);
+                bytes.advance(skipped.len());
+                *count = count.saturating_sub(messages);
+            }
         }
     }
 
@@ -167,6 +209,34 @@ impl CachedResult {
         pairs.push(("hopcache".to_owned(), Value::from(self.status.as_str())));
         Piece::Done { metadata: Value::Map(pairs), has_more: false }
     }
+}
+
+/// Sends at most `messages_max` messages from the front of `rest`, which has `count` of them.
+///
+/// # Errors
+/// When the client has gone.
+async fn send_messages(
+    (rest, count): (&mut Bytes, &mut u64),
+    messages_max: u64,
+    out: &mut Outbox,
+) -> io::Result<()> {
+    let mut left = messages_max.min(*count);
+    while left > 0 && !rest.is_empty() {
+        // Only whole messages are appended: a request that is dropped in the middle leaves none half sent.
+        let (piece, messages) = if left == *count && rest.len() <= BOLT_REPLY_BYTES {
+            (rest.clone(), left)
+        } else {
+            piece_of(rest, left, BOLT_REPLY_BYTES)
+        };
+        out.bytes().extend_from_slice(&piece);
+        rest.advance(piece.len());
+        left -= messages.min(left);
+        *count = count.saturating_sub(messages);
+        if out.is_full() {
+            out.flush().await?;
+        }
+    }
+    Ok(())
 }
 
 /// Sends at most `left` records from the front of `rest`, and counts them down.

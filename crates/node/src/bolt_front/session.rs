@@ -22,6 +22,7 @@ use hopcache_bolt::server::{
 };
 use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
+use hopcache_engine::identity::Identity;
 use hopcache_packstream::Value;
 
 use self::live::LiveResult;
@@ -96,6 +97,8 @@ pub(crate) struct Session {
     result: Option<OpenResult>,
     transaction: Option<Transaction>,
     pub(super) relay: Option<LentRelay>,
+    /// Scratch space of `known`.
+    pub(super) raw: Vec<u8>,
 }
 
 impl Session {
@@ -118,6 +121,7 @@ impl Session {
             result: None,
             transaction: None,
             relay: None,
+            raw: Vec::new(),
         }
     }
 
@@ -138,6 +142,10 @@ impl Session {
         self.login.is_some()
     }
 
+    pub(super) fn accepted_identity(&self) -> Option<&Arc<Identity>> {
+        self.login.as_ref().map(|login| &login.identity)
+    }
+
     fn login(&self) -> Result<&Login, RequestError> {
         self.login.as_ref().ok_or_else(|| BoltFailure::invalid("No user is logged on.").into())
     }
@@ -154,8 +162,14 @@ impl Session {
                 return self.refuse(&BoltFailure::invalid(message));
             }
         }
+        if kind == Kind::Run
+            && self.transaction.is_none()
+            && let Some(done) = self.known_hit(&received.message)
+        {
+            return self.settle(kind, done);
+        }
         let done = match self.read_apart(received.message.len(), || received.read()).await {
-            Ok(Ok(request)) => self.carry_out(request, room).await,
+            Ok(Ok(request)) => self.carry_out(request, (received.message, room)).await,
             Ok(Err(error)) => return self.refuse(&BoltFailure::of_bad_request(&error)),
             Err(error) => Err(error),
         };
@@ -224,7 +238,11 @@ impl Session {
         self.machine.ended(kind, ending);
     }
 
-    async fn carry_out(&mut self, request: Request, room: Reserved) -> Result<Value, RequestError> {
+    async fn carry_out(
+        &mut self,
+        request: Request,
+        (message, room): (Bytes, Reserved),
+    ) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
             Request::Hello(extra) => self.hello(extra).await,
@@ -236,7 +254,8 @@ impl Session {
             Request::Telemetry | Request::Goodbye => Ok(nothing()),
             Request::Route { context, extra, .. } => self.route(&context, &extra).await,
             Request::Run { statement, params, extra } => {
-                self.run(&Statement { text: statement, params, room: room.shared() }, &extra).await
+                let statement = Statement { text: statement, params, message, room: room.shared() };
+                self.run(&statement, &extra).await
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
@@ -256,14 +275,9 @@ impl Session {
         }
         let options = StatementOptions::read(extra)?;
         let identity = self.login()?.identity.clone();
-        self.check(&identity).await?;
-        match self.ask(&options, statement).await? {
-            Asked::Answered(mut result) => {
-                result.filter(self.version, extra, &self.hello);
-                let opening = result.opening(self.version, None);
-                self.result = Some(OpenResult::Cached(result));
-                Ok(opening)
-            }
+        let acceptance = self.check(&identity).await?;
+        match self.ask(&options, statement, Some((extra, acceptance))).await? {
+            Asked::Answered(result) => Ok(self.open_cached(result, extra)),
             Asked::Live(mut result) => {
                 let opening = result.open(extra, self.version, None);
                 self.result = Some(OpenResult::Live(result));
@@ -271,6 +285,14 @@ impl Session {
             }
             Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, extra, reason)).await,
         }
+    }
+
+    /// Opens a result of the cache, and returns RUN's SUCCESS.
+    pub(super) fn open_cached(&mut self, mut result: Box<CachedResult>, extra: &Value) -> Value {
+        result.filter(self.version, extra, &self.hello);
+        let opening = result.opening(self.version, None);
+        self.result = Some(OpenResult::Cached(result));
+        opening
     }
 
     async fn run_at_neo4j(

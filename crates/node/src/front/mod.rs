@@ -76,7 +76,7 @@ pub struct Front {
     engine: Arc<Engine>,
     clock: Arc<SystemClock>,
     reader: AskReader,
-    remembered: Arc<RequestCache>,
+    remembered: Arc<RequestCache<Ask>>,
     shared: FrontShared,
     /// The scheme of this listener's URLs.
     scheme: &'static str,
@@ -235,8 +235,8 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.acceptance.holds(now)
         {
-            self.shared.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
-            let mut ask = known.ask.clone();
+            self.shared.credentials.check_ahead(&known.read.query.identity, &known.acceptance, now);
+            let mut ask = known.read.clone();
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;

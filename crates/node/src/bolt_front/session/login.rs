@@ -12,6 +12,7 @@ use super::{RequestError, Session};
 use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::BoltFailure;
+use crate::credentials::Acceptance;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
@@ -60,10 +61,10 @@ impl Session {
     }
 
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
-    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), RequestError> {
+    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map(drop).map_err(|error| {
+        checked.map_err(|error| {
             audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
             RequestError::Failed(BoltFailure::of_fault(&error.kind))
         })

@@ -137,7 +137,7 @@ impl Session {
             let asked = if transaction.has_live() {
                 Asked::ToNeo4j(reason)
             } else {
-                self.ask(&options, statement).await?
+                self.ask(&options, statement, None).await?
             };
             match asked {
                 Asked::Answered(mut result) => {
