@@ -64,7 +64,7 @@ impl Session {
         if has_relays && options.asked.is_none() {
             return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
         }
-        if self.version.major < 5 && has_other_times(&statement.params, self.has_utc_patch) {
+        if self.has_other_times(statement).await? {
             if has_relays {
                 return Ok(Asked::ToNeo4j(Some(Reason::OldBolt)));
             }
@@ -131,6 +131,15 @@ impl Session {
         let senders = &self.front.shared.senders;
         let named = options.session.as_ref().map(|name| senders.session_of_name(name.as_bytes()));
         named.unwrap_or_else(|| senders.session_of_address(self.client.as_ref()?))
+    }
+
+    /// Whether a parameter of a client of Bolt 4 has a form that Bolt 5 does not.
+    async fn has_other_times(&mut self, statement: &Statement) -> Result<bool, RequestError> {
+        let has_utc = self.has_utc_patch;
+        if self.version.major >= 5 {
+            return Ok(false);
+        }
+        self.read_apart(statement.params.len(), || has_other_times(&statement.params, has_utc)).await
     }
 
     async fn ask_of(
