@@ -25,3 +25,4 @@ mod owner_killed;
 mod purge;
 mod store_down;
 mod writes;
+mod written;

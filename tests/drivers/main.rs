@@ -20,9 +20,11 @@ mod collapse;
 mod differential;
 mod hits;
 mod install;
+mod old_clients;
 mod raw;
 mod readme;
 mod rust_driver;
+mod streaming;
 mod vanishing;
 mod websocket;
 

@@ -35,10 +35,17 @@ impl Raw {
         Self::logged_on_to(node.addrs.bolt).await
     }
 
+    /// At the Neo4j behind the nodes.
+    pub async fn at_neo4j() -> Self {
+        Self::logged_on_to(neo4j().parse().unwrap()).await
+    }
+
     pub async fn logged_on_to(addr: SocketAddr) -> Self {
         let mut raw = Self::connect_to(addr).await;
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
-        raw.send(&[&[0xB1, 0x01, 0xA1][..], &text("user_agent"), &text("raw")].concat()).await;
+        // Neo4j itself refuses a HELLO of 5.3 or later without it.
+        let agent = [&text("bolt_agent")[..], &[0xA1], &text("product"), &text("raw/1")].concat();
+        raw.send(&[&[0xB1, 0x01, 0xA2][..], &text("user_agent"), &text("raw"), &agent].concat()).await;
         let auth = [("scheme", "basic"), ("principal", "neo4j"), ("credentials", &password)];
         let pairs: Vec<u8> =
             auth.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
@@ -92,8 +99,14 @@ impl Raw {
     }
 }
 
+/// Where the Neo4j behind the nodes speaks Bolt.
+pub fn neo4j() -> String {
+    let address = environment("HOPCACHE_TEST_NEO4J_BOLT");
+    address.trim_start_matches("bolt://").trim_end_matches('/').to_owned()
+}
+
 /// A message in one chunk.
-fn framed(message: &[u8]) -> Vec<u8> {
+pub fn framed(message: &[u8]) -> Vec<u8> {
     [&u16::try_from(message.len()).unwrap().to_be_bytes()[..], message, &[0, 0]].concat()
 }
 

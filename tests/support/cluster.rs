@@ -29,6 +29,8 @@ pub struct Plan {
     pub drain: &'static str,
     /// More lines of `[node]`.
     pub node: String,
+    /// Lines of `[freshness]`.
+    pub freshness: &'static str,
     /// More lines of `[origin]`.
     pub origin: &'static str,
     /// The server behind the proxy, where it is not the real Neo4j.
@@ -47,6 +49,7 @@ impl Default for Plan {
             started: 3,
             seeded: 3,
             entry: "ttl = \"10m\"",
+            freshness: "",
             origin: "",
             upstream: None,
             drain: "10s",
@@ -95,14 +98,15 @@ impl Cluster {
         // be refused as overload, which is correct.
         let config = |cluster: &str, store: &str| {
             format!(
-                "drain = \"{}\"\n{}\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+                "drain = \"{}\"\n{}\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n[freshness]\n{}\n",
                 plan.drain,
                 plan.node,
                 seeds.join(", "),
                 proxy.addr(),
                 plan.origin,
                 store,
-                plan.entry
+                plan.entry,
+                plan.freshness
             )
         };
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));

@@ -15,6 +15,8 @@ mod output;
 mod plot;
 mod prefetch;
 mod slow_clients;
+mod stream;
+mod stream_client;
 
 use clap::{Parser, Subcommand};
 
@@ -49,6 +51,8 @@ enum Bench {
     Memory(memory::Options),
     /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
+    /// First row, rows a second and memory of large reads over Bolt, beside Neo4j alone, alternated.
+    Stream(stream::Options),
     /// The use of prefetch on session walks, its cost elsewhere, and how nodes learn from each other.
     Prefetch(Box<prefetch::Options>),
 }
@@ -65,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
+        Bench::Stream(options) => runtime.block_on(stream::run(&options)),
         Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
     }
 }

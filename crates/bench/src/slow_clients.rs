@@ -193,7 +193,7 @@ async fn refused(admin: SocketAddr, reason: &str) -> anyhow::Result<u64> {
 }
 
 async fn late_bodies(admin: SocketAddr) -> anyhow::Result<u64> {
-    let series = "hopcache_requests_total{class=\"bypass\",status=\"408\"}";
+    let series = "hopcache_requests_total{class=\"bypass\",status=\"408\",front=\"http\"}";
     counter(&get(admin, "/metrics").await?, series)
 }
 

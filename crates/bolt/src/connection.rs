@@ -65,6 +65,8 @@ pub(crate) enum State {
     /// An exchange has begun. If its future was dropped or failed, the state stays so for good, because the next
     /// answer is unknown.
     InExchange,
+    /// A result is open and a PULL is unanswered: its next message is a record, or the end of the PULL.
+    InResult,
 }
 
 /// A logged-on connection.
@@ -174,6 +176,12 @@ impl Connection {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
+    }
+
+    /// Whether a run has left its result open, so that [`Connection::rest`] reads on.
+    #[must_use]
+    pub fn has_open_result(&self) -> bool {
+        self.state == State::InResult
     }
 
     /// Whether it is ready and, as far as this end of the socket knows, still open. A server that sends something on an idle

@@ -10,6 +10,8 @@ pub struct Failure {
     pub code: String,
     /// The message as the server wrote it.
     pub message: String,
+    /// The whole FAILURE message, for a client that is to see it as it came. Empty outside of a run.
+    pub as_sent: Bytes,
 }
 
 /// Why no connection was opened.

@@ -9,14 +9,16 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
-use crate::framing::{StreamFault, read_message, write_messages};
+use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
-use crate::run::{Finished, Room, Run, Unbounded};
+use crate::run::{Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
 use crate::statuses;
 
 /// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up to 64 times as
 /// much.
 const METADATA_BYTES_MAX: usize = 2 << 20;
+/// Largest record of a result whose rest the caller takes: as large as one that a relay passes on.
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// The bytes that a RECORD message adds to its list: marker and signature.
 const RECORD_OVERHEAD_BYTES: usize = 2;
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
@@ -42,6 +44,23 @@ impl Connection {
     /// # Errors
     /// As [`Connection::run`], and [`RunFault::NoRoom`].
     pub async fn run_in(&mut self, run: &Run<'_>, room: &dyn Room) -> Result<Finished, RunError> {
+        self.run_tapped(run, room, &mut NoTap).await
+    }
+
+    /// Like [`Connection::run_in`], while `tap` sees the records as they come.
+    ///
+    /// If the tap takes the rest of a result, the run ends with [`RunFault::TooLarge`] when the result has grown over
+    /// the bound, and with [`RunFault::TimedOut`] when it still grows shortly before the end of the run's time. The
+    /// tap has seen every record so far, and [`Connection::rest`] reads the others, without a deadline.
+    ///
+    /// # Errors
+    /// As [`Connection::run_in`].
+    pub async fn run_tapped(
+        &mut self,
+        run: &Run<'_>,
+        room: &dyn Room,
+        tap: &mut dyn RecordTap,
+    ) -> Result<Finished, RunError> {
         if !self.is_ready() {
             return Err(RunFault::NotReady.into());
         }
@@ -58,6 +77,8 @@ impl Connection {
             columns: 0,
             bytes_max: run.bytes_max,
             allowed_bytes: room.free_bytes(),
+            rest_from: Instant::now() + time_to_rest(run.timeout.min(DAY)),
+            tap,
         };
         let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut fields, &mut records)).await;
         let fault = match outcome {
@@ -75,12 +96,48 @@ impl Connection {
         Err(RunError { fault, fields, records: Bytes::new() })
     }
 
+    /// The bookmark of a database's newest transaction: `BEGIN` and `COMMIT` without a statement, in one write. It takes 0.14
+    /// ms on Neo4j 5.26, and needs no rights. `None` if the server sends none.
+    ///
+    /// # Errors
+    /// [`RunError`]. Afterwards the connection is as after [`Connection::run`].
+    pub async fn newest(
+        &mut self,
+        database: Option<&str>,
+        impersonated: Option<&str>,
+        within: Duration,
+    ) -> Result<Option<String>, RunError> {
+        if !self.is_ready() {
+            return Err(RunFault::NotReady.into());
+        }
+        self.state = State::InExchange;
+        let deadline = Instant::now().checked_add(within).unwrap_or_else(|| Instant::now() + DAY);
+        let exchange = async {
+            let requests = [message::begin(database, impersonated), message::commit()];
+            write_messages(&mut self.stream, &requests).await?;
+            self.read_run_answer().await?;
+            self.read_run_answer().await
+        };
+        let fault = match timeout_at(deadline, exchange).await {
+            Ok(Ok(end)) => {
+                self.state = State::Ready;
+                return Ok(end.get("bookmark").and_then(Value::as_str).map(str::to_owned));
+            }
+            Ok(Err(fault)) => fault,
+            Err(_) => RunFault::TimedOut,
+        };
+        if matches!(fault, RunFault::Failed(_)) {
+            self.recover(deadline).await;
+        }
+        Err(fault.into())
+    }
+
     async fn run_and_pull(
         &mut self,
         run: &Run<'_>,
         room: &dyn Room,
         named: &mut Option<Vec<String>>,
-        records: &mut Records,
+        records: &mut Records<'_>,
     ) -> Result<Finished, RunFault> {
         let pull = message::pull(self.options.pull_rows.max(1));
         write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
@@ -88,6 +145,7 @@ impl Connection {
         let fields = take_fields(&mut metadata)?;
         *named = Some(fields.clone());
         records.columns = fields.len();
+        records.tap.begin(&fields, &metadata);
         loop {
             let end = self.read_batch(records, room).await?;
             if end.get("has_more") != Some(&Value::Bool(true)) {
@@ -112,10 +170,17 @@ impl Connection {
     }
 
     /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
-    async fn read_batch(&mut self, records: &mut Records, room: &dyn Room) -> Result<Value, RunFault> {
+    async fn read_batch(&mut self, records: &mut Records<'_>, room: &dyn Room) -> Result<Value, RunFault> {
         loop {
             if records.bytes.len() > records.allowed_bytes {
+                records.tap.pause();
                 records.allowed_bytes = room.widen(records.bytes.len()).await.ok_or(RunFault::NoRoom)?;
+            }
+            if !has_message(&self.stream) {
+                records.tap.pause();
+                if records.is_nearly_late() {
+                    return self.left_open(records, RunFault::TimedOut);
+                }
             }
             let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
             let bytes = bytes.map_err(|fault| match fault {
@@ -123,43 +188,75 @@ impl Connection {
                 StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: records.bytes_max },
             })?;
             match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { list, values } => records.push(list, values)?,
+                Response::Record { list, values } => {
+                    if !records.push(list, values)? {
+                        let limit_bytes = records.bytes_max;
+                        return self.left_open(records, RunFault::TooLarge { limit_bytes });
+                    }
+                }
                 Response::Success(metadata) => return Ok(metadata),
                 Response::Failure(failure) => return Err(RunFault::Failed(failure)),
                 Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
             }
         }
     }
+
+    /// The run ends. If the caller takes the rest of its result, it stays open.
+    fn left_open(&mut self, records: &Records<'_>, fault: RunFault) -> Result<Value, RunFault> {
+        if records.tap.takes_rest() {
+            self.state = State::InResult;
+        }
+        Err(fault)
+    }
+}
+
+/// From the start of a run to when its caller takes the rest: between two messages nothing is lost, at the deadline a
+/// part of a message may be.
+fn time_to_rest(timeout: Duration) -> Duration {
+    timeout - (timeout / 10).min(Duration::from_secs(1))
 }
 
 /// Records read so far.
-struct Records {
+struct Records<'a> {
     bytes: Vec<u8>,
     rows: u64,
     columns: usize,
     bytes_max: usize,
     /// The size up to which the granted room is enough.
     allowed_bytes: usize,
+    /// From when on the caller takes the rest of a result, if it does so at all.
+    rest_from: Instant,
+    tap: &'a mut dyn RecordTap,
 }
 
-impl Records {
+impl Records<'_> {
     /// The largest next message: the room that is left for records, or metadata.
     fn message_bytes_max(&self) -> usize {
+        if self.tap.takes_rest() {
+            return RECORD_BYTES_MAX;
+        }
         let left = self.bytes_max.saturating_sub(self.bytes.len());
         left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
     }
 
-    fn push(&mut self, list: &[u8], values: usize) -> Result<(), RunFault> {
+    /// Whether a result is still coming, and the run's time is nearly over.
+    fn is_nearly_late(&self) -> bool {
+        self.rows > 0 && self.tap.takes_rest() && Instant::now() >= self.rest_from
+    }
+
+    /// Takes a record. Returns whether there was room for it.
+    fn push(&mut self, list: &[u8], values: usize) -> Result<bool, RunFault> {
         if values != self.columns {
             let columns = self.columns;
             return Err(RunFault::Protocol(format!("a record of {values} values for {columns} columns")));
         }
+        self.tap.record(list);
+        self.rows += 1;
         if list.len() > self.bytes_max.saturating_sub(self.bytes.len()) {
-            return Err(RunFault::TooLarge { limit_bytes: self.bytes_max });
+            return Ok(false);
         }
         self.bytes.extend_from_slice(list);
-        self.rows += 1;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -177,30 +274,29 @@ fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
 
 fn finish(
     fields: Vec<String>,
-    records: &mut Records,
+    records: &mut Records<'_>,
     first: Value,
     last: Value,
 ) -> Result<Finished, RunFault> {
     // Without spare capacity, which would be kept as long as the records.
     let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
-    let mut finished = Finished {
-        fields,
-        records: bytes.into(),
-        rows: records.rows,
-        statement_type: None,
-        bookmark: None,
-        summary: Value::Null,
-    };
+    let Ended { statement_type, bookmark, summary } = ended([first, last])?;
+    Ok(Finished { fields, records: bytes.into(), rows: records.rows, statement_type, bookmark, summary })
+}
+
+/// The metadata of a result's end, from RUN's answer (if it is there) and the last PULL's.
+pub(crate) fn ended<const N: usize>(parts: [Value; N]) -> Result<Ended, RunFault> {
+    let mut ended = Ended { statement_type: None, bookmark: None, summary: Value::Null };
     let mut rest: Vec<(String, Value)> = Vec::new();
-    for part in [first, last] {
+    for part in parts {
         let Value::Map(pairs) = part else { continue };
         if pairs.len() > METADATA_NAMES_MAX {
             return Err(RunFault::Protocol(format!("metadata of {} names", pairs.len())));
         }
         for (name, value) in pairs {
             match (name.as_str(), value) {
-                ("type", Value::String(text)) => finished.statement_type = Some(text),
-                ("bookmark", Value::String(text)) => finished.bookmark = Some(text),
+                ("type", Value::String(text)) => ended.statement_type = Some(text),
+                ("bookmark", Value::String(text)) => ended.bookmark = Some(text),
                 ("has_more" | "qid", _) => {}
                 (_, value) => match rest.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, known)) => *known = value,
@@ -214,8 +310,8 @@ fn finish(
     {
         rest.push(("notifications".to_owned(), all));
     }
-    finished.summary = Value::Map(rest);
-    Ok(finished)
+    ended.summary = Value::Map(rest);
+    Ok(ended)
 }
 
 fn is_one_map(params: &[u8]) -> bool {

@@ -8,6 +8,9 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use crate::error::RunFault;
 use crate::transport::Duplex;
 
+/// The start of a RECORD message: a structure of one field.
+const RECORD_HEAD: [u8; 2] = [0xB1, 0x71];
+
 /// Why a message was not read or written.
 #[derive(Debug)]
 pub(crate) enum StreamFault {
@@ -40,6 +43,19 @@ pub(crate) async fn write_messages(
     }
     stream.write_all(&framed).await.map_err(cut)?;
     stream.flush().await.map_err(cut)
+}
+
+/// Whether a whole message of one chunk has been read from the socket already.
+pub(crate) fn has_message(stream: &BufReader<Box<dyn Duplex>>) -> bool {
+    let buffered = stream.buffer();
+    let len = buffered.first_chunk::<2>().map_or(0, |header| usize::from(u16::from_be_bytes(*header)));
+    // Two bytes before it and two behind it.
+    len > 0 && buffered.len() >= len + 4
+}
+
+/// Whether that message is a record.
+pub(crate) fn has_record(stream: &BufReader<Box<dyn Duplex>>) -> bool {
+    has_message(stream) && stream.buffer()[2..].starts_with(&RECORD_HEAD)
 }
 
 /// Reads the next message. It skips NOOPs, the empty messages that show that the server lives.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_packstream::{Reader, Token, Value, Writer};
 use secrecy::ExposeSecret;
 
@@ -15,6 +16,9 @@ mod signature {
     pub(super) const GOODBYE: u8 = 0x02;
     pub(super) const RESET: u8 = 0x0F;
     pub(super) const RUN: u8 = 0x10;
+    pub(super) const BEGIN: u8 = 0x11;
+    pub(super) const COMMIT: u8 = 0x12;
+    pub(super) const DISCARD: u8 = 0x2F;
     pub(super) const PULL: u8 = 0x3F;
     pub(super) const LOGON: u8 = 0x6A;
     pub(super) const LOGOFF: u8 = 0x6B;
@@ -69,6 +73,22 @@ pub(crate) fn goodbye() -> Vec<u8> {
     bare(signature::GOODBYE)
 }
 
+/// BEGIN of a transaction that runs nothing, in read mode and without bookmarks.
+pub(crate) fn begin(database: Option<&str>, impersonated: Option<&str>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::BEGIN, 1);
+    let named = [("db", database), ("imp_user", impersonated)];
+    let named: Vec<_> = named.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    writer.map(1 + named.len());
+    write_pairs(&mut writer, &[("mode", "r")]);
+    write_pairs(&mut writer, &named);
+    writer.into_bytes()
+}
+
+pub(crate) fn commit() -> Vec<u8> {
+    bare(signature::COMMIT)
+}
+
 /// PULL of at most `rows` records of the last RUN.
 pub(crate) fn pull(rows: u32) -> Vec<u8> {
     let mut writer = Writer::new();
@@ -79,13 +99,23 @@ pub(crate) fn pull(rows: u32) -> Vec<u8> {
     writer.into_bytes()
 }
 
+/// DISCARD of all records that are left of the last RUN.
+pub(crate) fn discard_all() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::DISCARD, 1);
+    writer.map(1);
+    writer.string("n");
+    writer.int(-1);
+    writer.into_bytes()
+}
+
 pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.structure(signature::RUN, 3);
     writer.string(run.statement);
     writer.raw(run.params);
     let present = [
-        true, // tx_timeout
+        run.server_timeout.is_some(),
         run.mode == Mode::Read,
         run.database.is_some(),
         run.impersonated.is_some(),
@@ -93,8 +123,10 @@ pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
         !run.metadata.is_empty(),
     ];
     writer.map(present.into_iter().filter(|part| *part).count());
-    writer.string("tx_timeout");
-    writer.int(tx_timeout_ms(run.timeout));
+    if let Some(timeout) = run.server_timeout {
+        writer.string("tx_timeout");
+        writer.int(tx_timeout_ms(timeout));
+    }
     if run.mode == Mode::Read {
         write_pairs(&mut writer, &[("mode", "r")]);
     }
@@ -165,7 +197,8 @@ pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
     let response = match reader.token().map_err(wrong)? {
         Token::Struct { tag: signature::SUCCESS, len: 1 } => Response::Success(read_map(&mut reader)?),
         Token::Struct { tag: signature::FAILURE, len: 1 } => {
-            Response::Failure(to_failure(&read_map(&mut reader)?))
+            let failure = to_failure(&read_map(&mut reader)?);
+            Response::Failure(Failure { as_sent: Bytes::copy_from_slice(message), ..failure })
         }
         Token::Struct { tag: signature::IGNORED, len } => {
             for _ in 0..len {
@@ -200,7 +233,7 @@ pub(crate) fn to_failure(metadata: &Value) -> Failure {
     let text = |name| metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     // From 5.7 on the code has another name.
     let code = if metadata.get("code").is_some() { text("code") } else { text("neo4j_code") };
-    Failure { code, message: text("message") }
+    Failure { code, message: text("message"), as_sent: Bytes::new() }
 }
 
 #[cfg(test)]
@@ -214,6 +247,7 @@ mod tests {
             database: None,
             mode: Mode::Write,
             timeout: Duration::ZERO,
+            server_timeout: Some(Duration::ZERO),
             bookmarks: &[],
             metadata: &[],
             impersonated: None,
@@ -238,12 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_without_a_limit_at_the_server_names_none() {
+        let extra = extra_of(&run(&Run { server_timeout: None, ..sample() }));
+        assert_eq!(extra, Value::Map(vec![]));
+    }
+
+    #[test]
     fn a_full_run_carries_everything_it_was_given() {
         let bookmarks = ["b1".to_owned(), "b2".to_owned()];
         let full = Run {
             database: Some("neo4j"),
             mode: Mode::Read,
-            timeout: Duration::from_secs(2),
+            server_timeout: Some(Duration::from_secs(2)),
             bookmarks: &bookmarks,
             metadata: &[("traceparent", "00-1-2-01")],
             impersonated: Some("other"),

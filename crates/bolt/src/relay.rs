@@ -44,6 +44,21 @@ pub struct RelayOptions {
     pub roots: Roots,
 }
 
+/// How a client speaks: its version, and for Bolt 4 whether date-times are in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dialect {
+    /// The version.
+    pub version: Version,
+    /// Whether HELLO agreed on `patch_bolt: ["utc"]`. From 5.0 on date-times always are in UTC.
+    pub has_utc_patch: bool,
+}
+
+impl From<Version> for Dialect {
+    fn from(version: Version) -> Self {
+        Self { version, has_utc_patch: false }
+    }
+}
+
 /// Why a relay cannot go on. The caller drops it, and the server then ends its statements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the Bolt server broke: {0}")]
@@ -93,7 +108,7 @@ impl Relay {
             if !newest.has_logon() {
                 return Ok(ServerInfo { newest, agent: None });
             }
-            let hello = hello(newest, &options.user_agent, &Auth::None);
+            let hello = hello(newest.into(), &options.user_agent, &Auth::None);
             relay.ask_now(&hello).await?;
             let _ = relay.send_now(&bare(Kind::Goodbye.signature().0)).await;
             let agent = (!relay.server.is_empty()).then_some(relay.server);
@@ -102,21 +117,23 @@ impl Relay {
         timeout(options.connect_timeout, looking).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
-    /// Connects at exactly this version and logs on.
+    /// Connects at exactly this version, with the client's patches, and logs on.
     ///
     /// # Errors
     /// [`OpenError`]; nothing stays open then.
     pub async fn open(
         address: &Address,
         auth: &Auth,
-        version: Version,
+        dialect: impl Into<Dialect>,
         options: &RelayOptions,
     ) -> Result<Self, OpenError> {
+        let dialect = dialect.into();
+        let version = dialect.version;
         let opening = async {
             let offers = [[0, 0, version.minor, version.major], [0; 4], [0; 4], [0; 4]];
             let (stream, agreed) = shake(address, &options.roots, offers).await?;
             let mut relay = Self::over(stream, agreed);
-            relay.ask_now(&hello(version, &options.user_agent, auth)).await?;
+            relay.ask_now(&hello(dialect, &options.user_agent, auth)).await?;
             if version.has_logon() {
                 relay.ask_now(&logon(auth)).await?;
             }
@@ -319,17 +336,23 @@ pub fn metadata(message: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// HELLO at any version: with credentials where there is no LOGON, and below 5.0 with UTC date-times.
-fn hello(version: Version, user_agent: &str, auth: &Auth) -> Vec<u8> {
-    if version.major >= 5 {
-        return crate::message::hello(version.minor, user_agent, auth);
+/// HELLO at any version: with credentials where there is no LOGON, and below 5.0 with the patch that the client has
+/// agreed on.
+fn hello(dialect: Dialect, user_agent: &str, auth: &Auth) -> Vec<u8> {
+    if dialect.version.major >= 5 {
+        return crate::message::hello(dialect.version.minor, user_agent, auth);
     }
     let mut writer = Writer::new();
     writer.structure(Kind::Hello.signature().0, 1);
     let credentials = auth_pairs(auth);
-    writer.map(1 + credentials.len());
+    writer.map(1 + usize::from(dialect.has_utc_patch) + credentials.len());
     writer.string("user_agent");
     writer.string(user_agent);
+    if dialect.has_utc_patch {
+        writer.string("patch_bolt");
+        writer.list(1);
+        writer.string("utc");
+    }
     for (name, text) in credentials {
         writer.string(name);
         writer.string(text);

@@ -26,9 +26,10 @@ pub struct Run<'a> {
     pub database: Option<&'a str>,
     /// Access mode.
     pub mode: Mode,
-    /// Time from the first byte sent to the last byte read. The server gets it as `tx_timeout` as well, and may act
-    /// on it up to half a second late. This client does not wait for that.
+    /// Time from the first byte sent to the last byte read. This client does not wait for the server's own limit.
     pub timeout: Duration,
+    /// The server's limit (`tx_timeout`), on which it may act up to half a second late. `None`: the server's default.
+    pub server_timeout: Option<Duration>,
     /// Bookmarks to wait for.
     pub bookmarks: &'a [String],
     /// Transaction metadata (`tx_metadata`), as text, for example a `traceparent`.
@@ -78,4 +79,52 @@ impl Room for Unbounded {
     fn widen(&self, _: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
         Box::pin(async { Some(usize::MAX) })
     }
+}
+
+/// Sees the records of a run as they come, before the result is whole.
+pub trait RecordTap: Send {
+    /// RUN has succeeded: the columns, and the other metadata of its answer.
+    fn begin(&mut self, fields: &[String], metadata: &Value);
+    /// The next record, as the bytes of one PackStream list.
+    fn record(&mut self, list: &[u8]);
+    /// No further record has arrived yet.
+    fn pause(&mut self);
+    /// Whether the caller takes a result over [`Run::bytes_max`] to its end
+    /// ([`Connection::rest`](crate::Connection::rest)).
+    fn takes_rest(&self) -> bool;
+}
+
+/// Sees nothing.
+pub(crate) struct NoTap;
+
+impl RecordTap for NoTap {
+    fn begin(&mut self, _: &[String], _: &Value) {}
+
+    fn record(&mut self, _: &[u8]) {}
+
+    fn pause(&mut self) {}
+
+    fn takes_rest(&self) -> bool {
+        false
+    }
+}
+
+/// The use of the records that are left of an open result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// They are read.
+    Pulled,
+    /// The server drops them.
+    Discarded,
+}
+
+/// The end of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// Bolt's `type`.
+    pub statement_type: Option<String>,
+    /// Bookmark of the transaction.
+    pub bookmark: Option<String>,
+    /// All other metadata, a map.
+    pub summary: Value,
 }

@@ -26,6 +26,10 @@ pub struct PrincipalScope(pub [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseTag(pub u64);
 
+/// Keyed 64-bit digest of nothing: it tells the nodes of one cluster from those of others that use the same store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterTag(pub u64);
+
 /// Keyed 128-bit digest of an anchor, or of its label and key alone: the key of a node's memory of degrees. It is never
 /// stored or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +160,14 @@ impl DatabaseTag {
     #[must_use]
     pub fn of(hasher: &KeyHasher, database: &str) -> Self {
         Self(first_quarter(digest(&hasher.database, &[database_name(database).as_bytes()])))
+    }
+}
+
+impl ClusterTag {
+    /// The tag of the cluster with this hasher.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher) -> Self {
+        Self(first_quarter(digest(&hasher.database, &[b"", b"cluster"])))
     }
 }
 

@@ -23,3 +23,4 @@ pub mod ring;
 pub mod tags;
 pub mod time;
 pub mod turns;
+pub mod written;

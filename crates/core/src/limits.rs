@@ -17,13 +17,14 @@
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
-//! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
+//! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB for each of the two fronts |
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
 //! | observed requests | [`OBSERVATIONS_MAX`] and [`LESSONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 = 64 MiB that wait, most of them copies of requests; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
+//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most [`PEER_ANSWER_BYTES_MAX`],
@@ -36,6 +37,8 @@ mod access;
 mod bodies;
 mod bolt_front;
 mod cpu;
+mod credentials;
+mod embedded;
 mod freshness;
 mod gossip;
 mod handover;
@@ -43,11 +46,14 @@ mod learning;
 mod observing;
 mod probes;
 mod tls;
+mod writes;
 
 pub use access::*;
 pub use bodies::*;
 pub use bolt_front::*;
 pub use cpu::*;
+pub use credentials::*;
+pub use embedded::*;
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
@@ -55,6 +61,7 @@ pub use learning::*;
 pub use observing::*;
 pub use probes::*;
 pub use tls::*;
+pub use writes::*;
 
 /// Longest node name, in bytes: headers, leases and log lines contain it.
 pub const NODE_NAME_LEN_MAX: usize = 64;
@@ -140,47 +147,6 @@ pub const PARSED_REQUEST_BYTES_MAX: usize = 1 << 10;
 pub const UNCACHEABLE_KEYS_MAX: usize = 10_000;
 /// For how long a key is remembered as too large to store.
 pub const UNCACHEABLE_TTL_MS: u64 = 30_000;
-
-/// For how long an accepted check of credentials is used (FAULTS, threats: revoked credentials ≤ 30 s).
-pub const CREDENTIALS_TTL_MS: u64 = 30_000;
-/// From this age of a check on, a hit that uses it repeats the check in the background. A silent Neo4j is given up
-/// after a log-on of 2 s and a connection of 5 s. So when the check expires, this node knows whether it can ask Neo4j,
-/// and no hit waits for that.
-pub const CREDENTIALS_RECHECK_MS: u64 = 20_000;
-const _: () = assert!(CREDENTIALS_RECHECK_MS + 2 * ORIGIN_CONNECT_MS_MAX <= CREDENTIALS_TTL_MS);
-/// Accepted credentials remembered. Refused ones take no place among them.
-pub const CREDENTIALS_MAX: usize = 10_000;
-/// How often requests of senders without accepted credentials are forgotten, since they hold credentials in the clear.
-/// Looking at 16,384 places takes well under a millisecond.
-pub const CREDENTIALS_SWEEP_MS: u64 = 10_000;
-/// Refused credentials remembered. Forgetting one costs a question to Neo4j.
-pub const CREDENTIALS_REFUSED_MAX: usize = 1_000;
-/// The longest check of credentials, and the longest wait for one: a place in the queue, and two connections opened one
-/// after the other. New credentials wait in a queue of their own before that one. A sender that both delay too long
-/// gets a timeout.
-pub const CREDENTIALS_CHECK_MS_MAX: u64 = ORIGIN_WAIT_MS_MAX + 2 * ORIGIN_CONNECT_MS_MAX;
-/// Checks of credentials never accepted before, at a time. A quarter of [`ORIGIN_VERIFIES_MAX`] is left for accepted
-/// credentials, whose hits wait for it.
-pub const STRANGERS_CHECKED_MAX: usize = ORIGIN_VERIFIES_MAX / 4 * 3;
-/// Different credentials of one user, never accepted before, that wait for a check. A sender with more of them is
-/// guessing.
-pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
-/// Credentials never accepted before that wait for a check, in total.
-pub const STRANGERS_WAITING_MAX: usize = 1_024;
-/// Credentials of one user, never accepted before, that Neo4j is asked about until it accepts any of that user's or a
-/// window is over ([`STRANGERS_ASKED_WINDOW_MS_FIRST`] to [`STRANGERS_ASKED_WINDOW_MS`]). One more would lock the user
-/// out there for 5 s. Each node counts for itself.
-pub const STRANGERS_ASKED_PER_USER_MAX: usize = 2;
-/// Neo4j (5.26, tried) counts wrong passwords since the last accepted one, with any time between them. So a window as
-/// short as its lock would only pace them. Within this window accepted credentials are checked again, and that success
-/// resets Neo4j's count.
-pub const STRANGERS_ASKED_WINDOW_MS: u64 = CREDENTIALS_TTL_MS;
-/// The first window for a user that this node has not met: as long as Neo4j's own lock (`dbms.security.auth_lock_time`,
-/// 5 s). So two wrong passwords delay the right one no longer than Neo4j itself would after three. It doubles while
-/// only wrong ones come.
-pub const STRANGERS_ASKED_WINDOW_MS_FIRST: u64 = 5_000;
-/// Users with counted questions; each costs about 100 bytes. Forgetting one allows two questions more.
-pub const STRANGERS_ASKED_USERS_MAX: usize = 10_000;
 
 /// Life of a memory copy while the store cannot be reached and nothing can be fenced.
 pub const DEGRADED_TTL_MS: u64 = 2_000;
@@ -321,24 +287,6 @@ pub const ORIGIN_IDLE_MS_MAX: u64 = 60_000;
 /// Credentials that are checked against the origin at a time. They do not use run slots, so that hits are served while
 /// every slot is busy.
 pub const ORIGIN_VERIFIES_MAX: usize = 16;
-/// Statements that the embedded graph runs at a time.
-pub const EMBEDDED_WORKERS_MAX: usize = 16;
-/// Threads of the embedded graph that may be busy with an abandoned statement. Its library cannot be interrupted, so
-/// such a thread is replaced. Above this number it is not, and fewer statements run at a time until some of them end.
-pub const EMBEDDED_ABANDONED_MAX: usize = 8;
-/// How long a statement waits for a free worker of the embedded graph.
-pub const EMBEDDED_QUEUE_WAIT_MS: u64 = 5_000;
-/// Rows that one statement of the embedded graph may return or hold between two steps.
-pub const EMBEDDED_ROWS_MAX: usize = 100_000;
-/// Bytes that one statement of the embedded graph may hold, as its library estimates them.
-pub const EMBEDDED_STATEMENT_BYTES_MAX: u64 = 64 << 20;
-/// Relationships that one pattern of variable length may visit in the embedded graph. Each path found is kept until the
-/// pattern is done, and the byte budget does not count it.
-pub const EMBEDDED_TRAVERSAL_MAX: u64 = 100_000;
-/// Longest pattern of variable length in the embedded graph, in hops.
-pub const EMBEDDED_HOPS_MAX: u32 = 32;
-/// Size of the embedded graph's file above which it takes no more writes, in bytes.
-pub const EMBEDDED_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Deadline of a small store command, in ms (DEPENDENCIES: an outer timeout of about 100 ms).
 pub const STORE_COMMAND_MS_DEFAULT: u64 = 100;
 /// Deadline of a store command that carries a large body: 64 MiB at 1 Gbit/s take 0.55 s.
@@ -403,17 +351,6 @@ pub const DEGRADED_SAID_MS: u64 = 5_000;
 pub const PRINCIPAL_SEEN_MS: u64 = 6 * ORIGIN_WAIT_MS_MAX;
 /// Weight of the newest run in the smoothed time that runs hold a slot: the last ten or so count.
 pub const SLOT_TIME_SMOOTHING: f64 = 0.1;
-/// For how long Neo4j's refusal of credentials, or its lock of the user, is remembered.
-/// [`STRANGERS_ASKED_PER_USER_MAX`] bounds how often Neo4j is asked about them at all.
-pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
-/// While Neo4j cannot be reached: pause between two questions about the same credentials.
-pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
-/// While Neo4j cannot be reached: how long before the end of that pause a hit asks the next question in the background.
-/// A client that comes once a second does not wait.
-pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
-const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
-/// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
-pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A deadlock or a restart
 /// is usually over by then.
 pub const BACKOFF_MS_FIRST: u64 = 250;
@@ -442,9 +379,6 @@ pub const ORIGIN_WAITING_PER_PRINCIPAL_MAX: usize = 4_096;
 pub const ORIGIN_WAITING_MAX: usize = 8_192;
 const _: () = assert!(ORIGIN_WAITING_MAX < FLIGHTS_MAX);
 const _: () = assert!(2 * ORIGIN_WAITING_PER_PRINCIPAL_MAX <= ORIGIN_WAITING_MAX);
-/// Largest body, in bytes, that is read before its sender's credentials are checked. A request with a larger one is
-/// never remembered, and for a remembered one that check would cost time.
-pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;
 /// Pause between two checks of this node's own log-on at the origin, until the origin was asked once.
 pub const ORIGIN_WATCH_MS: u64 = 1_000;
 /// The same while the origin refuses it. From the third wrong password in a row on, Neo4j locks a user out for five

@@ -14,7 +14,7 @@ use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, WriteOf};
 use hopcache_packstream::{Value as Packed, Writer};
 
 use crate::failure::{self, failed};
@@ -49,9 +49,17 @@ pub struct EmbeddedOrigin {
     writes: Arc<Writes>,
 }
 
+/// The sample, before the first write. Its bytes are the same in every process, so all of them are one database: nodes of
+/// one cluster, each with its own graph, share its entries.
+const SAMPLE: DatabaseUuid = DatabaseUuid(*b"embedded.sample.");
+
+/// The number of the sample.
+const SAMPLE_ID: u64 = 1;
+
 /// The numbers of writes, for bookmarks. A write takes its number before it is committed, while it alone may write.
 struct Writes {
-    database: DatabaseUuid,
+    /// This graph, from its first write on.
+    written: DatabaseUuid,
     /// The last that may have been committed.
     begun: AtomicU64,
     /// All up to this one are committed, and seen by whatever begins now.
@@ -60,15 +68,17 @@ struct Writes {
 
 impl Writes {
     fn new() -> Self {
-        // Another graph's numbers mean nothing in this one: each has its own name.
+        // Another graph's writes mean nothing in this one: each has its own name.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut uuid = *b"embedded........";
         uuid[8..].copy_from_slice(&u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX).to_be_bytes());
-        Self { database: DatabaseUuid(uuid), begun: AtomicU64::new(1), done: AtomicU64::new(1) }
+        let (begun, done) = (AtomicU64::new(SAMPLE_ID), AtomicU64::new(SAMPLE_ID));
+        Self { written: DatabaseUuid(uuid), begun, done }
     }
 
     fn at(&self, id: u64) -> Position {
-        Position { database: self.database, id: TransactionId(id) }
+        let database = if id == SAMPLE_ID { SAMPLE } else { self.written };
+        Position { database, id: TransactionId(id) }
     }
 
     /// What a statement that begins now sees.
@@ -144,6 +154,11 @@ impl Origin for EmbeddedOrigin {
     /// Costs some microseconds: no round trip, no worker. A text that is not Cypher has a kind too.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         Ok(statement::kind(&run.statement))
+    }
+
+    /// Whatever a write that failed has committed has a number up to this one.
+    async fn newest(&self, _of: &WriteOf, _timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
+        Ok(Some(self.writes.at(self.writes.done.load(Ordering::Acquire))))
     }
 
     async fn verify(&self, _identity: &Identity) -> Result<(), OriginError> {
@@ -265,4 +280,26 @@ fn render_row(out: &mut Writer, columns: &[Column], row: &Record) -> Result<(), 
         values::write(out, value);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes of one cluster have a graph each. Their runs must not tell one another that the name leads to another
+    /// database, since that ends all entries.
+    #[test]
+    fn graphs_are_one_database_until_they_are_written() {
+        let (one, other) = (Writes::new(), Writes::new());
+        assert_eq!((one.last(), one.seen()), (other.last(), other.seen()));
+        let sample = one.last();
+        one.begun.fetch_add(1, Ordering::AcqRel);
+        assert_eq!(one.seen(), other.seen(), "the write has begun, and is not committed");
+        one.done.fetch_add(1, Ordering::AcqRel);
+        assert_ne!(one.last().database, sample.database);
+        assert!(one.seen().in_database(sample.database).is_none());
+        other.begun.fetch_add(1, Ordering::AcqRel);
+        other.done.fetch_add(1, Ordering::AcqRel);
+        assert_ne!(one.last().database, other.last().database, "written, they are not the same any more");
+    }
 }

@@ -20,6 +20,7 @@ use crate::path::{Path, Rooms};
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
+use crate::writes::Writes;
 
 /// Plain data: the engine's ports to the outside.
 #[derive(Clone)]
@@ -75,7 +76,14 @@ impl Engine {
         let cache = Cache::new(&context, (memory, renderer), checksum_key, &policy);
         let peers = PeerCalls::new(&context, peers, Arc::clone(&routing));
         let invalidate = Invalidate::new(&context, (&cache, &store), (&peers, &routing), &policy);
-        let fetch = Fetch::new(&context, (&cache, &store, &invalidate), (&peers, &routing, &origin), &policy);
+        let writes =
+            Writes::new(&context, (&cache, &store, &invalidate), (&peers, &routing, &origin), &hasher);
+        let fetch = Fetch::new(
+            &context,
+            (&cache, &store, &invalidate, &writes),
+            (&peers, &routing, &origin),
+            &policy,
+        );
         let refresh = Refresh::new(&context, (&cache, &invalidate, &fetch), &origin, &hasher, &policy);
         let prefetch = Prefetch::new(
             &context,
@@ -84,7 +92,7 @@ impl Engine {
             &hasher,
             &policy,
         );
-        let rooms = Rooms { context, cache, store, peers, invalidate, fetch, refresh, prefetch };
+        let rooms = Rooms { context, cache, store, peers, invalidate, writes, fetch, refresh, prefetch };
         let path = Path::new(rooms.clone(), (&routing, &origin), &hasher, &policy);
         Arc::new(Self { rooms, path, routing, hasher, policy })
     }
@@ -141,6 +149,12 @@ impl Engine {
     #[must_use]
     pub fn invalidate(&self) -> &Arc<Invalidate> {
         &self.rooms.invalidate
+    }
+
+    /// Writes, and how they are seen.
+    #[must_use]
+    pub fn writes(&self) -> &Arc<Writes> {
+        &self.rooms.writes
     }
 
     /// The only leader.

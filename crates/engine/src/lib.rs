@@ -10,6 +10,7 @@
 //! | `cache` | copies in memory, fallbacks, flights, the pace of keys, the suspend guard | asks the store or a node for a value |
 //! | `peers` | messages, one way to ask a node, breakers | decides which node to ask |
 //! | `invalidate` | purges, the invalidation log, copies whose key has moved | runs anything at the origin |
+//! | `writes` | writes end the entries of their database, on all nodes, before they are answered | runs a statement |
 //! | `fetch` | the only leader: classify, compete, run, commit; back-off and load shedding | serves requests |
 //! | `refresh` | early and stale refreshes, degrees | makes a request wait |
 //! | `prefetch` | lessons from sessions, and entries read ahead | makes a request wait, or is visible to one |
@@ -30,13 +31,17 @@ mod path;
 mod peers;
 pub mod prefetch;
 mod refresh;
+mod writes;
 
 pub use cache::{Cache, WatchedStore, copy, flight, memory};
 pub use engine::{Engine, Ports, Secrets};
 pub use fetch::{Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, RefreshPolicy};
-pub use model::{ask, degree, event, identity, inspection, order, outcome, policy, ports, rendering, worker};
+pub use model::{
+    ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, worker,
+};
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
+pub use writes::{PendingWrite, Writes};

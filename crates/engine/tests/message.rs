@@ -6,15 +6,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::limits::WRITTEN_DATABASES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_question, decode_reply, encode_ask,
-    encode_flush_waste, encode_inspect, encode_prefetch, encode_purge, encode_reply,
+    BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_known_written, decode_question,
+    decode_reply, encode_ask, encode_flush_waste, encode_inspect, encode_known_written, encode_prefetch,
+    encode_purge, encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -51,10 +54,12 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         mode: AccessMode::Write,
         bypass: None,
         bookmarks: Bookmark::NONE,
+        written: None,
         deadline: MonoTime(0),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         run_ms_max: Some(Millis(900)),
         is_forwarded: false,
+        live: None,
         session: Some(SessionTag([4; 16])),
     }
 }
@@ -265,6 +270,43 @@ fn bookmarks_are_in_the_head_of_a_kind_of_its_own() {
     }
     let without = Ask { bookmarks: Bookmark::NONE, ..plain };
     assert_eq!(encode_ask(&without, Millis(5), RingEpoch(1), None)[1], 1, "as older nodes know it");
+}
+
+/// F10: a request to a database that was written has a kind that older nodes refuse, since they have heard of no write.
+#[test]
+fn a_mark_is_in_the_head_of_a_kind_of_its_own() {
+    let plain = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
+    let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
+    let bookmarks = range(7, 9).unwrap().from().clone();
+    for bookmarks in [Bookmark::NONE, bookmarks] {
+        let sent = Ask {
+            freshness: Freshness::default(),
+            written: Some(mark),
+            bookmarks: bookmarks.clone(),
+            ..plain.clone()
+        };
+        let bytes = encode_ask(&sent, Millis(5), RingEpoch(1), Some(7));
+        assert_eq!(bytes[1], 12);
+        let head = forwarded(&bytes);
+        let name = sent.query.tags.database();
+        assert_eq!(head.written(), Some(WrittenRecord { name, written: mark }));
+        assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&bookmarks, true, Some(7)));
+        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+        assert_eq!((got.written, got.query.key), (Some(mark), sent.query.key));
+    }
+}
+
+#[test]
+fn marks_are_told_and_answered() {
+    let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
+    let records = [1, 2].map(|name| WrittenRecord { name: DatabaseTag(name), written: mark });
+    let told = encode_written(&records);
+    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got == records));
+    assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));
+    assert_eq!(decode_known_written(&encode_known_written(&[])), Ok(Vec::new()));
+    assert!(decode_question(&told.slice(..told.len() - 1)).is_err());
+    let many = vec![records[0]; WRITTEN_DATABASES_MAX + 1];
+    assert!(decode_question(&encode_written(&many)).is_err());
 }
 
 /// F10: only a node that understands ranges gets the range of an answer.

@@ -36,6 +36,7 @@ async fn meet(received: Vec<u8>, bytes_max: usize) {
         database: None,
         mode: Mode::Read,
         timeout: Duration::from_secs(60),
+        server_timeout: Some(Duration::from_secs(60)),
         bookmarks: &[],
         metadata: &[],
         impersonated: None,

@@ -39,12 +39,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
     Target { name: "cypher", check: cypher::check, seeds: cypher::seeds },
     Target { name: "packstream", check: packed::check_value, seeds: packed::value_seeds },
+    Target { name: "old_values", check: packed::check_old_values, seeds: packed::old_value_seeds },
     Target { name: "result", check: packed::check_result, seeds: packed::result_seeds },
     Target { name: "entry", check: entry::check, seeds: entry::seeds },
     Target { name: "render", check: render::check, seeds: render::seeds },

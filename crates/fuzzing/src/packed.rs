@@ -1,6 +1,9 @@
 //! PackStream, and a stored result's form in it.
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::{
+    LEGACY_DATE_TIME, LEGACY_DATE_TIME_ZONE, OldForm, has_other_times, rewrite,
+};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value, decode, encode, encode_canonical, tag};
 
@@ -62,6 +65,42 @@ fn items(value: &Value) -> usize {
         Value::List(values) | Value::Struct { fields: values, .. } => values.iter().map(items).sum(),
         Value::Map(pairs) => pairs.iter().map(|(_, value)| 1 + items(value)).sum(),
         _ => 0,
+    }
+}
+
+/// The form for Bolt 4 is PackStream again, has no structure that only Bolt 5 has, and is never larger by more than its
+/// longer times.
+pub(crate) fn check_old_values(bytes: &[u8]) {
+    fn berlin(zone: &str, utc_s: i64) -> Option<i32> {
+        (zone.len() < 40).then_some(if utc_s % 2 == 0 { 7_200 } else { -3_600 })
+    }
+    for has_utc in [false, true] {
+        let _ = has_other_times(bytes, has_utc);
+        let mut old = Vec::new();
+        if rewrite(bytes, OldForm { has_utc, offset_of: berlin }, &mut old).is_err() {
+            continue;
+        }
+        let value = decode(&old).expect("the old form is one value");
+        assert!(old.len() <= 2 * bytes.len());
+        assert_no_new(&value, has_utc);
+    }
+}
+
+fn assert_no_new(value: &Value, has_utc: bool) {
+    match value {
+        Value::List(items) => items.iter().for_each(|item| assert_no_new(item, has_utc)),
+        Value::Map(pairs) => pairs.iter().for_each(|(_, item)| assert_no_new(item, has_utc)),
+        Value::Struct { tag, fields } => {
+            let len = fields.len();
+            match *tag {
+                tag::NODE | tag::UNBOUND_RELATIONSHIP => assert_eq!(len, 3),
+                tag::RELATIONSHIP => assert_eq!(len, 5),
+                tag::DATE_TIME | tag::DATE_TIME_ZONE => assert!(has_utc),
+                _ => {}
+            }
+            fields.iter().for_each(|field| assert_no_new(field, has_utc));
+        }
+        _ => {}
     }
 }
 
@@ -157,6 +196,37 @@ pub(crate) fn value_seeds() -> Vec<Vec<u8>> {
     let deep = (0..100).fold(Value::Null, |inner, _| Value::List(vec![inner]));
     seeds.push(encode(&deep));
     seeds.extend([vec![0xCE, 0xFF, 0xFF, 0xFF, 0xFF, 1], vec![0xDA, 0x7F, 0xFF, 0xFF, 0xFF, 0x81, b'a', 1]]);
+    seeds
+}
+
+/// Values that change on their way to a client of Bolt 4, values that have such a form already, and values without one.
+pub(crate) fn old_value_seeds() -> Vec<Vec<u8>> {
+    let ints = |numbers: &[i64]| numbers.iter().copied().map(Value::Int).collect::<Vec<_>>();
+    let zoned = |zone: &str, at: i64| vec![Value::Int(at), Value::Int(999_999_999), zone.into()];
+    let node =
+        || every_type().into_iter().find(|value| matches!(value, Value::Struct { tag: tag::NODE, .. }));
+    let nested = map(&[("at", structure(tag::DATE_TIME, ints(&[0, 0, 64_800]))), ("of", node().unwrap())]);
+    let new = [
+        structure(tag::DATE_TIME, ints(&[-2_208_988_800, 123_456_789, -41_400])),
+        structure(tag::DATE_TIME, ints(&[i64::MAX, 0, 1])),
+        structure(tag::DATE_TIME, ints(&[i64::MIN, 0, -1])),
+        structure(tag::DATE_TIME_ZONE, zoned("Europe/Berlin", 1_729_990_800)),
+        structure(tag::DATE_TIME_ZONE, zoned("Europe/Berlin", -1)),
+        structure(tag::DATE_TIME_ZONE, zoned(&"Nowhere/".repeat(6), 0)),
+        Value::List(vec![nested.clone(), nested]),
+    ];
+    let old = [
+        structure(LEGACY_DATE_TIME, ints(&[3_600, 0, 3_600])),
+        structure(LEGACY_DATE_TIME_ZONE, zoned("Asia/Kolkata", 1_700_000_000)),
+        structure(tag::NODE, vec![Value::Int(1), Value::List(Vec::new()), map(&[])]),
+        structure(tag::RELATIONSHIP, ints(&[7, 1, 2, 0, 0])),
+        structure(tag::UNBOUND_RELATIONSHIP, ints(&[7, 0, 0])),
+        structure(tag::DATE_TIME, ints(&[1, 2])),
+        structure(tag::DATE_TIME, ints(&[1, 2, 3, 4])),
+        structure(tag::DATE_TIME_ZONE, ints(&[1, 2, 3])),
+    ];
+    let mut seeds = value_seeds();
+    seeds.extend(new.iter().chain(&old).map(encode));
     seeds
 }
 

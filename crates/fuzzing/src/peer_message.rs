@@ -10,14 +10,15 @@ use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_moved,
-    decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted, encode_flush_waste,
-    encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
-    encode_reply, encode_wanted,
+    ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_known_written,
+    decode_moved, decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted,
+    encode_flush_waste, encode_inspect, encode_known_written, encode_moved, encode_observed, encode_plans,
+    encode_prefetch, encode_pull, encode_purge, encode_reply, encode_wanted, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -62,9 +63,11 @@ fn check_question(bytes: Bytes) {
                 (ask.freshness == Freshness::default(), near_of(&head, &ask))
             );
             assert_eq!(again.after(), head.after());
+            let mark = |head: &ForwardedAsk| head.written().map(|record| record.written);
+            assert_eq!(mark(&again), mark(&head));
             let again = read(&again).expect("an encoded message decodes");
             assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
-            assert_eq!(again.bookmarks, ask.bookmarks);
+            assert_eq!((again.bookmarks, again.written), (ask.bookmarks, ask.written));
             assert_eq!(again.query.statement, ask.query.statement);
         }
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
@@ -89,6 +92,10 @@ fn check_question(bytes: Bytes) {
         }
         Ok(Question::Observed(observed)) => check_observed(&observed),
         Ok(Question::Fields(keys)) => assert_eq!(bytes, encode_fields_wanted(&keys)),
+        Ok(Question::Written(records)) => {
+            assert_eq!(bytes, encode_written(&records));
+            assert_eq!(decode_known_written(&encode_known_written(&records)).ok(), Some(records));
+        }
         Ok(Question::Pull(digest)) => assert_eq!(bytes, encode_pull(&digest)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -197,10 +204,12 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             mode: AccessMode::Write,
             bypass: None,
             bookmarks: Bookmark::NONE,
+            written: None,
             deadline: MonoTime(0),
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: Some(SessionTag([4; 16])),
         }
     })
@@ -217,6 +226,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
     let after = Ask { bookmarks, ..plain.clone() };
     seeds.push(question(encode_ask(&after, Millis(5_000), RingEpoch(11), Some(77))));
+    let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
+    let after_write = Ask { written, ..after.clone() };
+    seeds.push(question(encode_ask(&after_write, Millis(5_000), RingEpoch(11), Some(77))));
+    let records = written.map(|written| WrittenRecord { name: DatabaseTag(7), written });
+    seeds.push(question(encode_written(&Vec::from_iter(records))));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));
     }

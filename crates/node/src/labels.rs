@@ -11,6 +11,17 @@ use crate::refusal_response::Unserved;
 
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
+/// Labels of requests: the protocol of the client.
+pub const FRONTS: [&str; 2] = ["http", "bolt"];
+
+/// The protocol of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// The Query API.
+    Http,
+    /// Bolt.
+    Bolt,
+}
 /// Labels of `hopcache_origin_runs_total`.
 pub const CAUSES: [&str; 5] = ["miss", "refresh", "write", "bypass", "prefetch"];
 /// Labels of `hopcache_origin_errors_total`.
@@ -40,6 +51,8 @@ pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels of `hopcache_degree_queries_total`.
 pub const DEGREES: [&str; 2] = ["known", "unknown"];
+/// `cause` of `hopcache_invalidations_total`.
+pub const INVALIDATIONS: [&str; 2] = ["own_write", "purge"];
 /// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
 pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
 /// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].

@@ -40,6 +40,7 @@ pub mod peer;
 mod peer_credentials;
 pub mod peer_service;
 pub mod refusal_response;
+mod renderer;
 pub mod replay_window;
 pub mod routing;
 mod senders;

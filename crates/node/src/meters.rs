@@ -10,7 +10,7 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, RefreshWord};
-use hopcache_engine::event::{ObservationWord, ShareWord};
+use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -18,13 +18,14 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::config::RefreshSection;
 use crate::gossip::refused::Refused;
-use crate::labels;
+use crate::labels::{self, Front};
 use crate::refusal_response::Unserved;
 use crate::tls::Reload;
 
 mod counters;
 mod definitions;
 mod family;
+pub(crate) mod freshness;
 mod gauges;
 mod prefetches;
 #[cfg(test)]
@@ -46,7 +47,7 @@ pub struct Meters {
     hits: BusyCounter,
     misses: Counter,
     bypasses: Family<{ labels::REASONS.len() }>,
-    requests: [[BusyCounter; labels::STATUSES.len()]; 3],
+    requests: [[[BusyCounter; labels::STATUSES.len()]; 3]; labels::FRONTS.len()],
     joined: Counter,
     stampedes: Counter,
     stampede_followers: u32,
@@ -54,6 +55,7 @@ pub struct Meters {
     lexed: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ labels::DEGREES.len() }>,
+    invalidations: Family<{ labels::INVALIDATIONS.len() }>,
     observations: Family<{ ObservationWord::NAMES.len() }>,
     shared: Family<{ ShareWord::NAMES.len() }>,
     runs: Family<{ labels::CAUSES.len() }>,
@@ -121,13 +123,16 @@ impl Meters {
             hits: BusyCounter::new(defined::HITS.counter()),
             misses: defined::MISSES.counter(),
             bypasses: Family::new(defined::BYPASSES, "reason", &labels::REASONS),
-            requests: std::array::from_fn(|class| std::array::from_fn(|status| requests_of(class, status))),
+            requests: std::array::from_fn(|front| {
+                std::array::from_fn(|class| std::array::from_fn(|status| requests_of(front, class, status)))
+            }),
             joined: defined::JOINED.counter(),
             stampedes: defined::STAMPEDES.counter(),
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
             lexed: BusyCounter::new(defined::LEXED.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &labels::DEGREES),
+            invalidations: Family::new(defined::INVALIDATIONS, "cause", &labels::INVALIDATIONS),
             observations: Family::new(defined::OBSERVATIONS, "outcome", &ObservationWord::NAMES),
             shared: Family::new(defined::SHARED, "outcome", &ShareWord::NAMES),
             runs: Family::new(defined::RUNS, "cause", &labels::CAUSES),
@@ -154,21 +159,21 @@ impl Meters {
         }
     }
 
-    /// Counts a request from its outcome. `status` is the status of the response.
-    pub fn count(&self, outcome: &Outcome, status: u16, took: Duration) {
+    /// Counts a request from its outcome. `status` is the status of the response; for Bolt, the one that HTTP would have.
+    pub fn count(&self, front: Front, outcome: &Outcome, status: u16, took: Duration) {
         let class = self.count_class(&outcome.how);
-        self.count_status(class, status);
+        self.count_status(front, class, status);
         self.times.requests[class].record(took);
     }
 
-    /// Counts a request that was refused before it became a query.
+    /// Counts a request over HTTP that was refused before it became a query.
     pub fn count_rejected(&self, status: u16) {
         self.bypasses.add(labels::reason_place(Reason::Rejected));
-        self.count_status(2, status);
+        self.count_status(Front::Http, 2, status);
     }
 
-    fn count_status(&self, class: usize, status: u16) {
-        if let Some(counter) = self.requests[class].get(labels::status_place(status)) {
+    fn count_status(&self, front: Front, class: usize, status: u16) {
+        if let Some(counter) = self.requests[front as usize][class].get(labels::status_place(status)) {
             counter.add();
         }
     }
@@ -273,7 +278,7 @@ impl Meters {
         self.lexed.show();
         self.by_error.show();
         self.refresh.stale_served.show();
-        self.requests.iter().flatten().for_each(BusyCounter::show);
+        self.requests.iter().flatten().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
         self.times.write(&mut text);
         text
@@ -289,20 +294,24 @@ fn left_of(ttl_ms: i64) -> Duration {
     }
 }
 
-fn requests_of(class: usize, status: usize) -> BusyCounter {
-    let labels = [("class", labels::CLASSES[class]), ("status", labels::STATUSES[status])];
-    BusyCounter::new(defined::REQUESTS.counter_of_two(labels))
+fn requests_of(front: usize, class: usize, status: usize) -> BusyCounter {
+    let labels = [
+        ("class", labels::CLASSES[class]),
+        ("status", labels::STATUSES[status]),
+        ("front", labels::FRONTS[front]),
+    ];
+    BusyCounter::new(defined::REQUESTS.counter_of_labels(labels))
 }
 
 fn breaker_moves(of: &'static str) -> Family<{ labels::BREAKER_STATES.len() }> {
     Family::made(&labels::BREAKER_STATES, |to| {
-        defined::BREAKER.counter_of_two([("peer_kind", of), ("to", to)])
+        defined::BREAKER.counter_of_labels([("peer_kind", of), ("to", to)])
     })
 }
 
 fn unserved_on(listener: &'static str) -> Family<{ labels::UNSERVED.len() }> {
     Family::made(&labels::UNSERVED, |reason| {
-        defined::UNSERVED.counter_of_two([("listener", listener), ("reason", reason)])
+        defined::UNSERVED.counter_of_labels([("listener", listener), ("reason", reason)])
     })
 }
 
@@ -391,7 +400,15 @@ impl Observer for Meters {
             Event::Observed(word, count) => self.observations.add_many(word.place(), count.into()),
             Event::Shared(word, count) => self.shared.add_many(word.place(), count.into()),
             Event::Prefetch(word) => self.prefetch.count(word),
+            Event::Invalidation(word) => self.invalidations.add(invalidation_place(word)),
         }
+    }
+}
+
+const fn invalidation_place(word: InvalidationWord) -> usize {
+    match word {
+        InvalidationWord::OwnWrite => 0,
+        InvalidationWord::Purge => 1,
     }
 }
 

@@ -40,7 +40,6 @@ use crate::cluster_keys::keyring;
 use crate::config::{Report, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
 use crate::credentials::Credentials;
-use crate::front::QueryApiRenderer;
 use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
@@ -61,6 +60,7 @@ use crate::peer::link::PeerLink;
 use crate::peer_credentials::OtherMembers;
 use crate::peer_service::PeerService;
 use crate::refusal_response::Unserved;
+use crate::renderer::FrontsRenderer;
 use crate::routing::{MemberRouting, Members, ring_of};
 use crate::senders::Senders;
 use crate::tls::{Reload, Watched};
@@ -128,7 +128,7 @@ impl Node {
             spread: Arc::new(gossip.clone()),
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
-            renderer: Arc::new(QueryApiRenderer),
+            renderer: Arc::new(FrontsRenderer),
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, secrets(settings), policy::policy(settings), ports);

@@ -164,7 +164,7 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
 #[test]
 fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     let schema = config::schema();
-    for (section, keys_min) in [("entry", 5), ("refresh", 11), ("prefetch", 7)] {
+    for (section, keys_min) in [("entry", 5), ("freshness", 2), ("refresh", 11), ("prefetch", 7)] {
         let keys = schema["properties"][section]["properties"].as_object().unwrap();
         assert!(keys.len() >= keys_min, "{section}: {keys:?}");
         let row = format!("| `{section}.");

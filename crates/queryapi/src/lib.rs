@@ -13,3 +13,5 @@ pub mod render;
 pub mod request;
 mod temporal;
 mod zone;
+
+pub use zone::zone_offset_s;

@@ -13,6 +13,12 @@ const CYCLE_S: i64 = 146_097 * 86_400;
 const LATE_S: i64 = 240_773_990_400 - CYCLE_S;
 const EARLY_S: i64 = -11_676_096_000;
 
+/// The true offset in seconds of the zone of that name at `utc_s`.
+#[must_use]
+pub fn zone_offset_s(name: &str, utc_s: i64) -> Option<i32> {
+    find(name)?.offset_s(utc_s)
+}
+
 /// A zone of the tz database.
 pub(crate) struct Zone {
     zone: TimeZone,

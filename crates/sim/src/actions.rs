@@ -6,6 +6,8 @@ use crate::profile::{Kind, Profile};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Write,
+    /// A client writes through a node.
+    WriteThrough,
     Delay,
     Purge,
     Leave,
@@ -35,6 +37,9 @@ impl Profile {
     /// The actions of a world of these kinds. An action is as likely as it is often in the list.
     pub(crate) fn acts(&self) -> Vec<Action> {
         let mut acts = vec![Action::Write, Action::Write, Action::Delay];
+        if self.writes() {
+            acts.extend([Action::WriteThrough; 4]);
+        }
         for kind in &self.kinds {
             acts.extend_from_slice(match kind {
                 Kind::Purges => &[Action::Purge, Action::Purge],

@@ -193,10 +193,11 @@ impl Cluster {
             && self.profile.is_living
             && self.profile.has(Kind::Clients)
             && number.is_multiple_of(AFTER_EVERY);
-        let want = if is_after { Want::After(self.versions) } else { want };
+        let version = self.world.origin.version();
+        let want = if is_after { Want::After(version) } else { want };
         if is_after {
             self.world.record.cover("client with a bookmark");
-            ask.bookmarks = bookmark(self.versions.into());
+            ask.bookmarks = bookmark(version.into());
         }
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);

@@ -46,7 +46,7 @@ pub(crate) struct Cluster {
     pub(crate) dice: Arc<SimDice>,
     pub(crate) asks: u32,
     purges: u32,
-    pub(crate) versions: u32,
+    pub(crate) writes: u32,
     /// Requests that may still be under way, and their nodes.
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
     /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
@@ -65,7 +65,7 @@ impl Cluster {
             dice,
             asks: 0,
             purges: 0,
-            versions: 1,
+            writes: 0,
             clients: Vec::new(),
             tasks: Vec::new(),
             changes: MembershipChanges::default(),
@@ -177,6 +177,7 @@ impl Cluster {
         let node = self.any_node();
         match act {
             Action::Write => self.write(),
+            Action::WriteThrough => self.write_through(node),
             Action::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
             Action::Purge => self.purge(node),
             Action::Leave => self.leave(),
@@ -222,9 +223,9 @@ impl Cluster {
     }
 
     fn write(&mut self) {
-        self.versions += 1;
-        self.world.origin.set_version(i64::from(self.versions));
-        self.world.record.note(What::Version { version: self.versions });
+        let version = self.world.origin.version() + 1;
+        self.world.origin.set_version(i64::from(version));
+        self.world.record.note(What::Version { version });
     }
 
     fn purge(&mut self, node: usize) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, PrefetchWord, RefreshWord};
-use hopcache_engine::event::{ObservationWord, ShareWord};
+use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::prefetch::Skip;
 
@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 131] = [
+pub const OUTCOMES: [&str; 133] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -112,6 +112,8 @@ pub const OUTCOMES: [&str; 131] = [
     "late",
     "near hit",
     "degree asked",
+    "entries ended by a write",
+    "entries purged",
     "prefetch launched",
     "prefetch used",
     "prefetch late",
@@ -345,6 +347,7 @@ impl Coverage {
             Event::NearHit => "near hit",
             Event::StatementLexed => "statement lexed",
             Event::DegreeAsked { .. } => "degree asked",
+            Event::Invalidation(word) => word_of_invalidation(*word),
             Event::Prefetch(word) => match word {
                 PrefetchWord::Launched(_) => "prefetch launched",
                 PrefetchWord::Used(_) => "prefetch used",
@@ -353,6 +356,13 @@ impl Coverage {
                 PrefetchWord::Skipped(skip) => word_of_skip(*skip),
             },
         });
+    }
+}
+
+fn word_of_invalidation(word: InvalidationWord) -> &'static str {
+    match word {
+        InvalidationWord::OwnWrite => "entries ended by a write",
+        InvalidationWord::Purge => "entries purged",
     }
 }
 

@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hopcache_core::bookmark::Bookmark;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
+use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf};
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
 mod behavior;
 mod results;
 mod transactions;
+mod writes;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
@@ -24,6 +25,7 @@ pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
 use transactions::Transactions;
 pub use transactions::{DATABASE, bookmark};
+pub use writes::{WRITE, WriteFate};
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
@@ -53,6 +55,7 @@ struct State {
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
+    write_fate: WriteFate,
 }
 
 /// A run as the origin saw it.
@@ -93,6 +96,7 @@ impl ScriptedOrigin {
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
+            write_fate: WriteFate::Well,
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
@@ -216,7 +220,8 @@ impl ScriptedOrigin {
 
     fn begin(&self, by: Life, run: &OriginRun) -> Fate {
         let mut state = self.state.lock();
-        let carried = state.transactions.carried(by, run);
+        let newest = u64::try_from(state.version).unwrap_or(0);
+        let carried = state.transactions.carried(by, run, newest);
         let version = state.transactions.visible(state.version, &carried);
         state.runs.push(seen(run, carried.clone()));
         state.under_way += 1;
@@ -342,6 +347,11 @@ impl Origin for OriginPort {
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
         }
+        if writes::is_write(run) && self.shared.state.lock().transactions.tells {
+            let ended = self.shared.write(self.by, run).await;
+            self.process.on().await;
+            return ended;
+        }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
         let is_deaf = fate.behavior == OriginBehavior::Deaf;
@@ -406,6 +416,14 @@ impl Origin for OriginPort {
             return Err(OriginFault::Failed(failure).into());
         }
         Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
+    }
+
+    async fn newest(&self, _: &WriteOf, _: Millis) -> Result<Option<Position>, OriginError> {
+        self.process.on().await;
+        let told = self.shared.tell_newest(self.by);
+        tokio::time::sleep(Millis(1).duration()).await;
+        self.process.on().await;
+        told
     }
 
     async fn verify(&self, _: &Identity) -> Result<(), OriginError> {

@@ -6,7 +6,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
-/// TTL 60 s, grace 0.5, no jitter.
+/// TTL 60 s, grace 0.5, no jitter. Writes end no entries: tests about them say so, and follow the store.
 #[must_use]
 pub fn default_policy() -> Policy {
     Policy {
@@ -18,6 +18,7 @@ pub fn default_policy() -> Policy {
         probe_timeout_ms: Millis(200),
         procedures: Vec::new(),
         stale_if_error_ms: Millis::ZERO,
+        freshness_lease_ms: None,
         refresh: RefreshPolicy {
             is_early: false,
             rule: Rule { mode: Mode::Adaptive, beta: 1.0 },

@@ -1,6 +1,7 @@
 //! The profile of a seed's world: how many nodes it has, which queries clients ask, and which kinds of fault occur.
 //! Each seed has only a few kinds, because faults hide each other (swarm testing: Groce et al., ISSTA 2012).
 
+use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::policy::PrefetchPolicy;
@@ -125,6 +126,7 @@ impl Profile {
             refresh: refresh(seed),
             entry_bytes_max: if is_living || learns { BIG_BYTES } else { default_policy().entry_bytes_max },
             prefetch: prefetch(seed),
+            freshness_lease_ms: writes(seed).then_some(Millis(FRESHNESS_LEASE_MS_DEFAULT)),
             ..default_policy()
         };
         Self {
@@ -143,6 +145,12 @@ impl Profile {
     #[must_use]
     pub fn learns(&self) -> bool {
         self.policy.prefetch.is_on
+    }
+
+    /// Whether clients write through nodes, and writes end entries.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.policy.freshness_lease_ms.is_some()
     }
 
     /// Whether the tables have room for every pattern.
@@ -238,6 +246,11 @@ impl Profile {
 /// Two of five seeds. None of those in `tests/regression_seeds.rs`, which were found before there was gossip.
 fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
+}
+
+/// Half of the worlds with joins and leaves: their origin tells transactions.
+fn writes(seed: u64) -> bool {
+    is_living(seed) && (seed / 40).is_multiple_of(2)
 }
 
 /// Four of thirteen seeds. None of those in `tests/regression_seeds.rs`, which were found before nodes learned, nor the

@@ -210,6 +210,10 @@ pub enum What {
     RunEnded { run: u32, end: RunEnd },
     /// The origin gave no word on a subject's statement.
     Wordless { subject: Option<usize> },
+    /// A client began to write through a node.
+    WriteBegan { write: u32, node: usize },
+    /// It got its answer: the version that it has written, or a failure.
+    WriteEnded { write: u32, version: Option<u32> },
     /// The data changed.
     Version { version: u32 },
     /// The origin does otherwise.

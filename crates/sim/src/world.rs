@@ -206,10 +206,12 @@ impl World {
             mode: AccessMode::Write,
             bypass: None,
             bookmarks: Bookmark::NONE,
+            written: None,
             deadline: sim_now() + Millis(60_000),
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: None,
         }
     }

@@ -28,3 +28,4 @@ mod seeds;
 mod sharing_off;
 mod slow_runs;
 mod stale_if_error;
+mod writes;

@@ -16,10 +16,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("cache", &["model"]),
     ("peers", &["model", "cache"]),
     ("invalidate", &["model", "cache", "peers"]),
-    ("fetch", &["model", "cache", "peers", "invalidate"]),
+    ("writes", &["model", "cache", "peers", "invalidate"]),
+    ("fetch", &["model", "cache", "peers", "invalidate", "writes"]),
     ("refresh", &["model", "cache", "peers", "invalidate", "fetch"]),
     ("prefetch", &["model", "cache", "peers", "invalidate", "fetch", "refresh"]),
-    ("path", &["model", "cache", "peers", "invalidate", "fetch", "refresh", "prefetch"]),
+    ("path", &["model", "cache", "peers", "invalidate", "writes", "fetch", "refresh", "prefetch"]),
 ];
 
 /// Assembles the rooms: imports all of them, and only `lib.rs` imports it.

@@ -7,6 +7,7 @@
 //! | `inbox` | handshake and chunks of one connection, in order; whether a RESET waits |
 //! | `request` | the request that a message holds, or why it is malformed |
 //! | `state` | which request is allowed in which state, and which state follows (a table) |
+//! | `old_values` | the form that values have for clients of Bolt 4 |
 //! | `reply` | the bytes of SUCCESS, RECORD, IGNORED and FAILURE |
 //!
 //! Nothing here runs a statement, knows a user or waits. A caller owns the socket and the deadlines.
@@ -17,6 +18,7 @@
 mod chunks;
 mod handshake;
 mod inbox;
+pub mod old_values;
 pub mod reply;
 mod request;
 mod state;

@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Expect(u8),
     /// Sends raw bytes.
     Send(Vec<u8>),
+    /// Lets the test's clock go on.
+    Pause(Duration),
     /// Keeps the connection open, reading and sending nothing, until the client has gone.
     Hang,
     /// Keeps the connection open and reads nothing, until the test's runtime ends.
@@ -35,6 +37,7 @@ pub(crate) const HELLO: u8 = 0x01;
 pub(crate) const GOODBYE: u8 = 0x02;
 pub(crate) const RESET: u8 = 0x0F;
 pub(crate) const RUN: u8 = 0x10;
+pub(crate) const DISCARD: u8 = 0x2F;
 pub(crate) const PULL: u8 = 0x3F;
 pub(crate) const LOGON: u8 = 0x6A;
 pub(crate) const LOGOFF: u8 = 0x6B;
@@ -73,6 +76,8 @@ pub(crate) async fn play(mut socket: impl AsyncRead + AsyncWrite + Unpin, script
             Step::Send(bytes) => {
                 let _ = socket.write_all(&bytes).await;
             }
+            // tidy: poll interval
+            Step::Pause(time) => tokio::time::sleep(time).await,
             Step::Hang => {
                 let _ = socket.read_to_end(&mut Vec::new()).await;
             }
@@ -169,6 +174,7 @@ pub(crate) fn statement(text: &str) -> Run<'_> {
         database: None,
         mode: Mode::Read,
         timeout: Duration::from_secs(20),
+        server_timeout: Some(Duration::from_secs(20)),
         bookmarks: &[],
         metadata: &[],
         impersonated: None,

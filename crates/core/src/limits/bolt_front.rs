@@ -49,3 +49,13 @@ pub const DATABASES_MS: u64 = 30_000;
 pub const ROUTING_TTL_S: i64 = 10;
 /// Longest Bolt address in a card, in bytes: names of pods and services are about 60, and gossip's datagrams are small.
 pub const BOLT_ADDR_BYTES_MAX: usize = 96;
+/// Records of a run that is streamed to its client while it goes on: bytes from which on streaming begins. Small results
+/// are answered whole, and none of Neo4j's packets is larger.
+pub const LIVE_BYTES_MIN: usize = 4 << 10;
+/// The same for a run whose records come slowly: how long after the first one.
+pub const LIVE_WAIT_MS: u64 = 5;
+/// Bytes of records after which such a client is woken if more have arrived already.
+pub const LIVE_BATCH_BYTES: usize = 16 << 10;
+/// Runs that are streamed at a time on one node. Each holds up to `entry.max_bytes` that its client has not taken, and a
+/// connection to Neo4j after its hand-over: 128 MiB and 16 connections by default. Others are answered whole, or relayed.
+pub const LIVE_RUNS_MAX: usize = 16;

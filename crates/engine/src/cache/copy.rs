@@ -13,6 +13,7 @@ use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::Written;
 
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
@@ -282,6 +283,18 @@ impl MemoryCopy {
         asked.is_empty() || self.range.as_ref().is_some_and(|range| range.from().covers(asked))
     }
 
+    /// Whether a write has ended it: its run did not carry the mark. A copy of unknown range may be of any time.
+    #[must_use]
+    pub fn is_ended_by(&self, written: Option<Written>) -> bool {
+        written.is_some_and(|written| !self.range.as_ref().is_some_and(|range| written.is_seen_by(range)))
+    }
+
+    /// Whether a request or refresh with these bounds may use it, as far as transactions go.
+    #[must_use]
+    pub fn is_late_enough(&self, bounds: &ValueBounds) -> bool {
+        self.covers(&bounds.after) && !self.is_ended_by(bounds.written)
+    }
+
     /// How often requests ask for it.
     #[must_use]
     pub fn heat(&self) -> &Heat {
@@ -329,10 +342,10 @@ impl MemoryCopy {
         }
     }
 
-    /// Whether it may stand in for a failing origin: stale or dead, and not past the end of stale-if-error.
+    /// Whether stale-if-error has not ended for it.
     #[must_use]
-    pub fn is_stale_fallback(&self, now: MonoTime) -> bool {
-        self.fresh_until <= now && now < self.fallback_until
+    pub fn is_kept_as_fallback(&self, now: MonoTime) -> bool {
+        now < self.fallback_until
     }
 
     /// A run that replaces it before this time shows that its refresh is late. A later one shows that it was not worth
@@ -372,6 +385,13 @@ impl MemoryCopy {
         (at != 0).then_some(MonoTime(at))
     }
 
+    /// Whether a request accepts it although a write has ended it: `max-stale` allows that. The copy was not ended for
+    /// longer than it is old.
+    #[must_use]
+    pub fn is_accepted_after_write(&self, freshness: Freshness, now: MonoTime) -> bool {
+        freshness.stale_max_ms.is_some_and(|most| self.age_ms(now) < most)
+    }
+
     /// Whether it satisfies a request's own bookmarks, `max-age` and `max-stale`.
     #[must_use]
     pub fn suits(&self, ask: &Ask, now: MonoTime) -> bool {
@@ -391,7 +411,7 @@ impl MemoryCopy {
         };
         past_max_ms.is_none_or(|most| past <= most)
             && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && self.covers(&bounds.after)
+            && self.is_late_enough(bounds)
     }
 
     /// Time since the origin read began.
@@ -403,7 +423,10 @@ impl MemoryCopy {
     /// The description of an answer that is made from it at `now`.
     #[must_use]
     pub fn how(&self, class: Class, detail: Option<Detail>, now: MonoTime) -> How {
+        let is_stale = matches!(detail, Some(Detail::Stale | Detail::StaleIfError));
         let ttl_ms = match self.life(now) {
+            // A write has ended it before its time. How long ago is not known.
+            Life::Fresh(_) if is_stale => -1,
             Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
             Life::Stale(_) | Life::Dead => {
                 // Negative in the first millisecond too: 0 would mean fresh.

@@ -20,6 +20,8 @@ mod stale_fallback;
 mod store;
 mod suspend_guard;
 mod uncacheable;
+mod write_lease;
+mod written;
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::Written;
 use parking_lot::Mutex;
 
 use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
@@ -52,6 +55,8 @@ pub(crate) use stale_fallback::{FallbackPlace, Purges};
 pub use store::WatchedStore;
 pub(crate) use suspend_guard::SuspendGuard;
 pub(crate) use uncacheable::Uncacheable;
+pub(crate) use write_lease::WriteLease;
+pub(crate) use written::WrittenMarks;
 
 /// One node's memory.
 pub struct Cache {
@@ -64,6 +69,8 @@ pub struct Cache {
     fallbacks: StaleFallbacks,
     pace: KeyPace,
     guard: SuspendGuard,
+    written: WrittenMarks,
+    lease: WriteLease,
     uncacheable: Uncacheable,
     ttl_ms: Millis,
     stale_if_error_ms: Millis,
@@ -82,7 +89,7 @@ impl FlightKey for QueryKey {
     }
 }
 
-impl FlightKey for (QueryKey, RenderingId, Option<Millis>, Bookmark) {
+impl FlightKey for (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<Written>) {
     fn query_key(&self) -> &QueryKey {
         &self.0
     }
@@ -123,6 +130,8 @@ impl Cache {
             fallbacks: StaleFallbacks::default(),
             pace: KeyPace::new(policy),
             guard: SuspendGuard::default(),
+            written: WrittenMarks::default(),
+            lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),
             ttl_ms: policy.ttl_ms,
             stale_if_error_ms: policy.stale_if_error_ms,
@@ -276,9 +285,31 @@ impl Cache {
         &self.guard
     }
 
-    /// Waits for a look at the invalidation log if one is due, until `deadline` at most.
+    /// How far databases have been written.
+    pub(crate) fn written(&self) -> &WrittenMarks {
+        &self.written
+    }
+
+    /// The lease of freshness.
+    pub(crate) fn lease(&self) -> &WriteLease {
+        &self.lease
+    }
+
+    /// Whether every copy may be served without another look at the store.
+    pub(crate) fn is_awake(&self, now: MonoTime) -> bool {
+        self.guard.is_awake(now) && self.lease.may_serve(now)
+    }
+
+    /// Whether this copy may be served without another look at the store: this node missed no purge of it, and is in touch
+    /// with the writes of others.
+    pub(crate) fn vouches_for(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        self.guard.vouches_for(copy, now) && self.lease.may_serve(now)
+    }
+
+    /// Waits for a look at the store if one is due, until `deadline` at most.
     pub(crate) async fn look_after_pause(&self, deadline: MonoTime) {
         self.guard.look_after_pause(&self.context, deadline).await;
+        self.lease.look(&self.context, deadline).await;
     }
 
     /// Keys whose results are not stored.
@@ -319,12 +350,17 @@ impl Cache {
     /// Puts a copy aside for the waiters of the flight under way.
     pub(crate) fn offer_fallback(&self, query: &Query, copy: &SharedCopy, before: Purges) {
         let now = self.context.now();
-        if !self.is_stale_if_error_on() || !copy.is_stale_fallback(now) {
+        if !self.is_stale_if_error_on() || !self.is_stale_fallback(copy, now) {
             return;
         }
         // The last run for it failed, or took its whole time: waiting would bring nothing new.
         let wait_ms = if copy.has_origin_failed() { Millis::ZERO } else { self.fallback_wait_ms(query) };
         self.fallbacks.offer(query.key, copy, now + wait_ms, before);
+    }
+
+    /// Whether a copy may stand in for a failing origin: it is stale or dead, or a write has ended it.
+    pub(crate) fn is_stale_fallback(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        copy.is_kept_as_fallback(now) && (copy.fresh_until() <= now || self.written.has_ended(copy))
     }
 
     /// The fallback of a key's flight, and the time from which it is served.

@@ -85,11 +85,13 @@ impl Cache {
         if ask.freshness != Freshness::default() {
             return None;
         }
-        let copy = self.memory.get(&ask.query.key).filter(|copy| copy.covers(&ask.bookmarks))?;
+        let copy = self
+            .memory
+            .get(&ask.query.key)
+            .filter(|copy| copy.covers(&ask.bookmarks) && !self.written.has_ended(copy))?;
         let hits = copy.near_hits()?;
         let now = self.context.now();
-        if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.guard.vouches_for(&copy, now)
-        {
+        if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.vouches_for(&copy, now) {
             return None;
         }
         debug_assert_eq!(

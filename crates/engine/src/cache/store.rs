@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_core::written::WrittenRecord;
 use parking_lot::Mutex;
 
 use crate::model::context::Context;
 use crate::model::event::Event;
-use crate::model::ports::{LogCursor, LogPage, Scope, Store, StoreError};
+use crate::model::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
 
 /// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
@@ -120,6 +122,23 @@ impl Store for WatchedStore {
 
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
         self.saw(self.store.invalidations_since(cursor).await)
+    }
+
+    async fn tell_written(
+        &self,
+        cluster: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<Vec<Listener>, StoreError> {
+        self.saw(self.store.tell_written(cluster, records).await)
+    }
+
+    async fn hear_written(
+        &self,
+        cluster: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Vec<WrittenRecord>, StoreError> {
+        self.saw(self.store.hear_written(cluster, me, lease_ms).await)
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -162,7 +162,7 @@ impl Fetch {
         let is_young =
             job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {
-            Life::Fresh(_) if is_young && copy.covers(&job.bounds.after) => Some(FetchResult::Found(copy)),
+            Life::Fresh(_) if is_young && copy.is_late_enough(&job.bounds) => Some(FetchResult::Found(copy)),
             Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => {
                 Some(FetchResult::Stale(copy))
             }

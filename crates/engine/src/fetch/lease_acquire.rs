@@ -42,7 +42,7 @@ enum Unusable {
     Removed,
     /// It failed its checksum, could not be removed, and would be found again and again.
     Stays,
-    /// It was read before what the client has seen. From now on only younger ones are asked for.
+    /// It was read before what the client has seen, or before a write. From now on only younger ones are asked for.
     Older,
 }
 
@@ -156,8 +156,8 @@ impl Fetch {
     }
 
     fn competition<'a>(&self, job: &'a FetchJob, held: Option<&'a SharedCopy>) -> Competition<'a> {
-        // Of an entry of before the client's bookmarks the first round is not told: memory has it.
-        let older = held.filter(|held| !held.covers(&job.bounds.after));
+        // Of an entry of before the client's bookmarks, or of before a write, the first round is not told: memory has it.
+        let older = held.filter(|held| !held.is_late_enough(&job.bounds));
         let younger_ms = older.map(|held| held.age_ms(self.context.now()).saturating_sub(ROUNDING_MS));
         let ask = LeaseAsk {
             nonce: self.context.nonce(),
@@ -182,7 +182,7 @@ impl Fetch {
     }
 
     /// A copy of a stored entry that is an answer. An entry that fails its checksum is removed, so that the next round
-    /// does not find it (I10, F39). An entry that the client's bookmarks exclude stays: the next round asks the store for
+    /// does not find it (I10, F39). An entry that the client's bookmarks or a write exclude stays: the next round asks the store for
     /// younger ones only.
     async fn read_stored(
         &self,
@@ -192,7 +192,7 @@ impl Fetch {
     ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
         if let Some(copy) = self.cache.decode(query, stored, asked, held) {
-            if copy.covers(&competition.job.bounds.after) {
+            if copy.is_late_enough(&competition.job.bounds) {
                 return Ok(copy);
             }
             competition.ask.age_max_ms = Some(copy.age_ms(asked).saturating_sub(ROUNDING_MS));

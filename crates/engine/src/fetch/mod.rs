@@ -30,12 +30,14 @@ use crate::fetch::run::RunUnder;
 use crate::fetch::terms::{BackOffTerms, LeaseTerms, WithoutLease};
 use crate::invalidate::{FormerCopy, Invalidate};
 use crate::model::ask::Query;
+use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
 use crate::model::event::Event;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
 use crate::peers::PeerCalls;
+use crate::writes::Writes;
 
 pub(crate) use classify::Classifier;
 pub use classify::Verdict;
@@ -59,6 +61,7 @@ pub struct Fetch {
     peers: Arc<PeerCalls>,
     routing: Arc<dyn Routing>,
     invalidate: Arc<Invalidate>,
+    writes: Arc<Writes>,
     flights: Flights,
     leases: Arc<Leases>,
     classifier: Classifier,
@@ -80,7 +83,7 @@ struct FetchPolicy {
 impl Fetch {
     pub(crate) fn new(
         context: &Context,
-        (cache, store, invalidate): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>),
+        (cache, store, invalidate, writes): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>, &Arc<Writes>),
         (peers, routing, origin): (&Arc<PeerCalls>, &Arc<dyn Routing>, &Arc<dyn Origin>),
         policy: &Policy,
     ) -> Arc<Self> {
@@ -92,6 +95,7 @@ impl Fetch {
             peers: Arc::clone(peers),
             routing: Arc::clone(routing),
             invalidate: Arc::clone(invalidate),
+            writes: Arc::clone(writes),
             flights: cache.flight_table(),
             leases: Leases::new(context, store),
             classifier: Classifier::new(context, origin, policy.run_timeout_ms),
@@ -111,6 +115,16 @@ impl Fetch {
     /// Competes, asks a former owner, runs, in this order, and stops at the first that has a value. `held` is the copy
     /// in memory that the value will replace.
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
+        // A value from before the newest write would be no hit for anybody. Refreshes and prefetches have no mark yet.
+        let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
+        if written == job.bounds.written {
+            return self.fetch_marked(job, terms, held).await;
+        }
+        let bounds = ValueBounds { written, ..job.bounds.clone() };
+        self.fetch_marked(&FetchJob { bounds, ..job.clone() }, terms, held).await
+    }
+
+    async fn fetch_marked(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
         if let Some(result) = self.without_a_run(job, &terms, held).await {
             return Fetched::new(result);
         }

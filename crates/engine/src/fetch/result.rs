@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
+use hopcache_core::written::Written;
 
 use crate::cache::copy::SharedCopy;
 use crate::fetch::leases::HeldLease;
@@ -57,13 +58,20 @@ impl FlightResult {
         is_late && !asked.covers(&self.after)
     }
 
-    /// Whether its copy is of a run that did not carry all of these bookmarks.
-    pub(crate) fn is_before(&self, asked: &Bookmark) -> bool {
+    /// Whether its copy is of a run that did not carry all of these bookmarks, or that a write has ended.
+    pub(crate) fn is_before(&self, asked: &Bookmark, written: Option<Written>) -> bool {
+        self.copy().is_some_and(|copy| !copy.covers(asked) || copy.is_ended_by(written))
+    }
+
+    /// Whether nothing is known of the transactions that its run saw: the next flight would not show them either.
+    pub(crate) fn has_no_range(&self) -> bool {
+        self.copy().is_some_and(|copy| copy.range().is_none())
+    }
+
+    fn copy(&self) -> Option<&SharedCopy> {
         match &self.result {
-            FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => {
-                !copy.covers(asked)
-            }
-            FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => false,
+            FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => Some(copy),
+            FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => None,
         }
     }
 

@@ -97,7 +97,7 @@ impl Fetch {
         let run_timeout_ms = self.policy.run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
         let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
         let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
-        let bounds = RunBounds { timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
+        let bounds = RunBounds { timeout_ms, bytes_max: self.result_bytes_max(job) };
         let is_out_of_time = timeout_ms == Millis::ZERO && job.until.is_some();
         let (query, token) = (&job.query, under.token());
         let ended = match word {
@@ -131,10 +131,25 @@ impl Fetch {
         self.end_without_result(query, token, ended).await
     }
 
+    /// The largest result that is read for a job. A front of bare renderings streams what no entry can hold, each
+    /// client's result on a connection of its own. So for that front a larger result is of no use here.
+    fn result_bytes_max(&self, job: &FetchJob) -> usize {
+        if job.cause == Cause::Miss && job.rendering.is_bare() {
+            self.policy.entry_bytes_max.min(limits::PASS_THROUGH_BYTES_MAX)
+        } else {
+            limits::PASS_THROUGH_BYTES_MAX
+        }
+    }
+
     /// Runs a statement that the server has confirmed as a read.
     async fn run_read(&self, job: &FetchJob, bounds: RunBounds, under: RunUnder<'_>) -> FetchResult {
         let (ended, reading) = self.run_counted(job, bounds).await;
         match ended {
+            Err(error) if is_left_to_clients(&error.kind) => {
+                self.cache.uncacheable().remember(job.query.key, self.context.now());
+                let each = FetchResult::NotARead(Reason::TooLarge);
+                self.end_without_result(&job.query, under.token(), each).await
+            }
             Err(error) => {
                 self.end_without_result(&job.query, under.token(), FetchResult::Failed(error)).await
             }
@@ -159,8 +174,19 @@ impl Fetch {
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
         let mut run = job.query.reading(bounds, job.traceparent.clone());
         run.class = class_of(job.cause);
-        run.bookmarks = RunBookmarks::After(job.bounds.after.clone());
+        // The mark of now: the wait for the lease may have been long.
+        let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
+        run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
+        if let Some(live) = &job.live {
+            // A run that is handed over to its reader gives no result here. Its range shows as much as any other's.
+            let (writes, name) = (Arc::clone(&self.writes), job.query.tags.database());
+            live.on_rest(move |range| writes.saw_run(name, written, range));
+            run.live = Some(Arc::clone(live));
+        }
         let ended = self.origin.run(&run).await;
+        if let Ok(ResultSet { range: Some(range), .. }) = &ended {
+            self.writes.saw_run(job.query.tags.database(), written, range);
+        }
         let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })
     }
@@ -194,6 +220,11 @@ pub(crate) fn was_sent(ended: &Result<ResultSet, OriginError>) -> bool {
     ended.as_ref().err().is_none_or(|error| error.was_sent)
 }
 
+/// Whether a result is over the bound of an entry, and each client reads it for itself: no failure of the origin.
+fn is_left_to_clients(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::TooLarge { limit_bytes } if *limit_bytes < limits::PASS_THROUGH_BYTES_MAX)
+}
+
 /// A run at the origin, noted once, however it ends. A run dropped after its time was over (the origin ignored the
 /// deadline) has timed out. A run dropped before that, by a panic or the end of the process, is no evidence.
 struct UnderWay<'a> {
@@ -224,7 +255,7 @@ impl UnderWay<'_> {
         if is_prefetch || !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
             fetch.note_end((&job.query.key, job.cause), read_started, fault);
         }
-        if let Some(fault) = fault {
+        if let Some(fault) = fault.filter(|fault| !is_left_to_clients(fault)) {
             fetch.note_shed(class_of(job.cause), fault, was_sent);
             let is_own_limit = is_cut_short && job.run_ms_max.is_some() && *fault == OriginFault::TimedOut;
             if is_own_limit {

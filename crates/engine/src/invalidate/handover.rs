@@ -256,7 +256,7 @@ impl Invalidate {
         match copy.life(now) {
             Life::Fresh(_)
                 if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
-                    && copy.covers(&bounds.after) =>
+                    && copy.is_late_enough(bounds) =>
             {
                 Some(FormerCopy::Fresh(copy))
             }
@@ -283,7 +283,7 @@ impl Invalidate {
 
     /// Whether this process cannot have missed a purge of the copy during a pause.
     fn is_vouched_for(&self, copy: &MemoryCopy) -> bool {
-        self.cache.guard().vouches_for(copy, self.context.now())
+        self.cache.vouches_for(copy, self.context.now())
     }
 
     /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no

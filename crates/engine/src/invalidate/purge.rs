@@ -23,6 +23,7 @@ use hopcache_core::time::Millis;
 use tokio::sync::SemaphorePermit;
 
 use crate::invalidate::Invalidate;
+use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
 use crate::peers::Purge;
 
@@ -50,6 +51,7 @@ struct PurgeReach {
 impl Invalidate {
     /// Purges everywhere.
     pub async fn purge(&self, scope: &Scope) -> Purged {
+        self.context.note(Event::Invalidation(InvalidationWord::Purge));
         let store = self.store.invalidate(scope).await;
         let copies = self.cache.forget(scope);
         let told = self.tell_others(scope).await;

@@ -15,8 +15,10 @@ use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
 
@@ -170,6 +172,7 @@ impl Query {
             bytes_max: bounds.bytes_max,
             traceparent,
             class: RunClass::Miss,
+            live: None,
         }
     }
 }
@@ -234,6 +237,8 @@ pub struct Ask {
     pub bypass: Option<RequestBypass>,
     /// What the answer has to have seen: nothing that was read before is an answer.
     pub bookmarks: Bookmark,
+    /// How far its database had been written when it came. The request path notes it; fronts leave it empty.
+    pub written: Option<Written>,
     /// When the client gives up.
     pub deadline: MonoTime,
     /// The longest run that the client allows; always less than the operator's limit.
@@ -242,6 +247,8 @@ pub struct Ask {
     pub traceparent: Option<String>,
     /// Whether another node sent it. Then it has made its one hop (I8).
     pub is_forwarded: bool,
+    /// Takes the records of a run that this request leads, while it goes on.
+    pub live: Option<Arc<LiveRun>>,
     /// The session of this request, for learning: a keyed hash of the client's name for it.
     pub session: Option<SessionTag>,
 }

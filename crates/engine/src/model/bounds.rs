@@ -2,6 +2,7 @@
 
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
+use hopcache_core::written::Written;
 
 use crate::model::ask::Ask;
 
@@ -14,6 +15,9 @@ pub struct ValueBounds {
     pub stale_use: StaleUse,
     /// The client's bookmarks: a value whose run did not carry as much does not count, and a run carries them.
     pub after: Bookmark,
+    /// The mark of the database when the request came: a value that a write has ended does not count, and a run carries
+    /// the mark.
+    pub written: Option<Written>,
 }
 
 /// Whether a stale value is an answer.
@@ -30,8 +34,12 @@ pub enum StaleUse {
 
 impl ValueBounds {
     /// No earlier value is an answer.
-    pub const NOTHING: Self =
-        Self { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore, after: Bookmark::NONE };
+    pub const NOTHING: Self = Self {
+        age_max_ms: Some(Millis::ZERO),
+        stale_use: StaleUse::Ignore,
+        after: Bookmark::NONE,
+        written: None,
+    };
 
     /// The bounds of a request.
     #[must_use]
@@ -42,6 +50,7 @@ impl ValueBounds {
         } else {
             StaleUse::Serve { past_max_ms: freshness.stale_max_ms }
         };
-        Self { age_max_ms: freshness.age_max_ms, stale_use, after: ask.bookmarks.clone() }
+        let (after, written) = (ask.bookmarks.clone(), ask.written);
+        Self { age_max_ms: freshness.age_max_ms, stale_use, after, written }
     }
 }

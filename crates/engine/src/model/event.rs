@@ -72,6 +72,17 @@ pub enum Event {
     Shared(ShareWord, u32),
     /// A prefetch began, ended, or was skipped.
     Prefetch(PrefetchWord),
+    /// Entries were ended.
+    Invalidation(InvalidationWord),
+}
+
+/// What ended entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidationWord {
+    /// A write through this node.
+    OwnWrite,
+    /// A purge that began on this node.
+    Purge,
 }
 
 /// The fate of a prefetch. Launched = used + late + wasted + pending.

@@ -69,6 +69,12 @@ impl Neo4jFailure {
         self.code == "Neo.TransientError.Transaction.BookmarkTimeout"
     }
 
+    /// Whether the server has no such database.
+    #[must_use]
+    pub fn is_unknown_database(&self) -> bool {
+        self.code == "Neo.ClientError.Database.DatabaseNotFound"
+    }
+
     /// `Neo.<class>.<category>.<title>`.
     fn class_and_category(&self) -> (Option<&str>, Option<&str>) {
         let mut parts = self.code.split('.').skip(1);
@@ -128,6 +134,12 @@ impl OriginFault {
     #[must_use]
     pub fn is_bookmark_timeout(&self) -> bool {
         matches!(self, Self::Failed(said) | Self::Transient(said) if said.is_bookmark_timeout())
+    }
+
+    /// As [`Neo4jFailure::is_unknown_database`].
+    #[must_use]
+    pub fn is_unknown_database(&self) -> bool {
+        matches!(self, Self::Failed(said) | Self::Transient(said) if said.is_unknown_database())
     }
 
     /// As [`FailureKind::is_outage`](crate::model::outcome::FailureKind::is_outage).

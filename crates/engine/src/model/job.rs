@@ -7,6 +7,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::model::ask::{Ask, Hints, Query};
 use crate::model::bounds::ValueBounds;
 use crate::model::event::Cause;
+use crate::model::live::LiveRun;
 use crate::model::rendering::RenderingId;
 
 /// A job for the leader (`fetch`).
@@ -29,6 +30,8 @@ pub struct FetchJob {
     /// The longest run that the leading request's client allows. A run without a client, such as a refresh, has no such
     /// limit.
     pub run_ms_max: Option<Millis>,
+    /// Takes the records of the run while it goes on.
+    pub live: Option<Arc<LiveRun>>,
 }
 
 impl FetchJob {
@@ -44,6 +47,7 @@ impl FetchJob {
             bounds: ValueBounds::of_request(ask),
             until: None,
             run_ms_max: ask.run_ms_max,
+            live: if cause == Cause::Miss { ask.live.clone() } else { None },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Requests and answers, the ports to the world, and the operator's policy: plain types that every room shares.
 //!
-//! Nothing here decides anything, keeps anything or waits for anything. No file here imports another room.
+//! Nothing here decides anything, keeps anything or waits for anything, but for `live`, a pipe between the origin and a
+//! front. No file here imports another room.
 
 pub mod ask;
 pub mod bounds;
@@ -12,6 +13,7 @@ pub mod identity;
 pub mod inspection;
 pub mod job;
 pub mod lifecycle;
+pub mod live;
 pub mod order;
 pub mod origin_run;
 pub mod outcome;

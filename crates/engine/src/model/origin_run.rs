@@ -6,8 +6,10 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
+use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
+use crate::model::live::LiveRun;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]
@@ -34,6 +36,21 @@ pub struct OriginRun {
     pub traceparent: Option<String>,
     /// Its class in the competition for scarce places.
     pub class: RunClass,
+    /// Takes the records while the run goes on, and the rest of a result over `bytes_max`.
+    pub live: Option<Arc<LiveRun>>,
+}
+
+/// Plain data: what a write is made of, as far as its end needs it.
+#[derive(Debug, Clone)]
+pub struct WriteOf {
+    /// Database name as the client gave it, or the name of its home database.
+    pub database: Arc<str>,
+    /// The identity that writes. If the write's id is unknown, the origin is asked for it with these credentials.
+    pub identity: Arc<Identity>,
+    /// User to act as, if it is another one.
+    pub impersonated: Option<String>,
+    /// How long the write may run at the origin.
+    pub timeout_ms: Millis,
 }
 
 /// The bookmarks of a run.
@@ -43,7 +60,13 @@ pub enum RunBookmarks {
     AsSent(Vec<String>),
     /// A client's, and the newest that the origin's adapter knows of the database: of a run whose result may be kept. Such a
     /// result answers all whose bookmarks its run carried.
-    After(Bookmark),
+    After {
+        /// The client's.
+        client: Bookmark,
+        /// How far the database has been written. The run carries no less, unless the server does not reach it: then the
+        /// adapter has asked the server, and the run carries what the server has. The range of the result shows that.
+        written: Option<Written>,
+    },
 }
 
 impl Default for RunBookmarks {

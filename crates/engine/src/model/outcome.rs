@@ -104,7 +104,7 @@ pub enum Reason {
     TooLarge,
     /// It runs in a transaction that Neo4j has begun: its own writes decide what it reads.
     Transaction,
-    /// Its client speaks a version of Bolt whose values have other forms than the cached ones.
+    /// Its parameters have date-times in a form that only Bolt 4 has.
     OldBolt,
     /// It was refused before it became a query (malformed, unauthorised, over a limit).
     Rejected,

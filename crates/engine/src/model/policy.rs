@@ -23,6 +23,9 @@ pub struct Policy {
     pub procedures: Vec<String>,
     /// How long past grace an entry is served while the origin fails; zero for never.
     pub stale_if_error_ms: Millis,
+    /// For how long after its last look at the store this node is in touch with the writes of others; `None` if writes end no
+    /// entries (`freshness.mode = "ttl"`).
+    pub freshness_lease_ms: Option<Millis>,
     /// Early refresh.
     pub refresh: RefreshPolicy,
     /// Prefetch of what sessions ask next.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hopcache_core::key::QueryKey;
+use hopcache_core::bookmark::Position;
+use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -17,6 +18,7 @@ use hopcache_core::ring::Ring;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_core::written::WrittenRecord;
 
 use crate::model::event::Event;
 use crate::model::identity::Identity;
@@ -24,7 +26,7 @@ use crate::model::identity::Identity;
 pub use hopcache_core::lease::log::{LogCursor, LogMark};
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
-pub use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
+pub use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks, WriteOf};
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {
@@ -70,10 +72,33 @@ pub trait Store: Send + Sync + 'static {
     async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError>;
     /// The page of the invalidation log after `cursor`.
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError>;
+    /// Keeps these marks, or later ones that it has. Returns the nodes that listen for writes.
+    async fn tell_written(
+        &self,
+        cluster: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<Vec<Listener>, StoreError>;
+    /// Every mark. From now on, for `lease_ms`, this node listens for writes.
+    async fn hear_written(
+        &self,
+        cluster: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Vec<WrittenRecord>, StoreError>;
     /// Entry and lease under a key, changing nothing (for `explain`).
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
     /// Whether the store answers and takes writes.
     async fn ping(&self) -> Result<(), StoreError>;
+}
+
+/// Plain data: a node that has looked for writes not long ago. It may serve entries from before a write that it has not
+/// heard of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// The node.
+    pub node: NodeName,
+    /// For how long it may, at most.
+    pub left_ms: Millis,
 }
 
 /// What an invalidation covers.
@@ -97,6 +122,12 @@ pub trait Origin: Send + Sync + 'static {
     async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError>;
     /// The kind of a statement according to the server, without running it.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError>;
+    /// The newest transaction of the database, asked now, for a write whose id is unknown. `None` if the server tells none
+    /// that this node understands.
+    async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
+        let _ = (of, timeout_ms);
+        Ok(None)
+    }
     /// Whether the server accepts these credentials now.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError>;
     /// Whether the server is there and accepts this node's own credentials, if it has any.

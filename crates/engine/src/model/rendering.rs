@@ -13,6 +13,15 @@ pub struct RenderingId(pub u8);
 impl RenderingId {
     /// No rendering: the result in its stored form ([`ResultSet::to_bytes`]), with the records as the origin sent them.
     pub const RECORDS: Self = Self(u8::MAX);
+    /// The first name of a bare rendering.
+    pub const BARE_FIRST: Self = Self(128);
+
+    /// Whether its bytes have no bookmark. A front of bare renderings sends the bookmark apart, and streams a result that no
+    /// entry can hold.
+    #[must_use]
+    pub const fn is_bare(self) -> bool {
+        self.0 >= Self::BARE_FIRST.0
+    }
 }
 
 /// Makes renderings. A node has one renderer, combined from all of its fronts.

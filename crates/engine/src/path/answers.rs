@@ -15,7 +15,6 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use crate::model::ports::Store;
-use crate::model::rendering::RenderingId;
 use crate::model::span::scaled;
 use crate::path::Path;
 
@@ -42,18 +41,24 @@ impl Path {
         }
         let copy = held?;
         let now = self.context.now();
-        if !self.cache.guard().vouches_for(copy, now) || !copy.suits(ask, now) {
+        if !self.cache.vouches_for(copy, now) || !copy.suits(ask, now) {
+            return None;
+        }
+        let is_ended = self.cache.written().has_ended(copy);
+        if is_ended && !copy.is_accepted_after_write(ask.freshness, now) {
             return None;
         }
         // A request with `only-if-cached` must not cause a run at the origin.
         let job = || (!ask.freshness.only_if_cached).then(|| FetchJob::of(ask, Cause::Refresh));
         match copy.life(now) {
-            Life::Fresh(_) => {
+            Life::Fresh(_) if !is_ended => {
                 self.refresh.on_hit(&ask.query.key, copy, (1, now), job);
                 Some(self.hit_outcome(ask, copy, None, now))
             }
-            Life::Stale(_) => {
-                if !ask.freshness.only_if_cached {
+            Life::Fresh(_) | Life::Stale(_) => {
+                if is_ended {
+                    self.refresh.on_ended_hit(copy, now, job);
+                } else if !ask.freshness.only_if_cached {
                     self.refresh.on_hit(&ask.query.key, copy, (1, now), job);
                 }
                 Some(self.stale_outcome(ask, copy, now))
@@ -71,10 +76,12 @@ impl Path {
             && self.policy.ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
+            let is_ended = self.cache.written().has_ended(&copy);
             match copy.life(now) {
                 _ if !copy.suits(ask, now) => {}
-                Life::Fresh(_) => return self.hit_outcome(ask, &copy, None, now),
-                Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
+                _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}
+                Life::Fresh(_) if !is_ended => return self.hit_outcome(ask, &copy, None, now),
+                Life::Fresh(_) | Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
                 Life::Dead => {}
             }
         }
@@ -155,7 +162,7 @@ impl Path {
     /// is later than all of them: its own bookmark, which its rendering has, says that too.
     pub(super) fn with_bookmarks_of(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
         let (Answer::Body(body), Some(range)) = (&outcome.answer, &outcome.range) else { return outcome };
-        if ask.bookmarks.is_empty() || ask.rendering == RenderingId::RECORDS {
+        if ask.bookmarks.is_empty() || ask.rendering.is_bare() {
             return outcome;
         }
         let bookmark = range.bookmark_for(&ask.bookmarks);

@@ -5,17 +5,21 @@
 
 use std::sync::Arc;
 
+use hopcache_core::bookmark::ReadRange;
+use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
 
 use crate::cache::render_passing;
-use crate::fetch::was_sent;
+use crate::fetch::{Verdict, was_sent};
 use crate::model::ask::{Ask, RequestBypass, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
-use crate::model::ports::OriginRun;
+use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, WriteOf};
 use crate::path::Path;
+use crate::writes::PendingWrite;
 
 impl Path {
     pub(super) async fn bypass(self: &Arc<Self>, ask: &Ask, reason: Reason) -> Outcome {
@@ -26,6 +30,10 @@ impl Path {
         };
         let path = Arc::clone(self);
         let rendering = ask.rendering;
+        // A run in read mode changes nothing, and neither does a statement that the server calls a read.
+        let may_write =
+            run.mode == AccessMode::Write && self.fetch.classifier().verdict(&ask.query) != Verdict::Read;
+        let write = may_write.then(|| self.writes.begin(write_of(&run)));
         let task = self.context.spawn(async move {
             let started = path.context.now();
             let ended = path.origin.run(&run).await;
@@ -37,6 +45,7 @@ impl Path {
                 path.fetch.note_shed(run.class, &error.kind, error.was_sent);
                 path.context.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }
+            end_write(write, reason, &ended).await;
             let result = ended.map_err(Failure::from)?;
             let bookmark = result.bookmark.as_deref();
             let body = render_passing(&result, rendering, path.cache.renderer(), bookmark);
@@ -72,4 +81,36 @@ impl Path {
         });
         run
     }
+}
+
+fn write_of(run: &OriginRun) -> WriteOf {
+    WriteOf {
+        database: Arc::clone(&run.database),
+        identity: Arc::clone(&run.identity),
+        impersonated: run.impersonated.clone(),
+        timeout_ms: run.timeout_ms,
+    }
+}
+
+/// Says how a write has ended. Its client is answered after that.
+async fn end_write(write: Option<PendingWrite>, reason: Reason, ended: &Result<ResultSet, OriginError>) {
+    let Some(write) = write else { return };
+    match ended {
+        Ok(result) if has_changed_nothing(result, reason) => write.changed_nothing(),
+        Ok(result) => write.committed(result.range.as_ref().map(ReadRange::to)).await,
+        Err(error) if !error.was_sent => write.changed_nothing(),
+        Err(OriginError { kind: OriginFault::Failed(said) | OriginFault::Transient(said), .. }) => {
+            write.refused(&said.code).await;
+        }
+        Err(OriginError { kind: OriginFault::Unauthorized(_), .. }) => write.changed_nothing(),
+        Err(_) => write.in_doubt().await,
+    }
+}
+
+/// Whether the summary of a run shows that nothing was updated. A procedure may have written in transactions of its own,
+/// which its summary does not count.
+fn has_changed_nothing(result: &ResultSet, reason: Reason) -> bool {
+    let may_hide =
+        reason == Reason::Text(BypassReason::Procedure) && result.kind != Some(StatementKind::Read);
+    !result.has_updates() && !may_hide
 }

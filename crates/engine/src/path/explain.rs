@@ -36,7 +36,8 @@ pub struct Explanation {
 /// Plain data: a stored entry, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryView {
-    /// `fresh`, `stale`, `dead` (kept for stale-if-error), or `corrupt` when the checksum fails.
+    /// `fresh`, `stale`, `dead` (kept for stale-if-error), `ended` by a write (kept for the same), or `corrupt` when the
+    /// checksum fails.
     pub state: &'static str,
     /// Age since the origin read began.
     pub age_ms: u64,
@@ -90,6 +91,7 @@ impl Path {
         let times = clock(&entry, stored.left_ms);
         EntryView {
             state: match times {
+                _ if self.cache.written().ends(&entry.tags, entry.range.as_ref()) => "ended",
                 EntryClock { fresh_left_ms: 1.., .. } => "fresh",
                 EntryClock { physical_left_ms: 1.., .. } => "stale",
                 _ => "dead",

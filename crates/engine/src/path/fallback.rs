@@ -102,7 +102,7 @@ impl Path {
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
         let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref())?;
         let now = self.context.now();
-        if !is_allowed(ask, &copy, now) {
+        if !self.is_allowed(ask, &copy, now) {
             return None;
         }
         let is_newer = |held: &MemoryCopy| held.read_started() >= copy.read_started();
@@ -117,16 +117,17 @@ impl Path {
     /// Whether a copy in this node's memory is a fallback for the request. After a pause, this node may not have read of
     /// the copy's purge yet.
     fn is_fallback_here(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-        self.cache.guard().vouches_for(copy, now) && is_allowed(ask, copy, now)
+        self.cache.vouches_for(copy, now) && self.is_allowed(ask, copy, now)
+    }
+
+    /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`. A write does not
+    /// exclude it: while the origin fails, an answer that is marked is better than none.
+    fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
+        self.cache.is_stale_fallback(copy, now) && copy.suits(ask, now)
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
         self.context.note(Event::StaleServed);
         self.hit_outcome(ask, copy, Some(Detail::StaleIfError), now)
     }
-}
-
-/// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`.
-fn is_allowed(ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-    copy.is_stale_fallback(now) && copy.suits(ask, now)
 }

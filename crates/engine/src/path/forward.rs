@@ -10,6 +10,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::Written;
 
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{Follower, Leader, Seat, Wait};
@@ -27,11 +28,11 @@ use crate::peers::message::Reply;
 /// Time for an answer's way back after the request's own deadline.
 const FORWARD_MARGIN_MS: u64 = 500;
 
-/// Requests with the same key, rendering, run limit and bookmarks share a forward.
-pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark);
+/// Requests with the same key, rendering, run limit and bookmarks share a forward, if no write ended between them.
+pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<Written>);
 
 pub(super) fn forward_key(ask: &Ask) -> ForwardKey {
-    (ask.query.key, ask.rendering, ask.run_ms_max, ask.bookmarks.clone())
+    (ask.query.key, ask.rendering, ask.run_ms_max, ask.bookmarks.clone(), ask.written)
 }
 
 /// How a forward ended.
@@ -246,6 +247,9 @@ impl Path {
         };
         outcome.key = ask.query.key;
         outcome.answered_by = Some(to.clone());
+        if let Some(range) = &outcome.range {
+            self.cache.written().found(ask.query.tags.database(), range.to().database);
+        }
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 

@@ -43,6 +43,7 @@ use crate::path::forward::{ForwardKey, SharedForward};
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
+use crate::writes::Writes;
 
 /// Plain data: the rooms below, as the path uses them.
 #[derive(Clone)]
@@ -52,6 +53,7 @@ pub(crate) struct Rooms {
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) peers: Arc<PeerCalls>,
     pub(crate) invalidate: Arc<Invalidate>,
+    pub(crate) writes: Arc<Writes>,
     pub(crate) fetch: Arc<Fetch>,
     pub(crate) refresh: Arc<Refresh>,
     pub(crate) prefetch: Arc<Prefetch>,
@@ -64,6 +66,7 @@ pub struct Path {
     store: Arc<WatchedStore>,
     peers: Arc<PeerCalls>,
     invalidate: Arc<Invalidate>,
+    writes: Arc<Writes>,
     fetch: Arc<Fetch>,
     refresh: Arc<Refresh>,
     prefetch: Arc<Prefetch>,
@@ -101,6 +104,7 @@ impl Path {
             store: rooms.store,
             peers: rooms.peers,
             invalidate: rooms.invalidate,
+            writes: rooms.writes,
             fetch: rooms.fetch,
             refresh: rooms.refresh,
             prefetch: rooms.prefetch,
@@ -126,9 +130,15 @@ impl Path {
         Query::read(parts, &self.hasher, &self.procedures)
     }
 
-    /// Follows the store's invalidation log for ever; the caller owns the task. It bounds how long a copy here outlives
-    /// a purge that did not reach this node directly. Each look also ends the prefetches whose copies are dead.
+    /// Follows the store's invalidation log and the writes that it has heard of, for ever; the caller owns the task. It
+    /// bounds how long a copy here outlives a purge or a write that did not reach this node directly. Each look at the log
+    /// also ends the prefetches whose copies are dead.
     pub async fn follow_invalidations(&self) -> Infallible {
-        self.invalidate.follow_log(&|| self.prefetch.sweep()).await
+        let on_look = || self.prefetch.sweep();
+        tokio::select! {
+            biased;
+            never = self.invalidate.follow_log(&on_look) => never,
+            never = self.writes.follow() => never,
+        }
     }
 }

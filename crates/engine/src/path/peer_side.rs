@@ -19,7 +19,8 @@ use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
 use crate::peers::message::{
-    BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_inspection, encode_moved, encode_reply,
+    BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_inspection, encode_known_written,
+    encode_moved, encode_reply,
 };
 
 impl Path {
@@ -43,6 +44,7 @@ impl Path {
                 }
                 Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
             }
+            Question::Written(records) => Ok(encode_known_written(&self.writes.hear(&records))),
             Question::FlushWaste => Ok(self.prefetch.serve_flush()),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
@@ -52,12 +54,18 @@ impl Path {
         if !self.cache.can_render(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
+        if let Some(record) = forwarded.written() {
+            self.cache.written().take_mark(record.written);
+        }
         let looked = match self.hit_of_forwarded(forwarded) {
             Ok(reply) => return Ok(encode_reply(&forwarded.understood(reply))),
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
         let ask = self.read_forwarded(forwarded, self.context.now())?;
+        // This node may have heard of a later write than the sender.
+        let written = self.cache.written().of(ask.query.tags.database()).or(ask.written);
+        let ask = Ask { written, ..ask };
         self.fetch.pay_for_retries();
         let reply = match self.answer_here(&ask, looked).await {
             LocalAnswer::Answered(outcome) => Reply::Answered(outcome),
@@ -82,7 +90,8 @@ impl Path {
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
-        let is_answer = self.cache.guard().vouches_for(&copy, now)
+        let is_answer = self.cache.vouches_for(&copy, now)
+            && !self.cache.written().has_ended(&copy)
             && copy.has_rendering(forwarded.rendering())
             && copy.covers(forwarded.after());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {

@@ -66,6 +66,14 @@ impl Path {
         Ok(outcome)
     }
 
+    /// As [`Path::request_cached`], if this node's memory has the answer. It never waits.
+    #[must_use]
+    pub fn request_hit(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Option<Outcome> {
+        let outcome = self.hit(ask)?;
+        self.prefetch.observe(ask, &outcome, came);
+        Some(outcome)
+    }
+
     /// A fresh copy in this node's memory if this node owns the key, else a near copy: no await, no lock, no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
@@ -98,7 +106,26 @@ impl Path {
     }
 
     /// The answer of the cache or of a flight, or the reason why the request bypasses the cache.
-    async fn cached_answer(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Result<Outcome, Reason> {
+    async fn cached_answer(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> Result<Outcome, Reason> {
+        // After a pause this node may not have heard of a write yet, and would join a forward or a flight from before it.
+        if !self.cache.lease().may_serve(self.context.now()) {
+            self.cache.lease().look(&self.context, ask.deadline).await;
+            looked = Looked::NotYet;
+        }
+        // A hit was judged by the marks of now. From here on the request keeps the mark of its arrival.
+        match self.marked(ask) {
+            None => self.marked_answer(ask, looked).await,
+            Some(marked) => self.marked_answer(&marked, looked).await,
+        }
+    }
+
+    /// The request with its database's mark of now, if there is one.
+    fn marked(&self, ask: &Ask) -> Option<Ask> {
+        let written = self.cache.written().of(ask.query.tags.database()).or(ask.written)?;
+        Some(Ask { written: Some(written), ..ask.clone() })
+    }
+
+    async fn marked_answer(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Result<Outcome, Reason> {
         let verdict = self.fetch.classifier().verdict(&ask.query);
         if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
             return Ok(self.not_cached(ask));
@@ -150,13 +177,16 @@ impl Path {
     /// Answers from memory, or leads or joins a flight. The owner uses it for its own clients' requests and for
     /// forwarded ones; so does a node that stands in for an owner that is gone.
     pub(super) async fn answer_here(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
-        let looked = match looked {
-            looked if self.cache.guard().is_awake(self.context.now()) => looked,
-            _ => {
-                self.cache.look_after_pause(ask.deadline).await;
-                Looked::NotYet
-            }
-        };
+        if !self.cache.is_awake(self.context.now()) {
+            self.cache.look_after_pause(ask.deadline).await;
+            let marked = self.marked(ask);
+            return self.answer_awake(marked.as_ref().unwrap_or(ask), Looked::NotYet).await;
+        }
+        self.answer_awake(ask, looked).await
+    }
+
+    /// As [`Path::answer_here`], when the store was looked at after a pause.
+    async fn answer_awake(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
         let held = match looked {
             Looked::Once(held) => held,
             Looked::NotYet => self.cache.look(&ask.query.key),
@@ -282,9 +312,11 @@ impl Path {
         if role == Role::Joined && landed.waited_for_other_than(&ask.bookmarks) {
             return Judgement::Again;
         }
-        // The run may have begun before the transactions that this client has seen. The next flight carries its bookmarks.
-        if role == Role::Joined && landed.is_before(&ask.bookmarks) {
-            return Judgement::Again;
+        // The run may have begun before the transactions that this client has seen, or before a write that ended before the
+        // request came. The next flight carries them.
+        let written = self.cache.written().still_needed(ask.query.tags.database(), ask.written);
+        if role == Role::Joined && landed.is_before(&ask.bookmarks, written) {
+            return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }
         // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Any
         // other failure may be the leader's bad luck: a follower tries once more before it takes the failure, unless

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
+use hopcache_core::written::WrittenRecord;
 use hopcache_learning::fields::Fields;
 use hopcache_packstream::Reader;
 
@@ -16,9 +17,9 @@ use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
-    BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_moved, decode_reply, encode_ask,
-    encode_fields_wanted, encode_flush_waste, encode_inspect, encode_plans, encode_prefetch, encode_pull,
-    encode_purge, encode_wanted,
+    BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
+    decode_reply, encode_ask, encode_fields_wanted, encode_flush_waste, encode_inspect, encode_plans,
+    encode_prefetch, encode_pull, encode_purge, encode_wanted, encode_written,
 };
 
 /// A question to one node, with the type of its answer.
@@ -189,6 +190,21 @@ impl PeerQuestion for Prefetch<'_> {
 
     fn decode(&self, answer: &Bytes) -> Result<Launch, BadMessage> {
         answer.first().map(|byte| Launch::of_byte(*byte)).ok_or(BadMessage::Form("cut"))
+    }
+}
+
+/// Plain data: these databases have been written so far. The answer is what the asked node knows of the same names.
+pub(crate) struct TellWritten<'a>(pub(crate) &'a [WrittenRecord]);
+
+impl PeerQuestion for TellWritten<'_> {
+    type Answer = Vec<WrittenRecord>;
+
+    fn encode(&self) -> Bytes {
+        encode_written(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {
+        decode_known_written(answer)
     }
 }
 

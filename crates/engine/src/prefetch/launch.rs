@@ -225,9 +225,15 @@ impl Prefetch {
             hints: Hints::default(),
             traceparent: None,
             cause: Cause::Prefetch,
-            bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore, after: Bookmark::NONE },
+            bounds: ValueBounds {
+                age_max_ms,
+                stale_use: StaleUse::Ignore,
+                after: Bookmark::NONE,
+                written: None,
+            },
             until: Some(until),
             run_ms_max: None,
+            live: None,
         }
     }
 

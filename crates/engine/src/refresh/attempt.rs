@@ -72,7 +72,7 @@ impl RefreshTask {
         let counted = refresh.queue.begin();
         refresh.context.note(Event::Refresh(RefreshWord::Triggered));
         let bounds = ValueBounds { stale_use: StaleUse::Ignore, ..job.bounds.clone() };
-        let job = FetchJob { cause: Cause::Refresh, bounds, run_ms_max: None, ..job };
+        let job = FetchJob { cause: Cause::Refresh, bounds, run_ms_max: None, live: None, ..job };
         let (began, refresh) = (refresh.context.now(), Arc::clone(refresh));
         Self { refresh, seat: Some(seat), job, replaced, began, counted }
     }

@@ -160,6 +160,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         bytes_max: limits::DEGREE_RESULT_BYTES_MAX,
         traceparent: None,
         class: RunClass::Refresh,
+        live: None,
     }
 }
 

@@ -139,6 +139,21 @@ impl Refresh {
         }
     }
 
+    /// Counts a request that `copy` has answered although a write has ended it, and triggers its refresh.
+    pub(crate) fn on_ended_hit(
+        self: &Arc<Self>,
+        copy: &SharedCopy,
+        now: MonoTime,
+        job: impl Fn() -> Option<FetchJob>,
+    ) {
+        copy.heat().arrive(1);
+        if copy.is_refresh_due(now)
+            && let Some(job) = job()
+        {
+            self.refresh(copy, job);
+        }
+    }
+
     /// The copy that a flight of its key replaces, if it expired not long ago: it is dead, or older than its request
     /// accepts. A copy that the store never took has no refresh that could be late.
     pub(crate) fn expired<'a>(&self, held: Option<&'a SharedCopy>) -> Option<&'a SharedCopy> {

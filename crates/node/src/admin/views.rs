@@ -37,7 +37,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let (entries, entry_bytes) = state.memory.size();
     let ring = state.engine.view();
     let learned = state.engine.prefetch().learning_sizes();
-    let text = state.meters.render(Readings {
+    let mut text = state.meters.render(Readings {
         ring_members: ring.members().len(),
         ring_epoch: ring.epoch().0,
         entries,
@@ -58,6 +58,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: labels::PARTS.map(is_degraded),
     });
+    crate::meters::freshness::append(&mut text, &state.engine.writes().positions());
     let mut response = Response::new(Body::from(text));
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);

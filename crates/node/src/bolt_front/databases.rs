@@ -72,6 +72,7 @@ impl BoltFront {
             bytes_max: ANSWER_BYTES_MAX,
             traceparent: None,
             class: RunClass::Bypass,
+            live: None,
         };
         let answer = self.state.origin.run(&run).await;
         // Over HTTP the name as the client wrote it is part of the query key, so it is here too.

@@ -11,7 +11,10 @@
 //! | `login` | the identity of the client |
 //! | `options` | the meaning of the options of RUN and BEGIN |
 //! | `statement` | whether the cache answers a statement |
+//! | `messages` | the form in which results are kept for this front |
+//! | `known` | whether a RUN is byte for byte one that was read before |
 //! | `records` | the records of a cached result, in pieces |
+//! | `live` | a result that is streamed while its run goes on |
 //! | `relayed` | a statement that Neo4j answers, message by message |
 //! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
 //! | `databases` | the database of a client that names none |
@@ -26,7 +29,9 @@ mod connection;
 mod databases;
 mod failure;
 mod incoming;
+mod known;
 pub(crate) mod listener;
+pub(crate) mod messages;
 mod options;
 mod outbox;
 mod records;
@@ -38,12 +43,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
+use hopcache_core::limits::LIVE_RUNS_MAX;
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
+use hopcache_engine::ports::{Clock, Dice};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::clock::SystemClock;
+use self::known::KnownStatement;
+
+use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
 use crate::front::FrontShared;
+use crate::front::request_cache::{RequestCache, sweep_for_ever};
 use crate::node_state::NodeState;
 use crate::origin::relays::Relays;
 
@@ -64,6 +76,10 @@ pub(crate) struct BoltFront {
     advertised: String,
     is_leaving: Arc<AtomicBool>,
     connections: AtomicU64,
+    /// Runs that are streamed while they go on.
+    live_runs: Arc<Semaphore>,
+    known: Arc<RequestCache<KnownStatement>>,
+    _sweeper: AbortOnDropHandle<()>,
 }
 
 impl BoltFront {
@@ -74,7 +90,11 @@ impl BoltFront {
         settings: &Settings,
         (clock, is_leaving): (Arc<SystemClock>, Arc<AtomicBool>),
     ) -> Arc<Self> {
+        let known = Arc::new(RequestCache::new(SystemDice.u64()));
+        let sweeping = sweep_for_ever(Arc::clone(&known), Arc::clone(&clock) as Arc<dyn Clock>);
         Arc::new(Self {
+            known,
+            _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine: Arc::clone(&state.engine),
             state,
             shared,
@@ -85,6 +105,7 @@ impl BoltFront {
             advertised,
             is_leaving,
             connections: AtomicU64::new(0),
+            live_runs: Arc::new(Semaphore::new(LIVE_RUNS_MAX)),
         })
     }
 

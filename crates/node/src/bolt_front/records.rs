@@ -1,16 +1,20 @@
 //! The open result of a statement that the cache answered. Its records go out as the bytes that the origin sent, in
-//! pieces of PULL's `n`. No value is decoded.
+//! pieces of PULL's `n`. No value is decoded. Most results are messages already (`messages`); for clients of Bolt 4 some
+//! structures are rewritten, as bytes too.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use hopcache_bolt::server::old_values::{OldForm, rewrite};
 use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
+use hopcache_core::limits::BOLT_REPLY_BYTES;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value};
 
 use super::failure::BoltFailure;
+use super::messages::piece_of;
 use super::options::filtered;
 use super::outbox::Outbox;
 
@@ -22,10 +26,41 @@ pub(super) enum Piece {
     Failed(BoltFailure),
 }
 
+/// The form in which a client wants records.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RecordForm {
+    /// As Bolt 5 has sent them.
+    AsStored,
+    /// As Bolt 4 has them.
+    Old(OldForm),
+}
+
+/// Records that were not taken yet.
+enum Rest {
+    /// One behind the other, as they are stored.
+    Records(Bytes),
+    /// So many messages, as they go to the socket.
+    Messages { bytes: Bytes, count: u64 },
+}
+
+impl Rest {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Records(bytes) | Self::Messages { bytes, .. } => bytes.is_empty(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Records(bytes) | Self::Messages { bytes, .. } => bytes.clear(),
+        }
+    }
+}
+
 /// An open result.
 pub(super) struct CachedResult {
     fields: Vec<String>,
-    rest: Bytes,
+    rest: Rest,
     kind: Option<StatementKind>,
     summary: Value,
     failure: Option<BoltFailure>,
@@ -41,12 +76,24 @@ impl CachedResult {
     /// A whole result.
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
-        Self { fields, rest: records, kind, summary, failure: None, status, range: None, bookmark: None }
+        let rest = Rest::Records(records);
+        Self { fields, rest, kind, summary, failure: None, status, range: None, bookmark: None }
+    }
+
+    /// A whole result whose records are messages.
+    pub(super) fn of_messages(mut result: ResultSet, status: String) -> Self {
+        let (bytes, count) = (std::mem::take(&mut result.records), result.rows);
+        Self { rest: Rest::Messages { bytes, count }, ..Self::new(result, status) }
     }
 
     /// It was read between these transactions.
     pub(super) fn set_range(&mut self, range: Option<Arc<ReadRange>>) {
         self.range = range;
+    }
+
+    /// If no bookmark is known that covers what was asked, this one is sent.
+    pub(super) fn or_bookmark(&mut self, of_run: Option<String>) {
+        self.bookmark = self.bookmark.take().or(of_run);
     }
 
     /// The end of what it has read.
@@ -63,7 +110,7 @@ impl CachedResult {
     pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: BoltFailure) -> Self {
         Self {
             fields,
-            rest: records,
+            rest: Rest::Records(records),
             kind: None,
             summary: Value::Map(Vec::new()),
             failure: Some(failure),
@@ -113,46 +160,33 @@ impl CachedResult {
     pub(super) async fn take(
         &mut self,
         records_max: Option<u64>,
-        out: Option<&mut Outbox>,
+        out: Option<(&mut Outbox, RecordForm)>,
     ) -> io::Result<Piece> {
         let Some(out) = out else {
             self.skip(records_max);
             return Ok(self.end());
         };
         let mut left = records_max.unwrap_or(u64::MAX);
-        while left > 0 && !self.rest.is_empty() {
-            let Ok(record) = Reader::new(&self.rest).skip() else { return Ok(self.unreadable()) };
-            let len = record.len();
-            reply::record(out.bytes(), record);
-            self.rest.advance(len);
-            left -= 1;
-            if out.is_full() {
-                out.flush().await?;
-            }
+        let sent = match &mut self.rest {
+            Rest::Records(records) => send_records(records, &mut left, out).await?,
+            Rest::Messages { bytes, count } => Ok(send_messages((bytes, count), left, out.0).await?),
+        };
+        match sent {
+            Ok(()) => Ok(self.end()),
+            Err(failure) => Ok(Piece::Failed(failure)),
         }
-        Ok(self.end())
     }
 
     fn skip(&mut self, records_max: Option<u64>) {
-        let Some(mut left) = records_max else {
-            self.rest = Bytes::new();
-            return;
-        };
-        while left > 0 && !self.rest.is_empty() {
-            let Ok(record) = Reader::new(&self.rest).skip() else { return };
-            let len = record.len();
-            self.rest.advance(len);
-            left -= 1;
+        match (records_max, &mut self.rest) {
+            (None, rest) => rest.clear(),
+            (Some(mut left), Rest::Records(records)) => skip_records(records, &mut left),
+            (Some(left), Rest::Messages { bytes, count }) => {
+                let (skipped, messages) = piece_of(bytes, left, usize::MAX);
+                bytes.advance(skipped.len());
+                *count = count.saturating_sub(messages);
+            }
         }
-    }
-
-    /// Entries carry a checksum, so this is a defect of this node.
-    fn unreadable(&mut self) -> Piece {
-        self.rest = Bytes::new();
-        Piece::Failed(BoltFailure::new(
-            "Neo.DatabaseError.General.UnknownError",
-            "A kept record cannot be read.",
-        ))
     }
 
     fn end(&mut self) -> Piece {
@@ -174,6 +208,86 @@ impl CachedResult {
         pairs.extend(self.bookmark.take().map(|text| ("bookmark".to_owned(), Value::String(text))));
         pairs.push(("hopcache".to_owned(), Value::from(self.status.as_str())));
         Piece::Done { metadata: Value::Map(pairs), has_more: false }
+    }
+}
+
+/// Sends at most `messages_max` messages from the front of `rest`, which has `count` of them.
+///
+/// # Errors
+/// When the client has gone.
+async fn send_messages(
+    (rest, count): (&mut Bytes, &mut u64),
+    messages_max: u64,
+    out: &mut Outbox,
+) -> io::Result<()> {
+    let mut left = messages_max.min(*count);
+    while left > 0 && !rest.is_empty() {
+        // Only whole messages are appended: a request that is dropped in the middle leaves none half sent.
+        let (piece, messages) = if left == *count && rest.len() <= BOLT_REPLY_BYTES {
+            (rest.clone(), left)
+        } else {
+            piece_of(rest, left, BOLT_REPLY_BYTES)
+        };
+        out.bytes().extend_from_slice(&piece);
+        rest.advance(piece.len());
+        left -= messages.min(left);
+        *count = count.saturating_sub(messages);
+        if out.is_full() {
+            out.flush().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends at most `left` records from the front of `rest`, and counts them down.
+///
+/// # Errors
+/// When the client has gone; inside, when a record cannot be read. Entries carry a checksum, so that is a defect of this
+/// node.
+pub(super) async fn send_records(
+    rest: &mut Bytes,
+    left: &mut u64,
+    (out, form): (&mut Outbox, RecordForm),
+) -> io::Result<Result<(), BoltFailure>> {
+    let mut rewritten = Vec::new();
+    while *left > 0 && !rest.is_empty() {
+        let Ok(record) = Reader::new(rest).skip() else {
+            *rest = Bytes::new();
+            let message = "A kept record cannot be read.";
+            return Ok(Err(BoltFailure::new("Neo.DatabaseError.General.UnknownError", message)));
+        };
+        let len = record.len();
+        match form {
+            RecordForm::AsStored => reply::record(out.bytes(), record),
+            RecordForm::Old(form) => {
+                rewritten.clear();
+                if let Err(error) = rewrite(record, form, &mut rewritten) {
+                    *rest = Bytes::new();
+                    let message = format!("A value has no form in Bolt 4: {error}.");
+                    return Ok(Err(BoltFailure::own("NoOldForm", message)));
+                }
+                reply::record(out.bytes(), &rewritten);
+            }
+        }
+        rest.advance(len);
+        *left -= 1;
+        if out.is_full() {
+            out.flush().await?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Drops at most `left` records, and counts them down.
+pub(super) fn skip_records(rest: &mut Bytes, left: &mut u64) {
+    while *left > 0 && !rest.is_empty() {
+        let Ok(record) = Reader::new(rest).skip() else {
+            *rest = Bytes::new();
+            return;
+        };
+        let len = record.len();
+        rest.advance(len);
+        *left -= 1;
     }
 }
 
@@ -225,7 +339,7 @@ mod tests {
     async fn sent(result: &mut CachedResult, records_max: Option<u64>) -> (Vec<u8>, Piece) {
         let (ours, mut theirs) = tokio::io::duplex(1 << 10);
         let mut out = Outbox::new(ours);
-        let piece = result.take(records_max, Some(&mut out)).await.unwrap();
+        let piece = result.take(records_max, Some((&mut out, RecordForm::AsStored))).await.unwrap();
         out.flush().await.unwrap();
         drop(out);
         let mut bytes = Vec::new();

@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod live;
 mod login;
 mod relayed;
 mod statement;
@@ -15,13 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
 use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
+use hopcache_engine::identity::Identity;
 use hopcache_packstream::Value;
 
+use self::live::LiveResult;
 use self::login::Login;
 use self::relayed::{RelayedResult, append_as_is, append_success};
 use self::statement::{Asked, Statement};
@@ -30,7 +34,7 @@ use super::BoltFront;
 use super::failure::BoltFailure;
 use super::options::StatementOptions;
 use super::outbox::Outbox;
-use super::records::{CachedResult, Piece};
+use super::records::{CachedResult, Piece, RecordForm};
 use crate::body_budget::Reserved;
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
@@ -71,6 +75,8 @@ impl From<io::Error> for RequestError {
 enum OpenResult {
     /// From the cache.
     Cached(Box<CachedResult>),
+    /// From a run of the cache that goes on.
+    Live(Box<LiveResult>),
     /// From Neo4j.
     Relayed(RelayedResult),
 }
@@ -85,10 +91,14 @@ pub(crate) struct Session {
     machine: Machine,
     /// The filters of HELLO.
     pub(super) hello: Value,
+    /// Whether HELLO has agreed on date-times in UTC.
+    pub(super) has_utc_patch: bool,
     login: Option<Login>,
     result: Option<OpenResult>,
     transaction: Option<Transaction>,
     pub(super) relay: Option<LentRelay>,
+    /// Scratch space of `known`.
+    pub(super) raw: Vec<u8>,
 }
 
 impl Session {
@@ -106,11 +116,21 @@ impl Session {
             out,
             machine: Machine::new(version),
             hello: Value::Map(Vec::new()),
+            has_utc_patch: false,
             login: None,
             result: None,
             transaction: None,
             relay: None,
+            raw: Vec::new(),
         }
+    }
+
+    /// The form of records for this client.
+    pub(super) fn record_form(&self) -> RecordForm {
+        if self.version.major >= 5 {
+            return RecordForm::AsStored;
+        }
+        RecordForm::Old(OldForm { has_utc: self.has_utc_patch, offset_of: hopcache_queryapi::zone_offset_s })
     }
 
     pub(super) fn state(&self) -> State {
@@ -120,6 +140,10 @@ impl Session {
     /// Whether Neo4j has accepted this client's credentials.
     pub(super) fn is_logged_on(&self) -> bool {
         self.login.is_some()
+    }
+
+    pub(super) fn accepted_identity(&self) -> Option<&Arc<Identity>> {
+        self.login.as_ref().map(|login| &login.identity)
     }
 
     fn login(&self) -> Result<&Login, RequestError> {
@@ -138,8 +162,14 @@ impl Session {
                 return self.refuse(&BoltFailure::invalid(message));
             }
         }
+        if kind == Kind::Run
+            && self.transaction.is_none()
+            && let Some(done) = self.known_hit(&received.message)
+        {
+            return self.settle(kind, done);
+        }
         let done = match self.read_apart(received.message.len(), || received.read()).await {
-            Ok(Ok(request)) => self.carry_out(request, room).await,
+            Ok(Ok(request)) => self.carry_out(request, (received.message, room)).await,
             Ok(Err(error)) => return self.refuse(&BoltFailure::of_bad_request(&error)),
             Err(error) => Err(error),
         };
@@ -208,7 +238,11 @@ impl Session {
         self.machine.ended(kind, ending);
     }
 
-    async fn carry_out(&mut self, request: Request, room: Reserved) -> Result<Value, RequestError> {
+    async fn carry_out(
+        &mut self,
+        request: Request,
+        (message, room): (Bytes, Reserved),
+    ) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
             Request::Hello(extra) => self.hello(extra).await,
@@ -220,7 +254,8 @@ impl Session {
             Request::Telemetry | Request::Goodbye => Ok(nothing()),
             Request::Route { context, extra, .. } => self.route(&context, &extra).await,
             Request::Run { statement, params, extra } => {
-                self.run(&Statement { text: statement, params, room: room.shared() }, &extra).await
+                let statement = Statement { text: statement, params, message, room: room.shared() };
+                self.run(&statement, &extra).await
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
@@ -240,16 +275,24 @@ impl Session {
         }
         let options = StatementOptions::read(extra)?;
         let identity = self.login()?.identity.clone();
-        self.check(&identity).await?;
-        match self.ask(&options, statement).await? {
-            Asked::Answered(mut result) => {
-                result.filter(self.version, extra, &self.hello);
-                let opening = result.opening(self.version, None);
-                self.result = Some(OpenResult::Cached(result));
+        let acceptance = self.check(&identity).await?;
+        match self.ask(&options, statement, Some((extra, acceptance))).await? {
+            Asked::Answered(result) => Ok(self.open_cached(result, extra)),
+            Asked::Live(mut result) => {
+                let opening = result.open(extra, self.version, None);
+                self.result = Some(OpenResult::Live(result));
                 Ok(opening)
             }
             Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, extra, reason)).await,
         }
+    }
+
+    /// Opens a result of the cache, and returns RUN's SUCCESS.
+    pub(super) fn open_cached(&mut self, mut result: Box<CachedResult>, extra: &Value) -> Value {
+        result.filter(self.version, extra, &self.hello);
+        let opening = result.opening(self.version, None);
+        self.result = Some(OpenResult::Cached(result));
+        opening
     }
 
     async fn run_at_neo4j(
@@ -294,11 +337,16 @@ impl Session {
     ) -> Result<(Value, Option<OpenResult>), RequestError> {
         match &mut result {
             OpenResult::Cached(cached) => {
-                let out = (kind == Kind::Pull).then_some(&mut self.out);
+                let form = self.record_form();
+                let out = (kind == Kind::Pull).then_some((&mut self.out, form));
                 match cached.take(records_max, out).await? {
                     Piece::Done { metadata, has_more } => Ok((metadata, has_more.then_some(result))),
                     Piece::Failed(failure) => Err(failure.into()),
                 }
+            }
+            OpenResult::Live(live) => {
+                let (metadata, has_more) = self.take_live(kind, records_max, live).await?;
+                Ok((metadata, has_more.then_some(result)))
             }
             OpenResult::Relayed(relayed) => {
                 let (metadata, has_more) = self.relay_records(kind, records_max, relayed).await?;

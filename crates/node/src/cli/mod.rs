@@ -7,6 +7,7 @@ mod configuration;
 mod fields;
 mod graph;
 mod query;
+mod query_bolt;
 pub mod run;
 mod successors;
 mod table;
@@ -163,7 +164,12 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             run::dev(options, report, &unused).await?;
         }
         Command::Serve(args) => run::serve(args.load()?).await?,
-        Command::Query(args) => return query::query(&args, output).await,
+        Command::Query(args) => {
+            return match args.url.as_deref().and_then(query_bolt::address) {
+                Some(address) => query_bolt::query(&args, &address?, output).await,
+                None => query::query(&args, output).await,
+            };
+        }
         Command::Explain(args) => admin::explain(&args, output).await?,
         Command::Successors(args) => return successors::successors(&args, output).await,
         Command::Status(args) => return admin::status(&args, output).await,

@@ -1,5 +1,5 @@
-//! `hopcache query`: one statement through the Query API, its result as a table, and on stderr where
-//! the answer came from.
+//! `hopcache query`: one statement through the Query API or Bolt, its result as a table, and on stderr where the answer
+//! came from.
 
 use std::process::ExitCode;
 
@@ -19,17 +19,18 @@ use crate::terminal::{print, print_json, say};
 pub(super) struct QueryArgs {
     #[command(flatten)]
     pub(super) statement: StatementArgs,
-    /// Where a node listens for clients; default: node.client_addr of the configuration in the environment
+    /// Where a node listens for clients, http:// or bolt:// (neo4j:// too); default: node.client_addr of the configuration
+    /// in the environment
     #[arg(long, env = "HOPCACHE_URL")]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// Neo4j user
     #[arg(long, env = "HOPCACHE_USER")]
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// Neo4j password; better in the environment, where other users of the machine do not see it
     #[arg(long, env = "HOPCACHE_PASSWORD", hide_env_values = true, requires = "user")]
-    password: Option<String>,
+    pub(super) password: Option<String>,
     #[command(flatten)]
-    trust: TrustArgs,
+    pub(super) trust: TrustArgs,
 }
 
 /// A statement with its parameters.
@@ -68,7 +69,7 @@ pub(super) async fn query(args: &QueryArgs, output: Output) -> anyhow::Result<Ex
     let (base, trust) = client_listener(args.url.as_deref(), &args.trust);
     let mut url = reqwest::Url::parse(&base).with_context(|| format!("--url {base:?}"))?;
     url.path_segments_mut()
-        .map_err(|()| anyhow::anyhow!("--url {base:?}: write it as http://host:port"))?
+        .map_err(|()| anyhow::anyhow!("--url {base:?}: write it as http://host:port or bolt://host:port"))?
         .pop_if_empty()
         .extend(["db", &args.statement.database, "query", "v2"]);
     let body = json!({"statement": args.statement.statement, "parameters": args.statement.parameters()});
@@ -114,7 +115,7 @@ fn say_origin(headers: &HeaderMap) {
     }
 }
 
-fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
+pub(super) fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
     for error in answer.get("errors").and_then(Value::as_array).into_iter().flatten() {
         let part = |key| error.get(key).map(table::cell).unwrap_or_default();
         say(&table::clean(&format!("{}: {}", part("code"), part("message"))));

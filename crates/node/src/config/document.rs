@@ -1,6 +1,8 @@
 //! Every key of the configuration: its type, default, range and meaning, each in one place. The JSON schema, the
 //! checks and the texts of errors are made from these types. `settings` decides rules that need two keys or a file.
 
+mod freshness;
+
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
@@ -12,6 +14,7 @@ use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::freshness::{FreshnessMode, FreshnessSection};
 use super::hosts::AllowedHost;
 use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OptionalAddress, OriginUri, StoreUri};
@@ -32,6 +35,8 @@ pub struct Document {
     pub store: StoreSection,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
+    /// What writes do to entries.
+    pub freshness: FreshnessSection,
     /// Early refresh, and the refresh of stale entries.
     pub refresh: RefreshSection,
     /// Prefetch of the next queries of a session.

@@ -8,7 +8,8 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
 use super::document::{
-    AuthMode, Document, EntrySection, LogSection, NodeSection, PrefetchKind, PrefetchSection, RefreshSection,
+    AuthMode, Document, EntrySection, FreshnessSection, LogSection, NodeSection, PrefetchKind,
+    PrefetchSection, RefreshSection,
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub store_authorities: Option<Authorities>,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
+    /// What writes do to entries.
+    pub freshness: FreshnessSection,
     /// Early refresh.
     pub refresh: RefreshSection,
     /// Prefetch.
@@ -171,6 +174,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
         store: document.store.uri.clone(),
         store_authorities,
         entry: document.entry.clone(),
+        freshness: document.freshness.clone(),
         refresh: document.refresh.clone(),
         prefetch: document.prefetch.clone(),
         log: document.log.clone(),

@@ -240,9 +240,15 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::TooLarge { limit_bytes } => own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.ResultTooLarge",
-            &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
+            &too_large(*limit_bytes, doubt),
         ),
     }
+}
+
+fn too_large(limit_bytes: usize, doubt: &str) -> String {
+    format!(
+        "The result is over {limit_bytes} bytes. Add a LIMIT, or read it over Bolt, which has no such bound.{doubt}"
+    )
 }
 
 /// The failure of a request that a leaving node has not read yet.

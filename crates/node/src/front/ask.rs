@@ -153,10 +153,12 @@ impl AskReader {
             mode,
             bypass,
             bookmarks: bookmarks.unwrap_or_default(),
+            written: None,
             deadline: now + self.answer_timeout_ms(run_ms_max),
             run_ms_max,
             traceparent: traceparent(head),
             is_forwarded: false,
+            live: None,
             session: self.session(head)?,
         })
     }

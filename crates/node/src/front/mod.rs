@@ -59,6 +59,7 @@ use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
 use crate::host_check::{self, HostCheck};
+use crate::labels;
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
@@ -75,7 +76,7 @@ pub struct Front {
     engine: Arc<Engine>,
     clock: Arc<SystemClock>,
     reader: AskReader,
-    remembered: Arc<RequestCache>,
+    remembered: Arc<RequestCache<Ask>>,
     shared: FrontShared,
     /// The scheme of this listener's URLs.
     scheme: &'static str,
@@ -208,7 +209,7 @@ impl Front {
         } else {
             answer::of_unsent(&outcome, me)
         };
-        self.state.meters.count(&outcome, response.status().as_u16(), started.elapsed());
+        self.state.meters.count(labels::Front::Http, &outcome, response.status().as_u16(), started.elapsed());
         response
     }
 
@@ -234,8 +235,8 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.acceptance.holds(now)
         {
-            self.shared.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
-            let mut ask = known.ask.clone();
+            self.shared.credentials.check_ahead(&known.read.query.identity, &known.acceptance, now);
+            let mut ask = known.read.clone();
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;

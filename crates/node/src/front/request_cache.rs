@@ -1,4 +1,4 @@
-//! A cache of requests: the shortest way from raw bytes to a query key.
+//! A cache of requests: the shortest way from raw bytes to a query key. Each front has one.
 //!
 //! A client sends the same bytes many times. When target, credentials, relevant headers and body are byte for byte those
 //! of an earlier request, parsing, normal form and key are not computed again. The cache compares the bytes themselves,
@@ -11,27 +11,26 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use hopcache_core::limits::{CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ask::Ask;
 use hopcache_engine::ports::Clock;
 
 use crate::credentials::Acceptance;
 
 /// A request as it was read.
-pub struct CachedRequest {
+pub struct CachedRequest<T> {
     raw: Box<[u8]>,
-    /// Its ask; the deadline in it is the old one.
-    pub ask: Ask,
+    /// What was read. Times in it are those of the first such request.
+    pub read: T,
     /// Whether its sender is still accepted.
     pub acceptance: Arc<Acceptance>,
 }
 
 /// A bounded, direct-mapped cache: the hash of a request gives its only place, and a new request replaces the old one.
-pub struct RequestCache {
-    places: Box<[ArcSwapOption<CachedRequest>]>,
+pub struct RequestCache<T> {
+    places: Box<[ArcSwapOption<CachedRequest<T>>]>,
     seed: u64,
 }
 
-impl RequestCache {
+impl<T> RequestCache<T> {
     /// An empty cache. `seed` is random, so that no client can aim requests at one place.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -41,29 +40,29 @@ impl RequestCache {
 
     /// The request with exactly these bytes, if it is cached.
     #[must_use]
-    pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest>> {
+    pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest<T>>> {
         let found = self.place(raw).load();
         let remembered = found.as_ref()?;
         (*remembered.raw == *raw).then(|| Arc::clone(remembered))
     }
 
     /// Stores a request, unless it is too long.
-    pub fn remember(&self, raw: &[u8], ask: Ask, acceptance: Arc<Acceptance>) {
+    pub fn remember(&self, raw: &[u8], read: T, acceptance: Arc<Acceptance>) {
         if raw.len() <= PARSED_REQUEST_BYTES_MAX {
-            self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), ask, acceptance })));
+            self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), read, acceptance })));
         }
     }
 
     /// Removes requests of senders that are not accepted now. Returns their number.
     pub fn sweep(&self, now: MonoTime) -> usize {
-        let is_over = |place: &&ArcSwapOption<CachedRequest>| {
+        let is_over = |place: &&ArcSwapOption<CachedRequest<T>>| {
             place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
         };
         // A request that was stored between look and removal is read again when it next comes.
         self.places.iter().filter(is_over).map(|place| place.store(None)).count()
     }
 
-    fn place(&self, raw: &[u8]) -> &ArcSwapOption<CachedRequest> {
+    fn place(&self, raw: &[u8]) -> &ArcSwapOption<CachedRequest<T>> {
         let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
         let mask = self.places.len() - 1;
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
@@ -73,7 +72,7 @@ impl RequestCache {
 }
 
 /// Sweeps until it is dropped.
-pub(super) async fn sweep_for_ever(requests: Arc<RequestCache>, clock: Arc<dyn Clock>) {
+pub(crate) async fn sweep_for_ever<T>(requests: Arc<RequestCache<T>>, clock: Arc<dyn Clock>) {
     loop {
         clock.sleep(Millis(CREDENTIALS_SWEEP_MS)).await;
         requests.sweep(clock.now());
@@ -86,7 +85,7 @@ mod tests {
     use hopcache_core::bookmark::Bookmark;
     use hopcache_core::key::{KeyHasher, PrincipalScope};
     use hopcache_core::limits::CREDENTIALS_TTL_MS;
-    use hopcache_engine::ask::{Freshness, Hints, Query, QueryParts};
+    use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
     use hopcache_engine::rendering::RenderingId;
@@ -110,10 +109,12 @@ mod tests {
             mode: AccessMode::Write,
             bypass: None,
             bookmarks: Bookmark::NONE,
+            written: None,
             deadline: MonoTime(0),
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            live: None,
             session: None,
         }
     }

@@ -25,7 +25,10 @@ impl Metric {
         counter!(self.name, label => value)
     }
 
-    pub(super) fn counter_of_two(self, labels: [(&'static str, &'static str); 2]) -> Counter {
+    pub(super) fn counter_of_labels<const N: usize>(
+        self,
+        labels: [(&'static str, &'static str); N],
+    ) -> Counter {
         describe_counter!(self.name, self.help);
         counter!(self.name, &labels)
     }
@@ -78,6 +81,7 @@ metrics! {
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
     SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it gave one.";
+    INVALIDATIONS = "hopcache_invalidations_total": "Times that entries were ended, by cause. own_write: a write through this node moved the mark of its database. purge: a purge that began at this node.";
     PREFETCHES = "prefetch_attempts_total": "Prefetches that this node launched for keys that it owns. The sum is hits + late + waste + prefetch_pending.";
     PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one. Each prefetch counts once.";
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
@@ -121,3 +125,9 @@ metrics! {
     BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
 }
+
+/// One series for each database that was written, so there is none from the start.
+pub(super) const FRESHNESS_TXID: Metric = Metric {
+    name: "hopcache_freshness_txid",
+    help: "How far a database has been written through the cluster, as far as this node knows: the id of a transaction.",
+};

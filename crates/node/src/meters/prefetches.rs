@@ -28,7 +28,7 @@ impl Prefetches {
             skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &labels::SKIPS),
             kinds: CandidateKind::ALL.map(|kind| {
                 labels::PREFETCH_ENDS.map(|end| {
-                    defined::PREFETCH_KINDS.counter_of_two([("kind", kind.as_str()), ("outcome", end)])
+                    defined::PREFETCH_KINDS.counter_of_labels([("kind", kind.as_str()), ("outcome", end)])
                 })
             }),
         }

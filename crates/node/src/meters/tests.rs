@@ -94,7 +94,7 @@ fn send(meters: &Meters, request: &Request) {
         }
         Request::Bypass(reason) => How::bypass(reason),
     };
-    meters.count(&ended(how), 202, Duration::from_micros(80));
+    meters.count(Front::Http, &ended(how), 202, Duration::from_micros(80));
 }
 
 fn go(meters: &Meters, refresh: &Refresh) {

@@ -18,7 +18,7 @@ impl TlsCounters {
         Self {
             handshakes: defined::TLS_HANDSHAKES.counter_of("listener", listener),
             reloads: Family::made(&labels::TLS_RELOADS, |outcome| {
-                defined::TLS_RELOADS.counter_of_two([("listener", listener), ("outcome", outcome)])
+                defined::TLS_RELOADS.counter_of_labels([("listener", listener), ("outcome", outcome)])
             }),
         }
     }

@@ -6,7 +6,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::policy::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, RefreshPolicy};
 
-use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
+use crate::config::{FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
 
 /// The policy that the operator configured.
 pub(super) fn policy(settings: &Settings) -> Policy {
@@ -19,6 +19,10 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
         stale_if_error_ms: settings.entry.stale_if_error,
+        freshness_lease_ms: match settings.freshness.mode {
+            FreshnessMode::Proved => Some(settings.freshness.lease),
+            FreshnessMode::Ttl => None,
+        },
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
         near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,

@@ -4,27 +4,35 @@
 //! and the meaning of its end. It asks nothing of a server that is known to be away, or to refuse this node's own
 //! login. It never retries, never caches, and answers only from a complete result (promise I10).
 
+mod asking;
+mod logins;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run};
-use hopcache_core::bookmark::ReadRange;
+use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
-use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
+use hopcache_engine::identity::Identity;
+use hopcache_engine::ports::{
+    AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
+pub(super) use self::logins::auth_of;
+use self::logins::own_login_refused;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
+use super::live::{self, LiveTap};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::result_budget::ResultBudget;
@@ -115,14 +123,20 @@ impl BoltOrigin {
     ) -> Result<Ended, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let newest = &self.settings.newest;
+        if newest.must_ask(run, lent.opened()) {
+            self.ask_newest_on(&mut lent, run, deadline).await?;
+        }
         let (carried, bookmarks) = newest.carried_by(run, lent.opened());
+        let begun = Instant::now();
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
+        let left = deadline.saturating_duration_since(Instant::now());
         let bolt_run = Run {
             statement: text,
             params: &run.params,
             database: (!run.database.is_empty()).then_some(&*run.database),
             mode,
-            timeout: deadline.saturating_duration_since(Instant::now()),
+            timeout: left,
+            server_timeout: live::server_timeout(run, left),
             bookmarks: &bookmarks,
             metadata: traceparent.as_ref().map_or(&[], |pairs| &pairs[..]),
             impersonated: run.impersonated.as_deref(),
@@ -130,13 +144,21 @@ impl BoltOrigin {
         };
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
-        match connection.run_in(&bolt_run, &place).await {
+        let mut tap = LiveTap::new(run);
+        let ended = connection.run_tapped(&bolt_run, &place, &mut tap).await;
+        let is_left_open = connection.has_open_result();
+        match ended {
             Ok(finished) => {
-                let range = newest.range_of(run, carried, &finished);
+                let range = newest.range_of(run, carried, &finished, begun);
+                tap.whole(&finished, range.as_ref());
                 Ok(Ended { finished: Finished { records: place.keep(finished.records), ..finished }, range })
             }
+            Err(error) if is_left_open => {
+                tap.hand_over(lent.detach(), (Arc::clone(newest), carried, begun), &run.database);
+                Err(fault::of_run(error))
+            }
             Err(error) => {
-                let mut error = fault::of_run(error);
+                let mut error = tap.failed(error);
                 newest.failed(run, &carried, &error.kind);
                 // The records can be as large as a result, and are shown in the same way.
                 error.records = place.keep(error.records);
@@ -206,90 +228,6 @@ impl BoltOrigin {
             }
         }
     }
-
-    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
-    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
-    fn blamed(&self, fault: OriginFault) -> OriginFault {
-        match (&self.settings.login, &fault) {
-            (Login::Service(_), OriginFault::Unauthorized(failure)) => {
-                self.refusal.refused(failure);
-                own_login_refused()
-            }
-            _ => fault,
-        }
-    }
-
-    fn check_own_login(&self) -> Result<(), OriginFault> {
-        if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
-    }
-
-    /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
-    /// when there is no free connection or it broke: then the result is still unknown. A check makes no pool, because
-    /// each wrong password would evict the pool of an accepted principal.
-    async fn verify_in_pool(
-        &self,
-        identity: &Identity,
-        ticket: &CallPermit<'_>,
-    ) -> Option<Result<(), OriginFault>> {
-        let whose = self.fingerprint(identity);
-        let mut lent = match self.pools.lend_again(&whose).await? {
-            Ok(lent) => lent,
-            Err(LendError::Full) => return None,
-            Err(error) => return Some(Err(self.not_lent(&whose, error, ticket))),
-        };
-        if lent.is_new() {
-            return Some(Ok(()));
-        }
-        let connection = lent.connection().filter(|connection| connection.can_log_on_again())?;
-        match connection.log_on_again().await {
-            Ok(()) => Some(Ok(())),
-            Err(error @ OpenError::Refused(_)) => {
-                Some(Err(self.not_lent(&whose, LendError::Open(error), ticket)))
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// Checks with a LOGON that happens now.
-    async fn verify_now(&self, identity: &Identity, ticket: &CallPermit<'_>) -> Result<(), OriginFault> {
-        if let Some(answer) = self.verify_in_pool(identity, ticket).await {
-            return answer;
-        }
-        match self.pools.open_apart(self.auth(identity)).await {
-            Ok(connection) => {
-                connection.close().await;
-                Ok(())
-            }
-            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
-        }
-    }
-
-    fn fingerprint(&self, identity: &Identity) -> Fingerprint {
-        match self.settings.login {
-            Login::Passthrough => identity.fingerprint,
-            // In service mode this is the only pool.
-            Login::Service(_) => [0; 32],
-        }
-    }
-
-    fn credentials<'a>(&'a self, identity: &'a Identity) -> &'a Credentials {
-        match &self.settings.login {
-            Login::Passthrough => &identity.credentials,
-            Login::Service(credentials) => credentials,
-        }
-    }
-
-    fn auth(&self, identity: &Identity) -> Auth {
-        auth_of(self.credentials(identity))
-    }
-
-    /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
-    /// passwords in a row Neo4j refuses the right one as well. So a prefetch takes a connection that clients' runs have
-    /// left idle. A client's run that finds no connection opens a new one, so the pool grows to the number that both
-    /// use together.
-    fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
-        class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
-    }
 }
 
 /// A run that ended well.
@@ -303,20 +241,6 @@ fn refused(why: NoSlot) -> OriginFault {
     match why {
         NoSlot::PrincipalFull => OriginFault::TooManyRuns,
         NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-    }
-}
-
-fn own_login_refused() -> OriginFault {
-    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
-}
-
-pub(super) fn auth_of(credentials: &Credentials) -> Auth {
-    match credentials {
-        Credentials::None => Auth::None,
-        Credentials::Basic { user, password } => {
-            Auth::Basic { user: user.clone(), password: password.clone().into() }
-        }
-        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
 
@@ -352,6 +276,19 @@ impl Origin for BoltOrigin {
             })
             .into()
         })
+    }
+
+    /// Asks on a connection of the principal's pool. It takes no run slot: it costs the server less than a tenth of a
+    /// millisecond, and the client of a write waits for it.
+    async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
+        let deadline = Instant::now() + timeout_ms.duration();
+        self.check_own_login()?;
+        let _permit = self.permit_to_verify(deadline).await?;
+        let ticket = self.gate.admit()?;
+        let answer = timeout_at(deadline, self.ask_newest(of, deadline, &ticket)).await;
+        let answer = answer.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)));
+        ticket.report(answer.as_ref().err().map(|error| &error.kind));
+        answer.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
 
     /// Checks with a LOGON that happens now. In service mode it uses the service's credentials, because no others are

@@ -69,7 +69,7 @@ pub(super) fn ends_connections(fault: &OriginFault) -> bool {
 }
 
 fn of_failure(failure: Failure) -> OriginFault {
-    let Failure { code, message } = failure;
+    let Failure { code, message, .. } = failure;
     if code.starts_with(TIMED_OUT_CODE_START) {
         return OriginFault::TimedOut;
     }
@@ -85,6 +85,8 @@ fn of_failure(failure: Failure) -> OriginFault {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     /// I6: a write whose answer found no room may have been carried out. A write that was not sent was not.
@@ -98,7 +100,7 @@ mod tests {
     }
 
     fn fault(code: &str) -> OriginFault {
-        of_failure(Failure { code: code.to_owned(), message: String::new() })
+        of_failure(Failure { code: code.to_owned(), message: String::new(), as_sent: Bytes::new() })
     }
 
     #[test]

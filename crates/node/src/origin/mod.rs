@@ -4,6 +4,7 @@
 pub mod bolt;
 pub(crate) mod fault;
 mod gate;
+mod live;
 pub mod newest;
 pub mod own_login;
 mod pools;

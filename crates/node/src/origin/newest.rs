@@ -9,7 +9,8 @@
 //!   has not been started anew since. Example: Neo4j stops at 90 and is restored to 40 · a new connection is opened · its
 //!   first run carries nothing, and ends at 41 · the next run carries 41.
 //! - Of a run that ends behind what it carried, or that finds no end while it carries an id, the id is forgotten.
-//! - What clients send is not learned: only what Neo4j answers is.
+//! - What clients send is not learned: only what Neo4j answers is. What other nodes have written is a demand: a run must
+//!   carry it. If nothing that may be carried is as late, Neo4j is asked first, on the same connection (`asked`).
 
 use std::num::NonZeroUsize;
 
@@ -41,11 +42,29 @@ impl Default for NewestPositions {
 }
 
 impl NewestPositions {
+    /// Whether Neo4j has to be asked for its newest transaction, on a connection that was opened then, before this run: it
+    /// has to carry a mark, and nothing that it may carry is as late.
+    pub(super) fn must_ask(&self, run: &OriginRun, opened: Instant) -> bool {
+        let RunBookmarks::After { client, written: Some(written) } = &run.bookmarks else { return false };
+        let Some(needed) = written.position() else { return true };
+        let carried = self.carried(&run.database, opened, client);
+        carried.in_database(needed.database).is_none_or(|own| own.id < needed.id)
+    }
+
+    /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks.
+    pub(super) fn asked(&self, database: &str, returned: &str, begun: Instant) -> Option<Position> {
+        let returned = Bookmark::parse(returned)?;
+        let before = self.known.lock().get(&name_of(database)).copied();
+        let own = own_position(&Bookmark::NONE, &returned, before.map(|sighting| sighting.position))?;
+        self.note(database, own, begun);
+        Some(own)
+    }
+
     /// What a run carries on a connection that was opened then, and how that is written for Neo4j.
     pub(super) fn carried_by(&self, run: &OriginRun, opened: Instant) -> (Bookmark, Vec<String>) {
         match &run.bookmarks {
             RunBookmarks::AsSent(texts) => (Bookmark::parse_all(texts).unwrap_or_default(), texts.clone()),
-            RunBookmarks::After(client) => {
+            RunBookmarks::After { client, .. } => {
                 let carried = self.carried(&run.database, opened, client);
                 let texts = carried.encode().into_iter().collect();
                 (carried, texts)
@@ -59,10 +78,11 @@ impl NewestPositions {
         run: &OriginRun,
         carried: Bookmark,
         finished: &Finished,
+        begun: Instant,
     ) -> Option<ReadRange> {
         let chosen = || finished.summary.get("db").and_then(Value::as_str).unwrap_or_default();
         let database = if run.database.is_empty() { chosen() } else { &run.database };
-        self.saw(database, carried, finished.bookmark.as_deref()?)
+        self.saw(database, carried, finished.bookmark.as_deref()?, begun)
     }
 
     /// Takes note of a run that failed. Where it may have waited for what it carried, that is forgotten: perhaps Neo4j does
@@ -81,25 +101,41 @@ impl NewestPositions {
         client.clone().with(known.map(|sighting| sighting.position))
     }
 
-    /// Takes note of what Neo4j returned now for a run that carried `sent`. Gives the range of the run, where the bookmark is
+    /// Takes note of what Neo4j returned now for a run that was sent at `begun` and carried `sent`. Gives the range of the run, where the bookmark is
     /// understood and shows which of its positions is the database's own.
-    pub(crate) fn saw(&self, database: &str, sent: Bookmark, returned: &str) -> Option<ReadRange> {
+    pub(crate) fn saw(
+        &self,
+        database: &str,
+        sent: Bookmark,
+        returned: &str,
+        begun: Instant,
+    ) -> Option<ReadRange> {
         let returned = Bookmark::parse(returned)?;
-        let name = name_of(database);
-        let mut known = self.known.lock();
-        let before = known.get(&name).copied();
+        let before = self.known.lock().get(&name_of(database)).copied();
         let own = own_position(&sent, &returned, before.map(|sighting| sighting.position))?;
         let Some(range) = ReadRange::new(sent, own) else {
-            known.pop(&name);
+            self.known.lock().pop(&name_of(database));
             return None;
         };
-        let is_same = |before: &Sighting| before.position.database == own.database;
-        let newest = before.filter(is_same).map_or(own.id, |before| before.position.id.max(own.id));
-        if !name.is_empty() && name.len() <= DATABASE_NAME_BYTES_MAX {
-            let position = Position { id: newest, ..own };
-            known.put(name, Sighting { position, at: Instant::now() });
-        }
+        self.note(database, own, begun);
         Some(range)
+    }
+
+    /// Keeps the later of two positions. A position that was seen before the run was sent, and is later than the run's own,
+    /// shows that ids have gone back: then the run's own replaces it.
+    fn note(&self, database: &str, own: Position, begun: Instant) {
+        let name = name_of(database);
+        if name.is_empty() || name.len() > DATABASE_NAME_BYTES_MAX {
+            return;
+        }
+        let mut known = self.known.lock();
+        let overlaps = |before: &Sighting| before.position.database == own.database && before.at >= begun;
+        let id = known
+            .get(&name)
+            .copied()
+            .filter(overlaps)
+            .map_or(own.id, |before| before.position.id.max(own.id));
+        known.put(name, Sighting { position: Position { id, ..own }, at: Instant::now() });
     }
 }
 
@@ -124,9 +160,17 @@ fn name_of(database: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
+    use bytes::Bytes;
     use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
+    use hopcache_core::key::PrincipalScope;
+    use hopcache_core::time::Millis;
+    use hopcache_core::turns::RunClass;
+    use hopcache_core::written::{Written, WrittenEpoch};
+    use hopcache_engine::identity::{Credentials, Identity};
+    use hopcache_engine::ports::AccessMode;
 
     use super::*;
 
@@ -142,32 +186,63 @@ mod tests {
         bookmark(positions).encode().unwrap()
     }
 
+    /// A run that is sent now.
+    fn saw(newest: &NewestPositions, database: &str, sent: Bookmark, returned: &str) -> Option<ReadRange> {
+        newest.saw(database, sent, returned, Instant::now())
+    }
+
+    /// A run that has to carry this mark.
+    fn run_after(written: Option<Written>) -> OriginRun {
+        OriginRun {
+            identity: Arc::new(Identity {
+                scope: PrincipalScope([0; 32]),
+                fingerprint: [0; 32],
+                credentials: Credentials::None,
+            }),
+            impersonated: None,
+            database: "neo4j".into(),
+            statement: "RETURN 1".into(),
+            params: Bytes::from_static(&[0xA0]),
+            mode: AccessMode::Read,
+            bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },
+            timeout_ms: Millis(1_000),
+            bytes_max: 1_000,
+            traceparent: None,
+            class: RunClass::Miss,
+            live: None,
+        }
+    }
+
+    fn mark(id: u64) -> Option<Written> {
+        Some(Written::at(WrittenEpoch(0), at(1, id)))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_run_carries_the_newest_of_its_database_and_the_clients() {
         let newest = NewestPositions::default();
         let opened = Instant::now();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), Bookmark::NONE);
-        let range = newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 7)])).unwrap();
+        let range = saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 7)])).unwrap();
         assert_eq!((range.from(), range.to()), (&Bookmark::NONE, at(1, 7)));
-        newest.saw("Neo4j", Bookmark::NONE, &text(&[at(1, 5)])).unwrap();
+        saw(&newest, "Neo4j", Bookmark::NONE, &text(&[at(1, 5)])).unwrap();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 7)]));
         let client = bookmark(&[at(1, 9), at(2, 3)]);
         assert_eq!(newest.carried("NEO4J", opened, &client), client);
         assert_eq!(newest.carried("other", opened, &Bookmark::NONE), Bookmark::NONE);
-        assert_eq!(newest.saw("neo4j", Bookmark::NONE, "FB:embedded:0"), None);
+        assert_eq!(saw(&newest, "neo4j", Bookmark::NONE, "FB:embedded:0"), None);
     }
 
     /// F30: a database that is restored has lower ids. A connection of after the restart carries none of before it.
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_carries_nothing_that_was_seen_before_it() {
         let newest = NewestPositions::default();
-        newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 90)]));
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 90)]));
         tokio::time::advance(Duration::from_millis(1)).await;
         let opened = Instant::now();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), Bookmark::NONE);
         // A run that carried what the database does not reach any more: all is forgotten.
-        assert_eq!(newest.saw("neo4j", bookmark(&[at(1, 90)]), &text(&[at(1, 41)])), None);
-        newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 41)])).unwrap();
+        assert_eq!(saw(&newest, "neo4j", bookmark(&[at(1, 90)]), &text(&[at(1, 41)])), None);
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 41)])).unwrap();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 41)]));
     }
 
@@ -177,13 +252,49 @@ mod tests {
         let newest = NewestPositions::default();
         let both = bookmark(&[at(1, 7), at(2, 3)]);
         // Which of the two is this database's cannot be told: both were sent.
-        assert_eq!(newest.saw("neo4j", both.clone(), &text(&[at(1, 8), at(2, 3)])), None);
-        let to = |sent: &Bookmark| newest.saw("neo4j", sent.clone(), &text(&[at(1, 8), at(2, 3)]));
+        assert_eq!(saw(&newest, "neo4j", both.clone(), &text(&[at(1, 8), at(2, 3)])), None);
+        let to = |sent: &Bookmark| saw(&newest, "neo4j", sent.clone(), &text(&[at(1, 8), at(2, 3)]));
         assert_eq!(to(&system).map(|range| range.to()), Some(at(1, 8)));
         assert_eq!(to(&both).map(|range| range.to()), Some(at(1, 8)), "now it is known");
         assert_eq!(to(&Bookmark::NONE), None, "neither was sent");
         // Another database has its name: its transactions are other ones, whatever their numbers.
-        newest.saw("neo4j", Bookmark::NONE, &text(&[at(3, 1)])).unwrap();
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(3, 1)])).unwrap();
         assert_eq!(newest.carried("neo4j", Instant::now(), &Bookmark::NONE), bookmark(&[at(3, 1)]));
+    }
+
+    /// A mark that another node has told is carried only when this node has seen it, or a later one, on a connection that
+    /// was open then. Otherwise Neo4j is asked first.
+    #[tokio::test(start_paused = true)]
+    async fn a_mark_is_carried_or_asked_about() {
+        let newest = NewestPositions::default();
+        let opened = Instant::now();
+        assert!(!newest.must_ask(&run_after(None), opened));
+        assert!(newest.must_ask(&run_after(mark(7)), opened), "nothing is known");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(newest.asked("neo4j", &text(&[at(1, 8)]), Instant::now()), Some(at(1, 8)));
+        assert!(!newest.must_ask(&run_after(mark(8)), opened));
+        assert_eq!(newest.carried_by(&run_after(mark(7)), opened).0, bookmark(&[at(1, 8)]));
+        assert!(newest.must_ask(&run_after(mark(9)), opened), "another node has written since");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(newest.must_ask(&run_after(mark(7)), Instant::now()), "a connection that was opened later");
+        let unsettled = Written::read(&mut [&[1; 16][..], &[0; 8], &[255; 8]].concat().as_slice());
+        assert!(newest.must_ask(&run_after(unsettled), opened));
+    }
+
+    /// F30: what was seen before a question was sent, and is later than the answer, is of before a restore.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_lower_than_what_was_known_replaces_it() {
+        let newest = NewestPositions::default();
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 90)])).unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let opened = Instant::now();
+        assert_eq!(newest.asked("neo4j", &text(&[at(1, 41)]), Instant::now()), Some(at(1, 41)));
+        assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 41)]));
+        // A run that began before another one's end may end after it, and lower.
+        let begun = Instant::now();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 45)])).unwrap();
+        newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 43)]), begun).unwrap();
+        assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 45)]));
     }
 }

@@ -274,6 +274,11 @@ impl Lent {
         self.object.as_ref().map_or_else(Instant::now, |object| object.opened)
     }
 
+    /// Takes it out of its pool, without a seat: the caller bounds how many such connections there are.
+    pub(super) fn detach(mut self) -> Option<Connection> {
+        self.object.take().map(|object| Object::take(object).connection)
+    }
+
     /// Closes it instead of giving it back.
     pub(super) fn close(mut self) {
         if let Some(object) = self.object.take() {

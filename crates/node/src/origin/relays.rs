@@ -2,16 +2,15 @@
 //!
 //! This file decides how many relays there are, for which principal, and which may be used again. A relay is pinned
 //! to one session while a transaction or a result is open on it. It is logged on with the principal's own credentials
-//! (I5), and speaks exactly the client's version. It runs nothing by itself.
+//! (I5), and speaks exactly as the client does. It runs nothing by itself.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_bolt::server::Version;
-use hopcache_bolt::{Address, Relay, RelayOptions, Roots, ServerInfo};
-use hopcache_core::bookmark::Bookmark;
+use hopcache_bolt::{Address, Dialect, Relay, RelayOptions, Roots, ServerInfo};
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
@@ -25,8 +24,8 @@ use super::newest::NewestPositions;
 use super::pools::Fingerprint;
 use super::settings::Login;
 
-/// The principal of a relay, and its version.
-type Place = (Fingerprint, Version);
+/// The principal of a relay, and its version and patches.
+type Place = (Fingerprint, Dialect);
 
 /// All relays of this node.
 pub struct Relays {
@@ -96,15 +95,16 @@ impl Relays {
         state.look_again_at.filter(|at| *at > Instant::now()).map(|_| state.info.clone())
     }
 
-    /// A relay of this principal at this version: an idle one, else a new one.
+    /// A relay of this principal that speaks like this: an idle one, else a new one.
     ///
     /// # Errors
     /// [`OriginFault`] if there is no room for another relay, or none can be opened.
     pub async fn lend(
         self: &Arc<Self>,
         identity: &Identity,
-        version: Version,
+        dialect: impl Into<Dialect>,
     ) -> Result<LentRelay, OriginFault> {
+        let dialect = dialect.into();
         let whose = match self.login {
             Login::Passthrough => identity.fingerprint,
             Login::Service(_) => [0; 32],
@@ -115,7 +115,7 @@ impl Relays {
             Ok(Ok(seat)) => seat,
             _ => return Err(OriginFault::Overloaded),
         };
-        let place = (whose, version);
+        let place = (whose, dialect);
         while let Some(relay) = self.take_idle(place) {
             if relay.is_alive().await {
                 return Ok(LentRelay {
@@ -131,7 +131,7 @@ impl Relays {
             Login::Passthrough => &identity.credentials,
             Login::Service(credentials) => credentials,
         };
-        let opened = Relay::open(&self.address, &auth_of(credentials), version, &self.options).await;
+        let opened = Relay::open(&self.address, &auth_of(credentials), dialect, &self.options).await;
         let relay = opened.map_err(fault::of_open)?;
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
     }
@@ -143,8 +143,16 @@ impl Relays {
     }
 
     /// Takes note of the bookmark of a result, or of a commit, that came on a relay.
-    pub fn saw_bookmark(&self, database: &str, sent: Bookmark, returned: &str) {
-        self.newest.saw(database, sent, returned);
+    ///
+    /// `begun` is when the statement, or the commit, was sent. Returns the position of the database.
+    pub fn saw_bookmark(
+        &self,
+        database: &str,
+        sent: Bookmark,
+        returned: &str,
+        begun: Instant,
+    ) -> Option<Position> {
+        self.newest.saw(database, sent, returned, begun).map(|range| range.to())
     }
 
     /// Relays that are lent.

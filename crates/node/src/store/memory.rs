@@ -8,20 +8,22 @@
 //!   new lease is refused.
 //! - Each operation drops some expired records.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::log::InvalidationLog;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{STORE_EXPIRE_BATCH, STORE_LEASES_MAX};
+use hopcache_core::node::NodeName;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ports::{Clock, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_core::written::{WrittenBoard, WrittenRecord};
+use hopcache_engine::ports::{Clock, Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use parking_lot::Mutex;
 
 /// Bytes of a slot without its entry (map and two index entries).
@@ -79,6 +81,8 @@ struct Table {
     bytes: usize,
     bytes_max: usize,
     log: InvalidationLog<Scope>,
+    /// Clusters that share this store: in production one.
+    written: BTreeMap<ClusterTag, WrittenBoard>,
 }
 
 impl Table {
@@ -187,6 +191,26 @@ impl Store for MemoryStore {
 
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
         Ok(self.table.lock().log.since(LIFE, cursor))
+    }
+
+    async fn tell_written(
+        &self,
+        cluster: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<Vec<Listener>, StoreError> {
+        let now = self.clock.now();
+        let listeners = self.table.lock().written.entry(cluster).or_default().tell(now, records);
+        Ok(listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms }).collect())
+    }
+
+    async fn hear_written(
+        &self,
+        cluster: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Vec<WrittenRecord>, StoreError> {
+        let now = self.clock.now();
+        Ok(self.table.lock().written.entry(cluster).or_default().hear(now, me, lease_ms))
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -34,6 +34,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         bytes_max: 1 << 20,
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
+        live: None,
     }
 }
 

@@ -52,6 +52,11 @@ pub(super) struct Runs {
     /// Keys for which a lease was granted beside a fresh value, for an early refresh that has not run yet.
     early: BTreeSet<KeyId>,
     ended_well: BTreeMap<KeyId, bool>,
+    /// Writes through a node that have not ended.
+    writing: usize,
+    /// When the last write was committed or ended. A write ends the entries whose runs began before nodes heard of it, and so
+    /// their windows.
+    written: Option<MonoTime>,
 }
 
 impl Check for Runs {
@@ -61,6 +66,7 @@ impl Check for Runs {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
+            self.note_write(fact);
             self.judge(fact, seen)?;
             self.book.write(fact);
         }
@@ -69,6 +75,18 @@ impl Check for Runs {
 }
 
 impl Runs {
+    fn note_write(&mut self, fact: &Fact) {
+        match &fact.what {
+            What::WriteBegan { .. } => self.writing += 1,
+            What::WriteEnded { .. } => {
+                self.writing = self.writing.saturating_sub(1);
+                self.written = Some(fact.at);
+            }
+            What::Version { .. } if self.writing > 0 => self.written = Some(fact.at),
+            _ => {}
+        }
+    }
+
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
         match &fact.what {
             What::Granted { key, by, token, stolen, age_max, store, .. } => {
@@ -304,6 +322,11 @@ impl Runs {
         };
         let age = fresh.age(store);
         if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
+            return Ok(());
+        }
+        let is_ended = self.written.is_some_and(|at| self.last.get(&key).is_none_or(|began| *began <= at));
+        if is_ended {
+            self.early.insert(key);
             return Ok(());
         }
         if seen.ground.is_faultless && age.saturating_sub(age_max) > READING {

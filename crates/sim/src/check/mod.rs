@@ -19,6 +19,7 @@ mod leaving;
 mod liveness;
 mod prefetch;
 mod purges;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -226,6 +227,7 @@ impl Default for Checks {
                 Box::new(leaving::Leaving::default()),
                 Box::new(learning::Convergence::default()),
                 Box::new(purges::Purges::default()),
+                Box::new(writes::Writes::default()),
                 Box::new(liveness::Liveness::default()),
             ],
         }

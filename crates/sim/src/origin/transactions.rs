@@ -20,7 +20,7 @@ pub fn bookmark(id: u64) -> Bookmark {
     Bookmark::NONE.with(Some(at(id)))
 }
 
-fn at(id: u64) -> Position {
+pub(super) fn at(id: u64) -> Position {
     Position { database: DATABASE, id: TransactionId(id) }
 }
 
@@ -36,11 +36,18 @@ pub(super) struct Transactions {
 
 impl Transactions {
     /// What a run of a node carries.
-    pub(super) fn carried(&self, by: Life, run: &OriginRun) -> Bookmark {
+    ///
+    /// `version` is the newest transaction of the origin.
+    pub(super) fn carried(&self, by: Life, run: &OriginRun, version: u64) -> Bookmark {
         match &run.bookmarks {
             RunBookmarks::AsSent(texts) => Bookmark::parse_all(texts).unwrap_or_default(),
-            RunBookmarks::After(client) => {
-                client.clone().with(self.newest.get(&by).map(|newest| at(*newest)))
+            // A run that has to carry a mark which its node has not seen asks first, and carries what the origin has.
+            RunBookmarks::After { client, written } => {
+                let newest = self.newest.get(&by).copied();
+                let needs = written.map(|written| written.position().map_or(u64::MAX, |needed| needed.id.0));
+                let asked =
+                    needs.filter(|needs| newest.is_none_or(|newest| newest < *needs)).map(|_| version);
+                client.clone().with(newest.max(asked).map(at))
             }
         }
     }
@@ -50,6 +57,11 @@ impl Transactions {
         let id = carried.in_database(DATABASE).map_or(0, |position| position.id.0);
         let asked = i64::try_from(id).unwrap_or(i64::MAX);
         (asked <= version).then_some(asked.max(version - self.lag))
+    }
+
+    /// All nodes' connections have ended.
+    pub(super) fn forget(&mut self) {
+        self.newest.clear();
     }
 
     /// A node has heard of the newest version: by a result, or by the word on a statement.

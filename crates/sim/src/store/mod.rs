@@ -19,6 +19,7 @@ use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::MonoTime;
+use hopcache_core::written::{WrittenBoard, WrittenRecord};
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
@@ -85,6 +86,7 @@ struct State {
 struct Now {
     slots: BTreeMap<QueryKey, Slot>,
     log: InvalidationLog<Scope>,
+    written: WrittenBoard,
 }
 
 impl Default for SlotStore {
@@ -248,6 +250,12 @@ impl SlotStore {
     #[must_use]
     pub fn logged(&self) -> usize {
         self.state.lock().now_is.log.len()
+    }
+
+    /// The marks of written databases.
+    #[must_use]
+    pub fn written(&self) -> Vec<WrittenRecord> {
+        self.state.lock().now_is.written.records()
     }
 
     /// Leases granted so far.

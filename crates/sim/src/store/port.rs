@@ -6,11 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::entry::{ChecksumKey, Entry, Head};
-use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
+use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_core::written::WrittenRecord;
+use hopcache_engine::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::{Mode, SlotStore, State, concerns};
@@ -43,6 +45,8 @@ enum Command {
     Invalidate { scope: Scope },
     Since { cursor: LogCursor },
     Peek { key: QueryKey },
+    TellWritten { records: Vec<WrittenRecord> },
+    HearWritten { me: NodeName, lease_ms: Millis },
     Ping,
 }
 
@@ -53,6 +57,8 @@ enum Reply {
     Removed(u64),
     Page(LogPage),
     View(SlotView),
+    Listeners(Vec<Listener>),
+    Written(Vec<WrittenRecord>),
 }
 
 impl Command {
@@ -66,6 +72,8 @@ impl Command {
             Self::Invalidate { .. } => "invalidate",
             Self::Since { .. } => "since",
             Self::Peek { .. } => "peek",
+            Self::TellWritten { .. } => "tell_written",
+            Self::HearWritten { .. } => "hear_written",
             Self::Ping => "ping",
         }
     }
@@ -78,7 +86,11 @@ impl Command {
             | Self::Release { key, .. }
             | Self::Invalidate { scope: Scope::Key(key) }
             | Self::Peek { key } => Some(key),
-            Self::Invalidate { .. } | Self::Since { .. } | Self::Ping => None,
+            Self::Invalidate { .. }
+            | Self::Since { .. }
+            | Self::TellWritten { .. }
+            | Self::HearWritten { .. }
+            | Self::Ping => None,
         }
     }
 
@@ -205,6 +217,15 @@ impl SlotStore {
                 )
             }
             Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
+            Command::TellWritten { records } => {
+                let listeners = state.now_is.written.tell(store, &records);
+                state.changed();
+                let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms });
+                (Reply::Listeners(listeners.collect()), None)
+            }
+            Command::HearWritten { me, lease_ms } => {
+                (Reply::Written(state.now_is.written.hear(store, &me, lease_ms)), None)
+            }
             Command::Peek { key } => (Reply::View(state.slot_seen(&key).view(store)), None),
             Command::Ping => (Reply::Done(true), None),
         }
@@ -369,6 +390,29 @@ impl Store for StorePort {
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
         match self.send(Command::Since { cursor }).await? {
             Reply::Page(page) => Ok(page),
+            _ => odd(),
+        }
+    }
+
+    async fn tell_written(
+        &self,
+        _: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<Vec<Listener>, StoreError> {
+        match self.send(Command::TellWritten { records: records.to_vec() }).await? {
+            Reply::Listeners(listeners) => Ok(listeners),
+            _ => odd(),
+        }
+    }
+
+    async fn hear_written(
+        &self,
+        _: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Vec<WrittenRecord>, StoreError> {
+        match self.send(Command::HearWritten { me: me.clone(), lease_ms }).await? {
+            Reply::Written(records) => Ok(records),
             _ => odd(),
         }
     }

@@ -51,7 +51,7 @@ impl MemoryCopy {
     ) -> Result<Bytes, RenderError> {
         match (&self.content, bookmark) {
             (Content::Passing(result), Some(_)) => render_passing(result, id, renderer, bookmark),
-            (_, Some(bookmark)) if id != RenderingId::RECORDS => {
+            (_, Some(bookmark)) if !id.is_bare() => {
                 Ok(renderer.with_bookmark(id, self.rendering(id, renderer)?, bookmark))
             }
             _ => self.rendering(id, renderer),

@@ -4,7 +4,7 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
-//! Four additions came after version 1 and did not raise it.
+//! Five additions came after version 1 and did not raise it.
 //!
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
 //! little slower. A node that does not ask for them never gets [`Reply::Near`].
@@ -17,6 +17,9 @@
 //! the sender understands the range of an answer. A node that does not know this flag reads the question in full. A node
 //! that does not send it never gets a range.
 //!
+//! Writes: a request to a database that has been written has a kind of its own too (`KIND_ASK_AFTER_WRITE`), and so has
+//! the telling of a write (`written`). A node that does not know them refuses both.
+//!
 //! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
 //! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
 //! should.
@@ -25,11 +28,13 @@
 
 mod inspection;
 mod learned;
+mod members;
 mod moved;
 mod observed;
 mod prefetch;
 mod query;
 mod reply;
+mod written;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
@@ -37,12 +42,17 @@ use hopcache_core::key::{DatabaseTag, KeyHasher, QueryKey};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::WrittenRecord;
 use hopcache_packstream::{DecodeError, Reader, Token, Writer};
 
-use crate::model::ask::{Ask, Freshness, Hints, SessionTag};
+use crate::model::ask::{Ask, Freshness, SessionTag};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::{AccessMode, LogMark, Scope};
 use crate::model::rendering::RenderingId;
+use members::{
+    read_freshness, read_hints, read_millis, read_text, write_freshness, write_hints, write_millis,
+    write_text,
+};
 use query::{read_told_query, write_query, write_reading};
 
 pub use inspection::{decode_inspection, encode_inspection};
@@ -51,6 +61,7 @@ pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
 pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
+pub use written::{decode_known_written, encode_known_written, encode_written};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
 pub const VERSION: u8 = 1;
@@ -69,6 +80,8 @@ const KIND_PULL: u8 = 9;
 const KIND_PREFETCH: u8 = 6;
 const KIND_FLUSH_WASTE: u8 = 10;
 const KIND_ASK_AFTER: u8 = 11;
+const KIND_ASK_AFTER_WRITE: u8 = 12;
+const KIND_WRITTEN: u8 = 13;
 
 /// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -127,6 +140,8 @@ pub enum Question {
     Prefetch(SentOrder),
     /// Drop prefetched copies that were not used.
     FlushWaste,
+    /// These databases have been written so far.
+    Written(Vec<WrittenRecord>),
 }
 
 /// The head of a forwarded request, and the unread rest.
@@ -149,6 +164,8 @@ pub struct ForwardedAsk {
     knows_ranges: bool,
     /// The client's bookmarks.
     after: Bookmark,
+    /// How far the database had been written when the request came to the sender.
+    written: Option<WrittenRecord>,
     rest: Bytes,
 }
 
@@ -161,7 +178,12 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
     let near_hits = near_hits.filter(|_| is_plain);
     let mut head = Vec::with_capacity(256 + ask.query.statement.len() + ask.query.params.len());
     let is_after = !ask.bookmarks.is_empty();
-    head.extend_from_slice(&[VERSION, if is_after { KIND_ASK_AFTER } else { KIND_ASK }]);
+    let kind = match ask.written {
+        Some(_) => KIND_ASK_AFTER_WRITE,
+        None if is_after => KIND_ASK_AFTER,
+        None => KIND_ASK,
+    };
+    head.extend_from_slice(&[VERSION, kind]);
     head.extend_from_slice(&ask.query.key.0);
     head.extend_from_slice(&epoch.0.to_be_bytes());
     head.extend_from_slice(&left_ms.0.to_be_bytes());
@@ -172,8 +194,11 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
         None => OWN_ASK,
     };
     head.push(freshness | WITH_RANGE);
-    if is_after {
+    if kind != KIND_ASK {
         ask.bookmarks.write(&mut head);
+    }
+    if let Some(written) = ask.written {
+        WrittenRecord { name: ask.query.tags.database(), written }.write(&mut head);
     }
     let mut writer = Writer::new();
     write_freshness(&mut writer, ask.freshness);
@@ -228,9 +253,10 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         other => return Err(BadMessage::Version(other)),
     }
     match head.byte()? {
-        kind @ (KIND_ASK | KIND_ASK_AFTER) => {
-            Ok(Question::Ask(read_ask(&mut head, bytes, kind == KIND_ASK_AFTER)?))
+        kind @ (KIND_ASK | KIND_ASK_AFTER | KIND_ASK_AFTER_WRITE) => {
+            Ok(Question::Ask(read_ask(&mut head, bytes, kind)?))
         }
+        KIND_WRITTEN => written::read_written(&mut head).map(Question::Written),
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {
@@ -252,14 +278,18 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
     }
 }
 
-fn read_ask(head: &mut Head<'_>, bytes: &Bytes, is_after: bool) -> Result<ForwardedAsk, BadMessage> {
+fn read_ask(head: &mut Head<'_>, bytes: &Bytes, kind: u8) -> Result<ForwardedAsk, BadMessage> {
     let key = QueryKey(head.take()?);
     let epoch = RingEpoch(u64::from_be_bytes(head.take()?));
     let left_ms = Millis(u64::from_be_bytes(head.take()?));
     let rendering = RenderingId(head.byte()?);
     let freshness = head.byte()?;
-    let after = if is_after { Bookmark::read(&mut head.0) } else { Some(Bookmark::NONE) };
+    let after = if kind == KIND_ASK { Some(Bookmark::NONE) } else { Bookmark::read(&mut head.0) };
     let after = after.ok_or(BadMessage::Form("bookmarks"))?;
+    let written = match kind {
+        KIND_ASK_AFTER_WRITE => Some(WrittenRecord::read(&mut head.0).ok_or(BadMessage::Form("mark"))?),
+        _ => None,
+    };
     let knows_ranges = matches!(freshness, WITH_RANGE..=6);
     // A value of a later version means that the plain rules do not hold; the rest has the rules.
     let (is_plain, near_hits) = match freshness & !WITH_RANGE {
@@ -268,7 +298,18 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes, is_after: bool) -> Result<Forwar
         _ => (false, None),
     };
     let rest = bytes.slice_ref(head.0);
-    Ok(ForwardedAsk { key, epoch, left_ms, rendering, is_plain, near_hits, knows_ranges, after, rest })
+    Ok(ForwardedAsk {
+        key,
+        epoch,
+        left_ms,
+        rendering,
+        is_plain,
+        near_hits,
+        knows_ranges,
+        after,
+        written,
+        rest,
+    })
 }
 
 impl ForwardedAsk {
@@ -312,6 +353,12 @@ impl ForwardedAsk {
     #[must_use]
     pub fn after(&self) -> &Bookmark {
         &self.after
+    }
+
+    /// How far the database had been written when the request came to the sender.
+    #[must_use]
+    pub fn written(&self) -> Option<WrittenRecord> {
+        self.written
     }
 
     /// The reply without the parts that the sender does not understand.
@@ -360,80 +407,14 @@ impl ForwardedAsk {
             mode: AccessMode::Read,
             bypass: None,
             bookmarks: self.after.clone(),
+            written: self.written.map(|record| record.written),
             deadline: now + self.left_ms,
             run_ms_max,
             traceparent,
             is_forwarded: true,
+            live: None,
             session,
         })
-    }
-}
-
-fn write_freshness(writer: &mut Writer, freshness: Freshness) {
-    writer.bool(freshness.no_cache);
-    writer.bool(freshness.only_if_cached);
-    write_millis(writer, freshness.age_max_ms);
-    write_millis(writer, freshness.stale_max_ms);
-}
-
-fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
-    let no_cache = reader.value()?.as_bool().ok_or(BadMessage::Form("no-cache"))?;
-    let only_if_cached = reader.value()?.as_bool().ok_or(BadMessage::Form("only-if-cached"))?;
-    let age_max_ms = read_millis(reader)?;
-    let stale_max_ms = read_millis(reader)?;
-    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, only_if_cached })
-}
-
-fn write_hints(writer: &mut Writer, hints: Hints) {
-    write_millis(writer, hints.ttl_ms);
-    // Older versions had a hint here.
-    writer.null();
-    write_millis(writer, hints.degree.map(Millis));
-    match hints.volatility {
-        None => writer.null(),
-        Some(volatility) => writer.float(volatility),
-    }
-}
-
-fn read_hints(reader: &mut Reader<'_>) -> Result<Hints, BadMessage> {
-    let ttl_ms = read_millis(reader)?;
-    let _of_older_versions = read_millis(reader)?;
-    let degree = read_millis(reader)?.map(|degree| degree.0);
-    let volatility = match reader.token()? {
-        Token::Null => None,
-        Token::Float(volatility) => Some(volatility),
-        _ => return Err(BadMessage::Form("volatility")),
-    };
-    Ok(Hints { ttl_ms, degree, volatility })
-}
-
-fn write_text(writer: &mut Writer, text: Option<&str>) {
-    match text {
-        None => writer.null(),
-        Some(text) => writer.string(text),
-    }
-}
-
-fn read_text(reader: &mut Reader<'_>) -> Result<Option<String>, BadMessage> {
-    match reader.token()? {
-        Token::Null => Ok(None),
-        Token::Str(text) => Ok(Some(text.to_owned())),
-        _ => Err(BadMessage::Form("text")),
-    }
-}
-
-fn write_millis(writer: &mut Writer, span: Option<Millis>) {
-    match span.and_then(|span| i64::try_from(span.0).ok()) {
-        None => writer.null(),
-        Some(span) => writer.int(span),
-    }
-}
-
-fn read_millis(reader: &mut Reader<'_>) -> Result<Option<Millis>, BadMessage> {
-    match reader.token()? {
-        Token::Null => Ok(None),
-        Token::Int(span) => Ok(Some(Millis(u64::try_from(span).map_err(|_| BadMessage::Form("span"))?))),
-        _ => Err(BadMessage::Form("span")),
     }
 }
 

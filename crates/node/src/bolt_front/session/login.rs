@@ -12,6 +12,7 @@ use super::{RequestError, Session};
 use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::BoltFailure;
+use crate::credentials::Acceptance;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
@@ -31,12 +32,16 @@ impl Session {
             self.log_on(&extra).await?;
         }
         let agent = self.front.server().await.agent;
+        self.has_utc_patch = offers_utc(self.version, &extra);
         self.hello = without_secrets(extra);
         let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
         let mut metadata = vec![
             text("server", agent.as_deref().unwrap_or(AGENT_DEFAULT)),
             text("connection_id", &format!("bolt-{}", self.id)),
         ];
+        if self.has_utc_patch {
+            metadata.push(("patch_bolt".to_owned(), Value::List(vec!["utc".into()])));
+        }
         // Hints came with 4.3.
         if self.version.at_least(4, 3) {
             let hints =
@@ -56,10 +61,10 @@ impl Session {
     }
 
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
-    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), RequestError> {
+    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map(drop).map_err(|error| {
+        checked.map_err(|error| {
             audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
             RequestError::Failed(BoltFailure::of_fault(&error.kind))
         })
@@ -92,9 +97,10 @@ fn without_secrets(extra: Value) -> Value {
     Value::Map(pairs)
 }
 
-/// Whether the cache may answer clients of this version.
-pub(super) const fn keeps_values(version: Version) -> bool {
-    version.major >= 5
+/// Whether a client of Bolt 4 offers date-times in UTC: then it gets them, as at Neo4j (which agrees at 4.2 too).
+fn offers_utc(version: Version, extra: &Value) -> bool {
+    let offered = extra.get("patch_bolt").and_then(Value::as_list).unwrap_or_default();
+    version.major == 4 && offered.contains(&Value::from("utc"))
 }
 
 #[cfg(test)]
@@ -115,6 +121,23 @@ mod tests {
         assert_eq!(credentials(&bearer), Ok(Credentials::Bearer { token: "t".to_owned() }));
         for wrong in [&[("scheme", "kerberos")][..], &[("scheme", "basic")], &[("scheme", "bearer")]] {
             assert_eq!(credentials(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_utc_patch_is_of_bolt_4() {
+        let offer = |names: &[&str]| {
+            let names = names.iter().map(|name| Value::from(*name)).collect();
+            Value::Map(vec![("patch_bolt".to_owned(), Value::List(names))])
+        };
+        for (version, names, has) in [
+            (Version::new(4, 4), &["utc"][..], true),
+            (Version::new(4, 3), &["x", "utc"], true),
+            (Version::new(4, 4), &["x"], false),
+            (Version::new(4, 1), &["utc"], true),
+            (Version::new(5, 0), &["utc"], false),
+        ] {
+            assert_eq!(offers_utc(version, &offer(names)), has, "{version} {names:?}");
         }
     }
 

@@ -1,16 +1,19 @@
 //! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
 //! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
-use hopcache_bolt::{RelayCut, metadata};
-use hopcache_core::bookmark::Bookmark;
+use hopcache_bolt::{Dialect, RelayCut, metadata};
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
+use hopcache_engine::PendingWrite;
 use hopcache_engine::event::{Cause, Event};
 use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
-use hopcache_engine::ports::Observer;
+use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -19,10 +22,10 @@ use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j, run_message, with_map};
 use crate::front::answer::cache_status;
+use crate::labels::Front;
 use crate::origin::relays::LentRelay;
 
 /// An open result at Neo4j.
-#[derive(Debug, Clone)]
 pub(super) struct RelayedResult {
     /// Its number at Neo4j.
     pub(super) qid: Option<i64>,
@@ -30,6 +33,10 @@ pub(super) struct RelayedResult {
     begun: Instant,
     /// The client's bookmarks.
     sent: Bookmark,
+    /// The write that an auto-commit statement may be.
+    write: Option<PendingWrite>,
+    /// Whether the statement may call a procedure.
+    may_call: bool,
 }
 
 impl Session {
@@ -42,10 +49,11 @@ impl Session {
             // Refuses `imp_user` if all statements run as one user.
             self.acting(options)?;
             let identity = self.login()?.identity.clone();
+            let dialect = Dialect { version: self.version, has_utc_patch: self.has_utc_patch };
             let Some(relays) = self.front.relays.clone() else {
                 return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
-            let lent = self.out.wait_for(relays.lend(&identity, self.version)).await?;
+            let lent = self.out.wait_for(relays.lend(&identity, dialect)).await?;
             self.relay = Some(lent.map_err(|fault| BoltFailure::of_fault(&fault))?);
         }
         self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
@@ -66,14 +74,57 @@ impl Session {
             for_neo4j(extra, &self.hello, self.version)
         };
         let message = run_message(&statement.text, &statement.params, &extra);
+        let options = StatementOptions::read(&extra).ok();
+        let write = match &options {
+            Some(options) if self.transaction.is_none() => self.begin_write(options).await?,
+            _ => None,
+        };
         self.queue(&message)?;
         self.await_begin().await?;
         let success = self.answer().await;
         self.count(reason, success.is_ok());
-        let success = success?;
+        let success = match success {
+            Ok(success) => success,
+            Err(error) => return Err(self.write_failed(write, error).await),
+        };
         let qid = success.get("qid").and_then(Value::as_int);
-        let sent = StatementOptions::read(&extra).ok().and_then(|options| options.asked).unwrap_or_default();
-        Ok((success, RelayedResult { qid, reason, begun, sent }))
+        let sent = options.and_then(|options| options.asked).unwrap_or_default();
+        let may_call = names_call(&statement.text);
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call }))
+    }
+
+    /// A statement, or a COMMIT, that may write goes to Neo4j now. In read mode Neo4j refuses writes.
+    pub(super) async fn begin_write(
+        &mut self,
+        options: &StatementOptions,
+    ) -> Result<Option<PendingWrite>, RequestError> {
+        if options.mode == AccessMode::Read {
+            return Ok(None);
+        }
+        let identity = self.acting(options)?;
+        let database = match &options.database {
+            Some(name) => name.as_str().into(),
+            None => self.home(options).await?,
+        };
+        let run_timeout_ms = self.front.run_timeout_ms;
+        let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
+        let impersonated = options.impersonated.clone();
+        let of = WriteOf { database, identity, impersonated, timeout_ms };
+        Ok(Some(self.front.engine.writes().begin(of)))
+    }
+
+    /// What a write that failed has changed is told before its client gets the failure. If the connection broke, the
+    /// client gets no answer, and the write is told in the background.
+    pub(super) async fn write_failed(
+        &mut self,
+        write: Option<PendingWrite>,
+        error: RequestError,
+    ) -> RequestError {
+        let (Some(write), RequestError::Neo4j(message)) = (write, &error) else { return error };
+        let code = metadata(message).ok();
+        let code = code.as_ref().and_then(|failure| failure.get("code")).and_then(Value::as_str);
+        let told = self.out.wait_for(write.refused(code.unwrap_or_default())).await;
+        told.map_or_else(RequestError::from, |()| error)
     }
 
     /// PULL or DISCARD: records go straight to the client. Returns the last SUCCESS, and whether more is left.
@@ -81,17 +132,27 @@ impl Session {
         &mut self,
         kind: Kind,
         records_max: Option<u64>,
-        result: &RelayedResult,
+        result: &mut RelayedResult,
     ) -> Result<(Value, bool), RequestError> {
         let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
         let mut extra = vec![("n".to_owned(), Value::Int(count))];
         extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
         self.queue(&with_map(kind, &Value::Map(extra)))?;
-        let mut success = self.answer().await?;
+        let mut success = match self.answer().await {
+            Ok(success) => success,
+            Err(error) => return Err(self.write_failed(result.write.take(), error).await),
+        };
         if success.get("has_more") == Some(&Value::Bool(true)) {
             return Ok((success, true));
         }
-        self.note_bookmark(&success, None, result.sent.clone());
+        let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
+        let may_have_written = may_have_written(&success, result.may_call);
+        match result.write.take() {
+            Some(write) if may_have_written => self.out.wait_for(write.committed(position)).await?,
+            Some(write) => write.changed_nothing(),
+            None if may_have_written => self.transaction_has_written(),
+            None => {}
+        }
         let took_ms = Millis::from(result.begun.elapsed());
         self.front.state.meters.note(Event::OriginRun { cause: cause(result.reason), took_ms });
         if let (Value::Map(pairs), Some(reason)) = (&mut success, result.reason) {
@@ -102,13 +163,17 @@ impl Session {
 
     /// Neo4j's SUCCESS may have a bookmark: the runs of this node carry the newest one. Of a home database that is not named
     /// here nothing is learned.
-    pub(super) fn note_bookmark(&self, success: &Value, database: Option<&str>, sent: Bookmark) {
+    ///
+    /// `sent` are the bookmarks that were sent, and when. Returns the position that Neo4j tells.
+    pub(super) fn note_bookmark(
+        &self,
+        success: &Value,
+        database: Option<&str>,
+        (sent, begun): (Bookmark, Instant),
+    ) -> Option<Position> {
         let text = |name: &str| success.get(name).and_then(Value::as_str);
-        if let (Some(relays), Some(returned)) = (&self.front.relays, text("bookmark"))
-            && let Some(database) = text("db").or(database)
-        {
-            relays.saw_bookmark(database, sent, returned);
-        }
+        let (relays, returned) = (self.front.relays.as_ref()?, text("bookmark")?);
+        relays.saw_bookmark(text("db").or(database)?, sent, returned, begun)
     }
 
     /// Queues a message for Neo4j.
@@ -151,17 +216,36 @@ impl Session {
         }
     }
 
-    fn status_of(&self, reason: Reason) -> String {
+    pub(super) fn status_of(&self, reason: Reason) -> String {
         cache_status(&bypass_outcome(reason), &self.front.engine.me().node)
     }
 
     /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
-    fn count(&self, reason: Option<Reason>, is_success: bool) {
+    pub(super) fn count(&self, reason: Option<Reason>, is_success: bool) {
         if let Some(reason) = reason {
             let status = if is_success { 202 } else { 400 };
-            self.front.state.meters.count(&bypass_outcome(reason), status, std::time::Duration::ZERO);
+            self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
         }
     }
+}
+
+/// Whether the summary does not show that nothing was updated. A procedure may have written in transactions of its own,
+/// which its summary does not count.
+fn may_have_written(summary: &Value, may_call: bool) -> bool {
+    let is_read = summary.get("type").and_then(Value::as_str) == Some("r");
+    let has_updates = match summary.get("stats") {
+        Some(Value::Map(counters)) => counters.iter().any(|(_, count)| !is_nothing(count)),
+        stats => stats.is_some(),
+    };
+    has_updates || (may_call && !is_read)
+}
+
+fn names_call(statement: &str) -> bool {
+    statement.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"call"))
+}
+
+const fn is_nothing(count: &Value) -> bool {
+    matches!(count, Value::Int(0) | Value::Bool(false))
 }
 
 /// The message of `hopcache dev` for a transaction that would have to write.

@@ -4,25 +4,29 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::has_other_times;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ask::{Ask, QueryParts, RequestBypass};
+use hopcache_engine::ask::{Ask, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
-use hopcache_packstream::{DecodeError, Reader, encode_canonical};
+use hopcache_packstream::{DecodeError, Reader, Value, encode_canonical};
 
-use super::login::keeps_values;
+use super::live::{LiveResult, Waited};
 use super::{RequestError, Session};
 use crate::audit::{self, ClientListener, LogOn};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::messages::MESSAGES;
 use crate::bolt_front::options::StatementOptions;
-use crate::bolt_front::records::CachedResult;
+use crate::bolt_front::records::{CachedResult, RecordForm};
+use crate::credentials::Acceptance;
 use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
+use crate::labels::Front;
 use crate::logging::query_text;
 use crate::origin::fault::is_credential_refusal;
 
@@ -30,6 +34,8 @@ use crate::origin::fault::is_credential_refusal;
 pub(super) struct Statement {
     pub(super) text: String,
     pub(super) params: Bytes,
+    /// The whole message.
+    pub(super) message: Bytes,
     /// The room that the bytes take. A run can outlive its request.
     pub(super) room: SharedRoom,
 }
@@ -38,6 +44,8 @@ pub(super) struct Statement {
 pub(super) enum Asked {
     /// An answer.
     Answered(Box<CachedResult>),
+    /// The records of a run that goes on.
+    Live(Box<LiveResult>),
     /// Neo4j has to answer, for this reason. `None` if the request is counted already.
     ToNeo4j(Option<Reason>),
 }
@@ -48,6 +56,7 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
+        remembered: Option<(&Value, Arc<Acceptance>)>,
     ) -> Result<Asked, RequestError> {
         let (started, came) = (Instant::now(), self.front.clock.now());
         let identity = self.acting(options)?;
@@ -55,11 +64,12 @@ impl Session {
         if has_relays && options.asked.is_none() {
             return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
         }
-        if !keeps_values(self.version) {
+        if self.has_other_times(statement).await? {
             if has_relays {
                 return Ok(Asked::ToNeo4j(Some(Reason::OldBolt)));
             }
-            return Err(BoltFailure::own("OldBolt", "The sample graph speaks Bolt 5 only.").into());
+            let message = "The sample graph takes date-times of Bolt 5 only.";
+            return Err(BoltFailure::own("OldBolt", message).into());
         }
         if statement.text.len() > STATEMENT_BYTES_MAX {
             return Err(BoltFailure::own(
@@ -68,10 +78,17 @@ impl Session {
             )
             .into());
         }
-        let ask = self.ask_of(options, statement, identity, came).await?;
+        let ask = Arc::new(self.ask_of(options, statement, identity, came).await?);
         let engine = Arc::clone(&self.front.engine);
-        // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
-        let answered = if has_relays || self.transaction.is_some() {
+        let answered = if let Some(outcome) = engine.path().request_hit(&ask, came) {
+            Ok(outcome)
+        } else if has_relays {
+            match self.wait_or_stream(options, &ask, came).await? {
+                Waited::Answered(answered) => answered,
+                Waited::Live(live) => return Ok(Asked::Live(live)),
+            }
+        } else if self.transaction.is_some() {
+            // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
             self.out.wait_for(engine.path().request_cached(&ask, came)).await?
         } else {
             Ok(self.out.wait_for(engine.path().request(&ask, came)).await?)
@@ -80,11 +97,49 @@ impl Session {
             Ok(outcome) => outcome,
             Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
         };
+        if let (Answer::Body(_), Some((extra, acceptance))) = (&outcome.answer, remembered) {
+            self.remember(&statement.message, (options, extra), &ask, acceptance);
+        }
+        self.count_answer(&ask, &outcome, started);
+        self.take_note(&ask, &outcome);
+        self.result_of(options, &ask, outcome, has_relays)
+    }
+
+    /// The result of a hit.
+    pub(in crate::bolt_front) fn hit_of(
+        &self,
+        options: &StatementOptions,
+        ask: &Ask,
+        outcome: Outcome,
+        started: Instant,
+    ) -> Option<Box<CachedResult>> {
+        self.count_answer(ask, &outcome, started);
+        match self.result_of(options, ask, outcome, false) {
+            Ok(Asked::Answered(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant) {
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
-        self.front.state.meters.count(&outcome, status, started.elapsed());
-        self.take_note(&ask, &outcome);
-        self.result_of(options, outcome, has_relays)
+        self.front.state.meters.count(Front::Bolt, outcome, status, started.elapsed());
+    }
+
+    /// The session of a statement: the one that its options name, else that of the client's address.
+    pub(in crate::bolt_front) fn session_tag(&self, options: &StatementOptions) -> Option<SessionTag> {
+        let senders = &self.front.shared.senders;
+        let named = options.session.as_ref().map(|name| senders.session_of_name(name.as_bytes()));
+        named.unwrap_or_else(|| senders.session_of_address(self.client.as_ref()?))
+    }
+
+    /// Whether a parameter of a client of Bolt 4 has a form that Bolt 5 does not.
+    async fn has_other_times(&mut self, statement: &Statement) -> Result<bool, RequestError> {
+        let has_utc = self.has_utc_patch;
+        if self.version.major >= 5 {
+            return Ok(false);
+        }
+        self.read_apart(statement.params.len(), || has_other_times(&statement.params, has_utc)).await
     }
 
     async fn ask_of(
@@ -117,12 +172,12 @@ impl Session {
         // A limit of the client counts only if it is shorter than the operator's.
         let run_ms_max =
             options.timeout_ms.map(Millis).filter(|run_ms_max| *run_ms_max < front.run_timeout_ms);
-        let named =
-            options.session.as_ref().map(|name| front.shared.senders.session_of_name(name.as_bytes()));
-        let of_address = || front.shared.senders.session_of_address(self.client.as_ref()?);
         Ok(Ask {
             query: Arc::new(query),
-            rendering: RenderingId::RECORDS,
+            rendering: match self.record_form() {
+                RecordForm::AsStored => MESSAGES,
+                RecordForm::Old(_) => RenderingId::RECORDS,
+            },
             freshness: options.freshness,
             hints: options.hints,
             mode: options.mode,
@@ -131,11 +186,13 @@ impl Session {
                 Some(_) => options.no_store.then_some(RequestBypass::NoStore),
             },
             bookmarks: options.asked.clone().unwrap_or_default(),
+            written: None,
             deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
             run_ms_max,
             traceparent: None,
             is_forwarded: false,
-            session: named.unwrap_or_else(of_address),
+            live: None,
+            session: self.session_tag(options),
         })
     }
 
@@ -151,7 +208,7 @@ impl Session {
     }
 
     /// The database of a client that names none.
-    async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
+    pub(super) async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
         let identity = self.acting(options)?;
         let impersonated = options.impersonated.as_deref();
         if let Some(known) = self.front.known_database(&identity, impersonated) {
@@ -174,6 +231,7 @@ impl Session {
     fn result_of(
         &self,
         options: &StatementOptions,
+        ask: &Ask,
         mut outcome: Outcome,
         has_relays: bool,
     ) -> Result<Asked, RequestError> {
@@ -191,7 +249,9 @@ impl Session {
                 };
                 let result = ResultSet::from_bytes(body).map_err(unreadable)?;
                 let status = cache_status(&outcome, &self.front.engine.me().node);
-                let mut result = CachedResult::new(result, status);
+                let of =
+                    if ask.rendering == MESSAGES { CachedResult::of_messages } else { CachedResult::new };
+                let mut result = of(result, status);
                 result.set_range(outcome.range);
                 if self.transaction.is_none() {
                     result.set_bookmark(&options.asked.clone().unwrap_or_default());

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Kind;
-use hopcache_core::bookmark::Bookmark;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use super::login::keeps_values;
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
@@ -35,12 +34,28 @@ pub(super) struct Transaction {
     next_qid: i64,
     /// Whether the cache has answered in it. Every later read must be no older: `options.asked` covers the results so far.
     has_shown: bool,
+    /// Whether a statement of it has written, or may have.
+    has_written: bool,
 }
 
 impl Transaction {
     /// The number of open results.
     pub(super) fn open_results(&self) -> usize {
         self.results.len()
+    }
+
+    /// Whether a result comes from a run that goes on. Only its end tells what it has read, and until then the cache
+    /// might answer with something older.
+    fn has_live(&self) -> bool {
+        self.results.values().any(|result| matches!(result, OpenResult::Live(_)))
+    }
+
+    /// The cache has shown what was there at this position: all that follows must be no older.
+    pub(super) fn has_read(&mut self, position: Option<Position>) {
+        self.has_shown = true;
+        if let Some(asked) = &mut self.options.asked {
+            position.into_iter().for_each(|position| asked.add(position));
+        }
     }
 
     /// The time that is left, if the transaction has a time limit.
@@ -67,7 +82,7 @@ impl Session {
         let deadline =
             options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let is_eager = options.asked.is_none() || options.no_store || !keeps_values(self.version);
+        let is_eager = options.asked.is_none() || options.no_store;
         let mut transaction = Transaction {
             options: options.clone(),
             extra: sent,
@@ -76,6 +91,7 @@ impl Session {
             results: BTreeMap::new(),
             next_qid: 0,
             has_shown: false,
+            has_written: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -118,18 +134,29 @@ impl Session {
             let mut options = transaction.options.clone();
             options.timeout_ms =
                 transaction.left().map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-            match self.ask(&options, statement).await? {
+            let asked = if transaction.has_live() {
+                Asked::ToNeo4j(reason)
+            } else {
+                self.ask(&options, statement, None).await?
+            };
+            match asked {
                 Asked::Answered(mut result) => {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
                     result.filter(version, &transaction.extra, &hello);
-                    transaction.has_shown = true;
-                    if let Some(asked) = &mut transaction.options.asked {
-                        result.read_to().into_iter().for_each(|position| asked.add(position));
-                    }
+                    transaction.has_read(result.read_to());
                     let qid = transaction.take_qid();
                     let opening = result.opening(version, Some(qid));
                     transaction.results.insert(qid, OpenResult::Cached(result));
+                    return Ok(opening);
+                }
+                Asked::Live(mut result) => {
+                    let version = self.version;
+                    let transaction = self.transaction_mut()?;
+                    transaction.has_read(None);
+                    let qid = transaction.take_qid();
+                    let opening = result.open(&transaction.extra, version, Some(qid));
+                    transaction.results.insert(qid, OpenResult::Live(result));
                     return Ok(opening);
                 }
                 Asked::ToNeo4j(why) => reason = why,
@@ -206,14 +233,36 @@ impl Session {
         if !self.transaction_mut()?.has_begun {
             return Ok(self.end_unbegun(kind));
         }
+        let transaction = self.transaction_mut()?;
+        let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
+        // Of a result that was not read to its end nothing is known.
+        let may_write = transaction.has_written || transaction.results.values().any(is_open);
+        let options = transaction.options.clone();
+        let write = match kind {
+            Kind::Commit if may_write => self.begin_write(&options).await?,
+            _ => None,
+        };
+        let begun = Instant::now();
         self.queue(&[0xB0, kind.signature().0])?;
-        let success = self.answer().await?;
-        if let Some(transaction) = self.transaction.take() {
-            let StatementOptions { database, asked, .. } = transaction.options;
-            self.note_bookmark(&success, database.as_deref(), asked.unwrap_or_default());
+        let success = match self.answer().await {
+            Ok(success) => success,
+            Err(error) => return Err(self.write_failed(write, error).await),
+        };
+        self.transaction = None;
+        let sent = (options.asked.unwrap_or_default(), begun);
+        let position = self.note_bookmark(&success, options.database.as_deref(), sent);
+        if let Some(write) = write {
+            self.out.wait_for(write.committed(position)).await?;
         }
         self.release();
         Ok(success)
+    }
+
+    /// A statement of the transaction has written: its COMMIT ends entries.
+    pub(super) fn transaction_has_written(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.has_written = true;
+        }
     }
 
     fn transaction_mut(&mut self) -> Result<&mut Transaction, RequestError> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
+use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::RunBookmarks;
 use hopcache_packstream::{Value, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -114,6 +115,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         bytes_max: 1 << 20,
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
+        live: None,
     }
 }
 

@@ -168,6 +168,7 @@ async fn a_cut_exchange_closes_the_connection_at_once() {
         database: None,
         mode: Mode::Read,
         timeout: Duration::from_secs(20),
+        server_timeout: Some(Duration::from_secs(20)),
         bookmarks: &[],
         metadata: &[],
         impersonated: None,

@@ -4,7 +4,8 @@
 //! cause a connection for each request. A dropped call reports that it was dropped. Otherwise a dropped probe would keep
 //! the breaker half open.
 //!
-//! Each problem is logged once when it begins, and once when it ends. A refusal of writes ends when the store takes a write
+//! Each problem is logged once when it begins, and once when it ends: an absent store when the breaker opens, a refusal or
+//! an untrusted certificate at the first failed call. A refusal of writes ends when the store takes a write
 //! ([`Gate::takes_writes`]), because reads succeed meanwhile.
 
 use std::sync::Arc;
@@ -81,15 +82,16 @@ impl Gate {
         match call.await {
             Ok(answer) => {
                 ticket.report = CallReport::Answered;
-                // Logged at the first refusal, perhaps before the breaker opened. Then no closing of the breaker ends it.
-                self.ends(&[StoreProblem::LogOn]);
+                // Logged at the first failure, perhaps before the breaker opened. Then no closing of the breaker ends it.
+                self.ends(&[StoreProblem::Certificate, StoreProblem::LogOn]);
                 Ok(answer)
             }
             Err(missed) => {
                 let (error, report) = missed.split();
                 ticket.report = report;
                 *self.last.lock() = Some(error.clone());
-                if matches!(error, StoreError::Refused(_)) {
+                // The breaker opens at a later failure, which may be a timeout that does not show the reason.
+                if !matches!(StoreProblem::of(&error), StoreProblem::Absent) {
                     self.tell(&error);
                 }
                 Err(error)
@@ -149,8 +151,9 @@ impl Gate {
     fn tell(&self, error: &StoreError) {
         let problem = StoreProblem::of(error);
         let mut logged = self.logged.lock();
-        // Also for a server that is slow to refuse a login, only the refusal is logged.
-        let is_less = problem == StoreProblem::Absent && *logged == Some(StoreProblem::LogOn);
+        // Also for a server that is slow to refuse a login, or slow in its handshakes, only the refusal is logged.
+        let is_less = problem == StoreProblem::Absent
+            && matches!(*logged, Some(StoreProblem::Certificate | StoreProblem::LogOn));
         if !is_less && logged.replace(problem) != Some(problem) {
             drop(logged);
             tracing::warn!(store = self.shown, %error, "{}", problem.advice());

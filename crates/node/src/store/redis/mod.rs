@@ -2,7 +2,8 @@
 //!
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
 //! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
-//! stream). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
+//! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
+//! listen for that). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
 //! Every call has a deadline and passes a breaker. So a Redis that is gone, stopped or slow costs each caller a bounded
@@ -37,17 +38,19 @@ mod url;
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::breaker::{BreakerSettings, BreakerState};
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
     ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
     STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX,
     STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX,
-    STORE_SWEEP_MS_DEFAULT,
+    STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
 };
+use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_core::written::WrittenRecord;
+use hopcache_engine::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
@@ -56,7 +59,7 @@ use self::gate::{Gate, Missed};
 use self::greeting::look_at_server;
 use self::line::{Connection, Line};
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
-use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys};
+use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys, written_keys};
 pub use self::url::BadStoreUrl;
 use self::url::{Target, names_user};
 use super::log::scope_from_text;
@@ -407,6 +410,48 @@ impl Store for RedisStore {
         let life = StoreLife::from_hex(&life).ok_or_else(|| foreign("replication id"))?;
         let next = LogCursor { life, sequence, tag };
         Ok(LogPage { scopes: scopes.unwrap_or_default(), next, gap })
+    }
+
+    async fn tell_written(
+        &self,
+        cluster: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<Vec<Listener>, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(WRITTEN_DATABASES_MAX);
+            records.iter().for_each(|record| {
+                command.arg(record.to_text());
+            });
+        };
+        let keys = written_keys(cluster);
+        let answer: (Vec<String>, Vec<u64>, i64) =
+            self.run(SMALL_ONCE, &self.scripts.tell_written, &keys, args).await?;
+        let (nodes, left, is_full) = answer;
+        if is_full == 1 {
+            tracing::warn!(
+                databases = WRITTEN_DATABASES_MAX,
+                "the store has no room for the mark of another database"
+            );
+        }
+        let named = |(name, left): (String, u64)| {
+            Some(Listener { node: NodeName::new(&name).ok()?, left_ms: Millis(left) })
+        };
+        Ok(nodes.into_iter().zip(left).filter_map(named).collect())
+    }
+
+    async fn hear_written(
+        &self,
+        cluster: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Vec<WrittenRecord>, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(me.to_string()).arg(lease_ms.0).arg(WRITTEN_LISTENERS_MAX);
+        };
+        let keys = written_keys(cluster);
+        let lines: String = self.run(SMALL_ONCE, &self.scripts.hear_written, &keys, args).await?;
+        // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
+        Ok(lines.lines().filter_map(WrittenRecord::from_text).collect())
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -3,13 +3,22 @@
 //! A script is called by its digest. A server that does not know it yet gets the text once. So SCRIPT LOAD is not
 //! needed, and a restarted or failed-over server gets the script again by itself.
 
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{ClusterTag, QueryKey};
 use redis::{Cmd, Script};
 
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
 pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     let name = key.to_hex();
     [format!("hopcache:v4:{{{name}}}:e"), format!("hopcache:v4:{{{name}}}:l")]
+}
+
+/// The marks of written databases of a cluster, and the nodes that listen, in one slot.
+pub(super) fn written_keys(cluster: ClusterTag) -> [String; 2] {
+    let name = cluster.0;
+    [
+        format!("hopcache:v4:{{written-{name:016x}}}:marks"),
+        format!("hopcache:v4:{{written-{name:016x}}}:nodes"),
+    ]
 }
 
 /// The pattern of SCAN.
@@ -84,6 +93,8 @@ pub(super) struct Scripts {
     pub(super) invalidate: Lua,
     pub(super) log_append: Lua,
     pub(super) log_since: Lua,
+    pub(super) tell_written: Lua,
+    pub(super) hear_written: Lua,
     pub(super) ping: Lua,
 }
 
@@ -98,6 +109,8 @@ impl Scripts {
             invalidate: slot_script!("invalidate.lua"),
             log_append: log_script!("log_append.lua"),
             log_since: log_script!("log_since.lua"),
+            tell_written: Lua::new(include_str!("lua/tell_written.lua")),
+            hear_written: Lua::new(include_str!("lua/hear_written.lua")),
             ping: Lua::new(include_str!("lua/ping.lua")),
         }
     }

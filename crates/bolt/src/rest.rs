@@ -1,0 +1,71 @@
+//! The rest of a result that a run has left open: records in pieces, as fast as the caller takes them, without a bound
+//! and without a deadline.
+
+use hopcache_packstream::Value;
+
+use crate::connection::{Connection, State};
+use crate::error::{RunError, RunFault};
+use crate::exchange::{RECORD_BYTES_MAX, ended};
+use crate::framing::{StreamFault, has_record, read_message, write_messages};
+use crate::message::{self, Response};
+use crate::run::{Ended, Left};
+
+/// Bytes of records after which a piece ends.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The next part of an open result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// Records, one behind the other; at least one.
+    Records(Vec<u8>),
+    /// There are no more.
+    End(Ended),
+}
+
+impl Connection {
+    /// The next records of a result that [`Connection::run_tapped`] has left open. It reads nothing between two calls, so
+    /// the server waits for a slow caller. After [`Piece::End`] the connection is ready.
+    ///
+    /// # Errors
+    /// [`RunError`], also when no result is open. The connection has to be closed then.
+    pub async fn rest(&mut self, left: Left) -> Result<Piece, RunError> {
+        if self.state != State::InResult {
+            return Err(RunFault::NotReady.into());
+        }
+        self.state = State::InExchange;
+        let piece = self.piece(left).await?;
+        self.state = if matches!(piece, Piece::End(_)) { State::Ready } else { State::InResult };
+        Ok(piece)
+    }
+
+    async fn piece(&mut self, left: Left) -> Result<Piece, RunFault> {
+        let mut records = Vec::new();
+        loop {
+            if records.len() >= PIECE_BYTES || (!records.is_empty() && !has_record(&self.stream)) {
+                return Ok(Piece::Records(records));
+            }
+            let bytes = read_message(&mut self.stream, RECORD_BYTES_MAX).await.map_err(too_large)?;
+            match message::read(&bytes).map_err(RunFault::Protocol)? {
+                Response::Record { list, .. } if left == Left::Pulled => records.extend_from_slice(list),
+                Response::Record { .. } => {}
+                Response::Success(end) if end.get("has_more") == Some(&Value::Bool(true)) => {
+                    let next = match left {
+                        Left::Pulled => message::pull(self.options.pull_rows.max(1)),
+                        Left::Discarded => message::discard_all(),
+                    };
+                    write_messages(&mut self.stream, &[next]).await?;
+                }
+                Response::Success(end) => return Ok(Piece::End(ended([end])?)),
+                Response::Failure(failure) => return Err(RunFault::Failed(failure)),
+                Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
+            }
+        }
+    }
+}
+
+fn too_large(fault: StreamFault) -> RunFault {
+    match fault {
+        StreamFault::Cut(reason) => RunFault::Cut(reason),
+        StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: RECORD_BYTES_MAX },
+    }
+}

@@ -1,0 +1,171 @@
+//! Results that a run leaves open, against a scripted server: no record is lost between the tap and the rest.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod support;
+
+use std::time::Duration;
+
+use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
+use hopcache_packstream::Value;
+use support::{
+    DISCARD, PULL, RUN, Step, columns, failure, greeted, kept, open, play, record, serve, statement, success,
+};
+
+/// Keeps what it sees.
+struct Tap {
+    seen: Vec<u8>,
+    takes_rest: bool,
+}
+
+impl RecordTap for Tap {
+    fn begin(&mut self, fields: &[String], _: &Value) {
+        assert_eq!(fields, ["n"]);
+    }
+
+    fn record(&mut self, list: &[u8]) {
+        self.seen.extend_from_slice(list);
+    }
+
+    fn pause(&mut self) {}
+
+    fn takes_rest(&self) -> bool {
+        self.takes_rest
+    }
+}
+
+struct Unbounded;
+
+impl hopcache_bolt::Room for Unbounded {
+    fn free_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    fn widen(&self, _: usize) -> std::pin::Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+fn rows(numbers: std::ops::Range<i64>) -> Vec<u8> {
+    numbers.flat_map(|n| record(vec![Value::Int(n)])).collect()
+}
+
+fn lists(numbers: std::ops::Range<i64>) -> Vec<u8> {
+    numbers.flat_map(|n| kept(vec![Value::Int(n)])).collect()
+}
+
+fn more() -> Vec<u8> {
+    success(&[("has_more", Value::Bool(true))])
+}
+
+fn end() -> Vec<u8> {
+    success(&[("type", "r".into()), ("bookmark", "b1".into()), ("t_last", Value::Int(3))])
+}
+
+/// Room for ten small records.
+fn small(timeout: Duration) -> Run<'static> {
+    Run { bytes_max: 20, timeout, ..statement("RETURN n") }
+}
+
+#[tokio::test]
+async fn the_rest_follows_what_the_tap_has_seen() {
+    let mut script = greeted();
+    script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
+    script.push(Step::Send([columns(&["n"]), rows(0..30), more()].concat()));
+    script.extend([Step::Expect(PULL), Step::Send([rows(30..40), more()].concat())]);
+    script.extend([Step::Expect(PULL), Step::Send([rows(40..45), end()].concat())]);
+    script.extend([Step::Expect(RUN), Step::Expect(PULL), Step::Send([columns(&["n"]), end()].concat())]);
+    let (address, _server) = serve(script).await;
+    let mut connection = open(&address).await;
+    let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+    let run = small(Duration::from_secs(20));
+    let error = connection.run_tapped(&run, &Unbounded, &mut tap).await.unwrap_err();
+    assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
+    assert!(connection.has_open_result() && !connection.is_ready());
+    assert_eq!(tap.seen, lists(0..11), "the record that is too many was seen too");
+    let mut rest = tap.seen;
+    let ended = loop {
+        match connection.rest(Left::Pulled).await.unwrap() {
+            Piece::Records(records) => rest.extend(records),
+            Piece::End(ended) => break ended,
+        }
+    };
+    assert_eq!(rest, lists(0..45));
+    assert_eq!((ended.statement_type.as_deref(), ended.bookmark.as_deref()), (Some("r"), Some("b1")));
+    assert_eq!(ended.summary.get("t_last"), Some(&Value::Int(3)));
+    assert!(connection.is_ready());
+    assert!(connection.run(&statement("RETURN n")).await.is_ok(), "it can be used again");
+    assert_eq!(connection.rest(Left::Pulled).await.unwrap_err().fault, RunFault::NotReady);
+}
+
+#[tokio::test]
+async fn a_rest_that_nobody_wants_is_discarded_at_the_server() {
+    let mut script = greeted();
+    script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
+    script.push(Step::Send([columns(&["n"]), rows(0..30), more()].concat()));
+    script.extend([Step::Expect(DISCARD), Step::Send(end())]);
+    let (address, _server) = serve(script).await;
+    let mut connection = open(&address).await;
+    let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+    connection.run_tapped(&small(Duration::from_secs(20)), &Unbounded, &mut tap).await.unwrap_err();
+    assert!(matches!(connection.rest(Left::Discarded).await, Ok(Piece::End(_))));
+    assert!(connection.is_ready());
+}
+
+#[tokio::test]
+async fn a_failure_behind_the_rest_is_told_as_it_came() {
+    let mut script = greeted();
+    script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
+    script.push(Step::Send([columns(&["n"]), rows(0..30), failure("Neo.ClientError.Statement.X")].concat()));
+    let (address, _server) = serve(script).await;
+    let mut connection = open(&address).await;
+    let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+    connection.run_tapped(&small(Duration::from_secs(20)), &Unbounded, &mut tap).await.unwrap_err();
+    assert!(matches!(connection.rest(Left::Pulled).await, Ok(Piece::Records(_))));
+    let fault = connection.rest(Left::Pulled).await.unwrap_err().fault;
+    let RunFault::Failed(failed) = fault else { panic!("{fault:?}") };
+    assert_eq!(failed.code, "Neo.ClientError.Statement.X");
+    assert_eq!(failed.as_sent[..2], [0xB1, 0x7F]);
+    assert!(!connection.is_ready());
+}
+
+/// A statement that brings a record now and then: before its time is over its client takes it.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_long_under_way_is_left_open() {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let opening = [columns(&["n"]), rows(0..1)].concat();
+    let server = tokio::spawn(async move {
+        let mut script = greeted();
+        script.extend([Step::Expect(RUN), Step::Expect(PULL), Step::Send(opening)]);
+        for n in 1..9 {
+            script.extend([Step::Pause(Duration::from_millis(1_500)), Step::Send(rows(n..n + 1))]);
+        }
+        script.extend([Step::Send(end()), Step::Hang]);
+        play(theirs, script).await
+    });
+    let mut connection = Connection::open_piped(ours, &Auth::None, &support::options()).await.unwrap();
+    let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+    let run = Run { timeout: Duration::from_secs(10), ..statement("RETURN n") };
+    let error = connection.run_tapped(&run, &Unbounded, &mut tap).await.unwrap_err();
+    assert_eq!(error.fault, RunFault::TimedOut);
+    assert_eq!(tap.seen, lists(0..7), "those of the first nine of ten seconds");
+    let mut rest = tap.seen;
+    while let Piece::Records(records) = connection.rest(Left::Pulled).await.unwrap() {
+        rest.extend(records);
+    }
+    assert_eq!(rest, lists(0..9), "past the run's own time");
+    drop(connection);
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_taker_nothing_stays_open() {
+    let answer = [columns(&["n"]), rows(0..30), end()].concat();
+    let (address, _server) = serve(support::run_answered(answer)).await;
+    let mut connection = open(&address).await;
+    let mut tap = Tap { seen: Vec::new(), takes_rest: false };
+    let error =
+        connection.run_tapped(&small(Duration::from_secs(20)), &Unbounded, &mut tap).await.unwrap_err();
+    assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
+    assert!(!connection.has_open_result() && !connection.is_ready());
+}

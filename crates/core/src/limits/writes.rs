@@ -1,0 +1,27 @@
+//! Bounds for writes that are seen: marks of databases, tellings, questions for ids.
+
+use super::{INVALIDATION_POLL_MS, STORE_COMMAND_MS_DEFAULT};
+
+/// Databases whose marks are kept, in memory and in the store: a record takes 83 bytes there, and every node reads all of
+/// them with each look. Of a further one each write purges the entries.
+pub const WRITTEN_DATABASES_MAX: usize = 256;
+/// `freshness.lease`: for so long after its last look at the store a node serves entries without another look.
+pub const FRESHNESS_LEASE_MS_DEFAULT: u64 = 500;
+/// Shortest lease: a node looks twice in it, and a look may take as long as the store's commands.
+pub const FRESHNESS_LEASE_MS_MIN: u64 = 2 * STORE_COMMAND_MS_DEFAULT;
+/// Longest lease: a silent node delays a write by so much.
+pub const FRESHNESS_LEASE_MS_MAX: u64 = 60_000;
+const _: () = assert!(FRESHNESS_LEASE_MS_DEFAULT >= FRESHNESS_LEASE_MS_MIN);
+const _: () = assert!(FRESHNESS_LEASE_MS_DEFAULT <= 2 * INVALIDATION_POLL_MS);
+/// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,
+/// and entries are served by age.
+pub const WRITTEN_LOOK_MS_MAX: u64 = 500;
+/// The longest question for the newest transaction after a write failed. Usually it takes 0.2 ms. Without an answer all
+/// entries of the database count as ended.
+pub const WRITTEN_ASK_MS_MAX: u64 = 1_000;
+/// Pause between two such questions after a write whose answer was lost: Neo4j may still commit it.
+pub const WRITTEN_ASK_AGAIN_MS: u64 = 1_000;
+/// How long beyond a run's timeout they are asked: Neo4j ends a transaction about a second after its timeout.
+pub const WRITTEN_ASK_BEYOND_MS: u64 = 2_000;
+/// Nodes that listen for writes, in the store's list: as many as a cluster can have.
+pub const WRITTEN_LISTENERS_MAX: usize = super::MEMBERS_MAX;

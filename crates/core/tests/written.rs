@@ -1,0 +1,249 @@
+//! Marks of written databases: how two merge, what they end, and what happens when ids go back.
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::node::NodeName;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{
+    Change, Told, Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable,
+};
+use proptest::prelude::*;
+
+const NAME: DatabaseTag = DatabaseTag(7);
+const ALIAS: DatabaseTag = DatabaseTag(8);
+const OTHER: DatabaseTag = DatabaseTag(9);
+
+fn at(database: u8, id: u64) -> Position {
+    Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
+}
+
+fn mark(database: u8, epoch: u64, id: u64) -> Written {
+    Written::at(WrittenEpoch(epoch), at(database, id))
+}
+
+fn record(name: DatabaseTag, written: Written) -> WrittenRecord {
+    WrittenRecord { name, written }
+}
+
+/// The range of a run that carried `from`.
+fn range(database: u8, from: u64, to: u64) -> ReadRange {
+    ReadRange::new(Bookmark::NONE.with(Some(at(database, from))), at(database, to)).unwrap()
+}
+
+fn table(records: &[WrittenRecord]) -> WrittenTable {
+    let mut table = WrittenTable::default();
+    records.iter().for_each(|record| {
+        table.take(*record, Told::Now);
+    });
+    table
+}
+
+/// After a lost answer, as the engine does it.
+fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
+    let written = table.in_doubt(name).unwrap();
+    table.take(record(name, written), Told::Now);
+    written
+}
+
+#[test]
+fn a_mark_ends_what_carried_less() {
+    let table = table(&[record(NAME, mark(1, 0, 50))]);
+    for (from, is_ended) in [(0, true), (49, true), (50, false), (51, false)] {
+        assert_eq!(table.ends(NAME, Some(&range(1, from, 60))), is_ended, "{from}");
+    }
+    let carried_nothing = ReadRange::new(Bookmark::NONE, at(1, 90)).unwrap();
+    assert!(table.ends(NAME, Some(&carried_nothing)), "its end is no lower bound of what it saw");
+    assert!(table.ends(NAME, None), "nothing is known of it");
+    assert!(!table.ends(OTHER, Some(&range(2, 1, 1))), "another database");
+    assert!(!WrittenTable::default().ends(NAME, None));
+}
+
+/// Two names of one database: a write through one ends what was read through the other, also before this node has used that
+/// name.
+#[test]
+fn an_alias_is_the_same_database() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    assert!(table.ends(ALIAS, Some(&range(1, 49, 49))));
+    assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
+    table.found(ALIAS, DatabaseUuid([1; 16]));
+    table.found(OTHER, DatabaseUuid([2; 16]));
+    assert_eq!((table.of(ALIAS), table.of(OTHER)), (Some(mark(1, 0, 50)), None));
+    assert_eq!(table.names_of(DatabaseUuid([1; 16])), [NAME, ALIAS]);
+}
+
+/// A server was replaced behind the same name.
+#[test]
+fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    let before = table.of(NAME);
+    assert!(table.found(NAME, DatabaseUuid([2; 16])));
+    assert!(table.ends(NAME, Some(&range(1, 90, 90))));
+    assert!(!table.ends(NAME, Some(&range(2, 1, 1))));
+    let still = table.still_needed(NAME, before).unwrap();
+    assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
+    // What was told some time ago does not undo it.
+    table.take(record(NAME, mark(1, 0, 60)), Told::Before);
+    assert_eq!(table.of(NAME).unwrap().database(), DatabaseUuid([2; 16]));
+    table.take(record(NAME, mark(1, 0, 61)), Told::Now);
+    assert_eq!(table.of(NAME), Some(mark(1, 0, 61)));
+}
+
+/// A request keeps the mark of its arrival. If ids are counted anew, that mark has no meaning any more.
+#[test]
+fn a_request_needs_the_mark_of_its_arrival() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    let asked = table.of(NAME);
+    table.take(record(NAME, mark(1, 0, 60)), Told::Now);
+    assert_eq!(table.still_needed(NAME, asked), asked);
+    assert_eq!(table.still_needed(NAME, None), None);
+    table.take(record(NAME, mark(1, 1, 41)), Told::Now);
+    assert_eq!(table.still_needed(NAME, asked), Some(mark(1, 1, 41)));
+}
+
+#[test]
+fn ids_that_go_back_begin_an_epoch() {
+    let mut table = table(&[record(NAME, mark(1, 0, 90))]);
+    let before = table.of(NAME);
+    assert_eq!(table.after_asking(before, at(1, 90)), (mark(1, 0, 90), false));
+    assert_eq!(table.after_asking(before, at(1, 95)), (mark(1, 0, 95), false));
+    let (written, is_back) = table.after_asking(before, at(1, 41));
+    assert_eq!((written, is_back), (mark(1, 1, 41), true));
+    assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
+    assert_eq!(table.take(record(NAME, written), Told::Now), Change::Later);
+    assert!(!table.ends(NAME, Some(&range(1, 41, 41))));
+    // The old numbering is over, whoever still tells it.
+    assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now), Change::Known);
+    assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
+}
+
+/// Two writes at once may report one and the same later id: that is no going back.
+#[test]
+fn a_later_write_that_is_told_first_is_no_going_back() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    let before = table.of(NAME);
+    table.take(record(NAME, mark(1, 0, 53)), Told::Now);
+    assert_eq!(table.after_own_write(before, at(1, 52)), (mark(1, 0, 52), false));
+    assert_eq!(table.take(record(NAME, mark(1, 0, 52)), Told::Now), Change::Known);
+    assert_eq!(table.of(NAME), Some(mark(1, 0, 53)));
+}
+
+#[test]
+fn a_lost_write_ends_everything_until_somebody_asks() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    let lost = doubt(&mut table, NAME);
+    assert!(lost.is_unsettled() && lost.position().is_none());
+    assert!(table.ends(NAME, Some(&range(1, u64::MAX - 1, u64::MAX - 1))));
+    let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
+    assert_eq!((settled, is_back), (mark(1, 1, 51), false));
+    table.take(record(NAME, settled), Told::Now);
+    assert!(table.ends(NAME, Some(&range(1, 50, 51))) && !table.ends(NAME, Some(&range(1, 51, 51))));
+}
+
+/// The schedule in the module's documentation.
+#[test]
+fn settling_undoes_no_other_write() {
+    let mut a = table(&[record(NAME, mark(1, 0, 49))]);
+    let lost = doubt(&mut a, NAME);
+    let mut b = a.clone();
+    let (heard_by_a, _) = a.after_asking(Some(lost), at(1, 50));
+    let (own_of_b, _) = b.after_own_write(Some(lost), at(1, 51));
+    b.take(record(NAME, own_of_b), Told::Now);
+    for table in [&mut a, &mut b] {
+        table.take(record(NAME, own_of_b), Told::Now);
+        table.take(record(NAME, heard_by_a), Told::Now);
+        assert!(table.of(NAME).unwrap().is_unsettled(), "50 is before the write");
+        let (settled, _) = table.after_asking(table.of(NAME), at(1, 51));
+        assert_eq!(settled, mark(1, 2, 51));
+    }
+}
+
+#[test]
+fn a_full_table_says_so() {
+    let mut table = WrittenTable::default();
+    for number in 0..WRITTEN_DATABASES_MAX {
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&number.to_be_bytes());
+        let position = Position { database: DatabaseUuid(uuid), id: TransactionId(1) };
+        let written = Written::at(WrittenEpoch(0), position);
+        assert_eq!(table.take(record(DatabaseTag(number as u64), written), Told::Now), Change::Later);
+    }
+    assert_eq!(table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), Told::Now), Change::Full);
+    assert_eq!(table.records().len(), WRITTEN_DATABASES_MAX);
+}
+
+#[test]
+fn the_board_names_those_who_listen() {
+    let (one, other) = (NodeName::new("one").unwrap(), NodeName::new("other").unwrap());
+    let now = |ms| MonoTime(1_000_000) + Millis(ms);
+    let mut board = WrittenBoard::default();
+    assert_eq!(board.hear(now(0), &one, Millis(500)), []);
+    assert_eq!(board.hear(now(300), &other, Millis(500)), []);
+    let told = board.tell(now(400), &[record(NAME, mark(1, 0, 50))]);
+    assert_eq!(told, [(one.clone(), Millis(100)), (other.clone(), Millis(400))]);
+    assert_eq!(board.tell(now(600), &[record(NAME, mark(1, 0, 49))]), [(other, Millis(200))]);
+    assert_eq!(board.hear(now(900), &one, Millis(500)), [record(NAME, mark(1, 0, 50))]);
+    board.tell(now(900), &[record(NAME, mark(2, 0, 3))]);
+    assert_eq!(
+        board.hear(now(900), &one, Millis(500)),
+        [record(NAME, mark(2, 0, 3))],
+        "the last to be written"
+    );
+}
+
+#[test]
+fn other_texts_are_no_records() {
+    let text = record(NAME, mark(1, 2, 50)).to_text();
+    assert_eq!(WrittenRecord::from_text(&text), Some(record(NAME, mark(1, 2, 50))));
+    for other in ["", "x", &text[1..], &text[..text.len() - 1], &format!("{text} "), &text.replace('0', "g")]
+    {
+        assert_eq!(WrittenRecord::from_text(other), None, "{other}");
+    }
+}
+
+fn any_record() -> impl Strategy<Value = WrittenRecord> {
+    // One name for each database, so that the order of tellings does not decide what a name means.
+    let id = prop_oneof![0..6_u64, Just(u64::MAX)];
+    (0..3_u8, 0..4_u64, id)
+        .prop_map(|(database, epoch, id)| record(DatabaseTag(u64::from(database)), mark(database, epoch, id)))
+}
+
+proptest! {
+    /// Loss aside, nodes that heard the same records in any order, and any number of times, know the same.
+    #[test]
+    fn order_and_repetition_change_nothing(
+        records in proptest::collection::vec(any_record(), 0..20),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 40),
+    ) {
+        let straight = table(&records);
+        let mut other = WrittenTable::default();
+        if !records.is_empty() {
+            order.iter().for_each(|place| { other.take(*place.get(&records), Told::Before); });
+        }
+        records.iter().rev().for_each(|record| { other.take(*record, Told::Before); });
+        prop_assert_eq!(straight.records(), other.records());
+    }
+
+    /// A mark only ever ends more, within an epoch.
+    #[test]
+    fn a_later_mark_ends_more(id in 0..100_u64, more in 0..100_u64, from in 0..200_u64) {
+        let (early, late) = (mark(1, 0, id), mark(1, 0, id + more));
+        prop_assert!(late.is_at_or_after(&early));
+        prop_assert!(!late.is_seen_by(&range(1, from, from)) || early.is_seen_by(&range(1, from, from)));
+    }
+
+    #[test]
+    fn records_survive_their_bytes_and_text(name: u64, uuid: [u8; 16], epoch: u64, id: u64) {
+        let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
+        let record = record(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position));
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        prop_assert_eq!(bytes.len(), WrittenRecord::BYTES);
+        let mut rest = bytes.as_slice();
+        prop_assert_eq!(WrittenRecord::read(&mut rest), Some(record));
+        prop_assert!(rest.is_empty());
+        prop_assert_eq!(WrittenRecord::read(&mut &bytes[..bytes.len() - 1]), None);
+        prop_assert_eq!(WrittenRecord::from_text(&record.to_text()), Some(record));
+    }
+}

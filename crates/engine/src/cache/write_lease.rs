@@ -1,0 +1,196 @@
+//! The lease of freshness: for how long after its last look at the store this node serves copies without another look.
+//!
+//! A write is answered when every node has heard of it, or when the lease of a node that could not be told has run out.
+//! (Gray and Cheriton, "Leases", SOSP 1989.) So a node whose lease has run out looks first. It counts the lease from
+//! before it asked, by its own clock; the store counts it from when it answered, which is later.
+//!
+//! If the store cannot be reached, the node serves by age: it is out of touch. A first failed look says that only if
+//! the looks before it were in time. After a pause the store's connection may be dead although the store is there (F55):
+//!
+//! 1. The process is stopped. A write ends, and nobody can tell this node. The store closes this node's connection.
+//! 2. The process goes on, and a request finds the lease run out: doubt. It waits. The first look fails.
+//! 3. The next look succeeds and brings the mark. The request finds no copy from before the write.
+//!
+//! A request waits for [`WRITTEN_LOOK_MS_MAX`] after the doubt began, and no longer. Then copies are served by age until
+//! a look succeeds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hopcache_core::limits::WRITTEN_LOOK_MS_MAX;
+use hopcache_core::time::{Millis, MonoTime};
+use tokio::sync::Notify;
+
+use crate::model::context::Context;
+
+/// This node's lease.
+pub(crate) struct WriteLease {
+    /// `None` if writes are not followed.
+    lease_ms: Option<Millis>,
+    /// When the last look began that counts. Zero before the first one.
+    looked: AtomicU64,
+    /// When this node noticed that the lease had run out. Zero: it has not.
+    doubt: AtomicU64,
+    asked: Notify,
+    ended: Notify,
+}
+
+impl WriteLease {
+    pub(crate) fn new(lease_ms: Option<Millis>) -> Self {
+        let (looked, doubt) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { lease_ms, looked, doubt, asked: Notify::new(), ended: Notify::new() }
+    }
+
+    /// The length of the lease; `None` if writes are not followed.
+    pub(crate) fn lease_ms(&self) -> Option<Millis> {
+        self.lease_ms
+    }
+
+    /// Whether copies may be served without another look: the lease lasts, or the store is away.
+    pub(crate) fn may_serve(&self, now: MonoTime) -> bool {
+        self.doubt_since(now).is_none_or(|since| now >= since + Millis(WRITTEN_LOOK_MS_MAX))
+    }
+
+    /// A look that began at `began` has succeeded, and its marks are taken.
+    pub(crate) fn looked(&self, began: MonoTime) {
+        self.looked.fetch_max(began.0, Ordering::Release);
+        self.doubt.store(0, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// A look that began at `began` has failed.
+    pub(crate) fn missed(&self, began: MonoTime) {
+        // Without a doubt the store went away between two looks in time.
+        if self.doubt_since(began).is_none() {
+            self.looked.fetch_max(began.0, Ordering::Release);
+        }
+    }
+
+    /// Whether requests may be waiting for a look.
+    pub(crate) fn is_waited_for(&self, now: MonoTime) -> bool {
+        !self.may_serve(now)
+    }
+
+    /// Completes when a request waits for a look.
+    pub(crate) async fn wanted(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Waits for a look if the lease has run out, until `deadline` at most.
+    pub(crate) async fn look(&self, context: &Context, deadline: MonoTime) {
+        let now = context.now();
+        let Some(since) = self.doubt_since(now) else { return };
+        let left = deadline.min(since + Millis(WRITTEN_LOOK_MS_MAX)).since(now);
+        if left == Millis::ZERO {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = self.until_looked(context) => {}
+            () = context.sleep(left) => {}
+        }
+    }
+
+    async fn until_looked(&self, context: &Context) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            // In line before the look at the state, or an end in between would wake nobody.
+            ended.as_mut().enable();
+            if self.may_serve(context.now()) {
+                return;
+            }
+            self.asked.notify_one();
+            ended.await;
+        }
+    }
+
+    /// Since when the lease is known to have run out.
+    fn doubt_since(&self, now: MonoTime) -> Option<MonoTime> {
+        let lease_ms = self.lease_ms?;
+        let looked = self.looked.load(Ordering::Acquire);
+        if looked != 0 && now.since(MonoTime(looked)) <= lease_ms {
+            return None;
+        }
+        let noticed = now.0.max(1);
+        // A doubt from before the lease's end is of an earlier pause, and was noticed beside the look that ended it.
+        let is_of_this =
+            |since: u64| since != 0 && (looked == 0 || MonoTime(since) > MonoTime(looked) + lease_ms);
+        let update = |since| (!is_of_this(since)).then_some(noticed);
+        let before = self.doubt.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        Some(MonoTime(before.err().unwrap_or(noticed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Millis = Millis(500);
+
+    fn at(ms: u64) -> MonoTime {
+        MonoTime(10_000_000) + Millis(ms)
+    }
+
+    fn lease() -> WriteLease {
+        WriteLease::new(Some(LEASE))
+    }
+
+    #[test]
+    fn before_its_first_look_a_node_waits() {
+        let lease = lease();
+        assert!(!lease.may_serve(at(0)) && lease.is_waited_for(at(0)));
+        lease.missed(at(1));
+        assert!(!lease.may_serve(at(2)), "a first look that failed says nothing");
+        lease.looked(at(3));
+        assert!(lease.may_serve(at(503)) && !lease.may_serve(at(504)));
+    }
+
+    #[test]
+    fn a_store_that_goes_away_between_two_looks_costs_no_wait() {
+        let lease = lease();
+        lease.looked(at(0));
+        for look in 1..40 {
+            lease.missed(at(look * 250));
+            assert!(lease.may_serve(at(look * 250 + 249)));
+        }
+    }
+
+    /// F55: the first look after a pause fails on a dead connection.
+    #[test]
+    fn after_a_pause_only_a_look_that_succeeds_counts() {
+        let lease = lease();
+        lease.looked(at(0));
+        lease.missed(at(5_000));
+        assert!(!lease.may_serve(at(5_010)));
+        lease.looked(at(5_050));
+        assert!(lease.may_serve(at(5_060)));
+    }
+
+    /// A look that lay in the socket of a stopped process: its lease counts from before it was asked.
+    #[test]
+    fn an_answer_that_was_read_late_gives_no_lease() {
+        let lease = lease();
+        lease.looked(at(0));
+        lease.looked(at(100));
+        assert!(!lease.may_serve(at(9_000)));
+        lease.looked(at(200));
+        assert!(!lease.may_serve(at(9_001)));
+    }
+
+    #[test]
+    fn a_store_that_stays_away_is_waited_for_once() {
+        let lease = lease();
+        lease.looked(at(0));
+        assert!(!lease.may_serve(at(600)));
+        assert!(!lease.may_serve(at(1_099)) && lease.may_serve(at(1_100)));
+        lease.missed(at(1_200));
+        assert!(lease.may_serve(at(9_000)), "by age, until a look succeeds");
+        lease.looked(at(9_100));
+        assert!(lease.may_serve(at(9_200)) && !lease.may_serve(at(9_700)));
+    }
+
+    #[test]
+    fn without_a_lease_nothing_is_waited_for() {
+        assert!(WriteLease::new(None).may_serve(at(9_000)));
+    }
+}

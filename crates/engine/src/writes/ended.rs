@@ -1,0 +1,199 @@
+//! From the end of a write to the mark that it leaves.
+//!
+//! A write that ended well has told its position. After any other end Neo4j is asked for its newest transaction: whatever
+//! of the write was committed has an id that is no later. If Neo4j does not say, the mark is unsettled, and no entry of
+//! the database is served, except as stale-if-error. The next run asks Neo4j and settles it.
+//!
+//! A write whose answer was lost may be committed later:
+//!   a COMMIT is sent · its connection breaks · Neo4j is asked, and tells 40 · Neo4j commits it as 41.
+//! So Neo4j is asked again each second, until its own timeout for the write is over.
+
+use std::sync::Arc;
+
+use hopcache_core::bookmark::{Position, ReadRange};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
+use hopcache_core::tags::Tag;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Change, Told, Written, WrittenRecord};
+
+use crate::model::event::{Event, InvalidationWord};
+use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
+use crate::writes::Writes;
+use crate::writes::pending::{OpenWrite, WriteEnd};
+
+/// A write whose answer was lost.
+pub(super) struct Doubt {
+    of: WriteOf,
+    /// After this time Neo4j cannot commit it any more.
+    until: MonoTime,
+}
+
+/// What Neo4j said about its newest transaction.
+enum Newest {
+    At(Position),
+    /// The database does not exist, so nothing was written.
+    NoDatabase,
+    /// It did not say.
+    Unknown,
+    /// Its bookmarks are not understood.
+    Untold,
+}
+
+impl OpenWrite {
+    /// Completes when no node that is in touch serves an entry from before the write.
+    pub(super) async fn end(self, end: WriteEnd) {
+        let Self { writes, of, name, before } = self;
+        match end {
+            WriteEnd::Committed(Some(position)) => writes.own_write(name, before, position).await,
+            WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
+            WriteEnd::InDoubt => {
+                writes.ask_again_later(of.clone(), name);
+                writes.ask_and_tell(&of, name).await;
+            }
+        }
+    }
+}
+
+impl Writes {
+    /// A run has ended with this range. `written` is the mark that it had to carry.
+    ///
+    /// A mark that it did not carry, although the adapter has asked the server, is unsettled, or of ids that have gone
+    /// back since.
+    pub(crate) fn saw_run(self: &Arc<Self>, name: DatabaseTag, written: Option<Written>, range: &ReadRange) {
+        if self.lease_ms().is_none() {
+            return;
+        }
+        let database = range.to().database;
+        self.cache.written().found(name, database);
+        let Some(before) =
+            written.filter(|written| written.database() == database && !written.is_seen_by(range))
+        else {
+            return;
+        };
+        let newest = range.from().in_database(database).unwrap_or(range.to());
+        let (written, is_back) = self.cache.written().after_asking(Some(before), newest);
+        if self.note(name, written) == Change::Known {
+            return;
+        }
+        if is_back {
+            self.purge_names(written);
+        }
+        let writes = Arc::clone(self);
+        self.context.spawn(async move {
+            writes.tell(WrittenRecord { name, written }).await;
+        });
+    }
+
+    async fn own_write(self: &Arc<Self>, name: DatabaseTag, before: Option<Written>, position: Position) {
+        let (written, is_back) = self.cache.written().after_own_write(before, position);
+        self.note_and_tell(name, written, is_back).await;
+    }
+
+    /// Asks Neo4j for its newest transaction, and tells it.
+    async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) {
+        let before = self.cache.written().of(name);
+        match self.newest(of).await {
+            Newest::NoDatabase => {}
+            Newest::At(position) => {
+                let (written, is_back) = self.cache.written().after_asking(before, position);
+                self.note_and_tell(name, written, is_back).await;
+            }
+            Newest::Unknown => match self.cache.written().in_doubt(name) {
+                Some(written) => self.note_and_tell(name, written, false).await,
+                None => self.purge(name).await,
+            },
+            Newest::Untold => self.purge(name).await,
+        }
+    }
+
+    async fn newest(&self, of: &WriteOf) -> Newest {
+        let within = Millis(WRITTEN_ASK_MS_MAX);
+        let answer = tokio::select! {
+            biased;
+            answer = self.origin.newest(of, within) => answer,
+            () = self.context.sleep(within) => Err(OriginError::of_sent(OriginFault::TimedOut)),
+        };
+        match answer {
+            Ok(Some(position)) => Newest::At(position),
+            Ok(None) => Newest::Untold,
+            Err(error) if error.kind.is_unknown_database() => Newest::NoDatabase,
+            Err(error) => {
+                tracing::debug!(?error, "the newest transaction after a write is not known");
+                Newest::Unknown
+            }
+        }
+    }
+
+    async fn note_and_tell(self: &Arc<Self>, name: DatabaseTag, written: Written, is_back: bool) {
+        if self.note(name, written) == Change::Full {
+            return self.purge(name).await;
+        }
+        if is_back {
+            self.purge_names(written);
+        }
+        self.tell(WrittenRecord { name, written }).await;
+    }
+
+    fn note(&self, name: DatabaseTag, written: Written) -> Change {
+        let change = self.cache.written().take(WrittenRecord { name, written }, Told::Now);
+        if change == Change::Later {
+            self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
+        }
+        change
+    }
+
+    /// For a server that tells no transactions, and for databases beyond the bound: the entries themselves are removed.
+    async fn purge(&self, name: DatabaseTag) {
+        self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
+        let _ = self.invalidate.purge(&Scope::Tag(Tag::Database(name))).await;
+    }
+
+    /// Ids have gone back: the database was restored. Entries from before it may carry ids that come again.
+    /// No request waits for the purge, which may walk over a large store: these entries were served until now.
+    fn purge_names(self: &Arc<Self>, written: Written) {
+        tracing::warn!("the ids of a database's transactions have gone back: its entries are purged");
+        for name in self.cache.written().names_of(written.database()) {
+            let (writes, scope) = (Arc::clone(self), Scope::Tag(Tag::Database(name)));
+            self.cache.forget(&scope);
+            self.context.spawn(async move { writes.invalidate.purge(&scope).await });
+        }
+    }
+
+    /// One task for each database asks again, until the last of its lost writes cannot be committed any more.
+    fn ask_again_later(self: &Arc<Self>, of: WriteOf, name: DatabaseTag) {
+        let beyond = Millis(of.timeout_ms.0.saturating_add(WRITTEN_ASK_BEYOND_MS));
+        let until = self.context.now() + beyond;
+        let mut doubts = self.doubts.lock();
+        let is_first = !doubts.contains_key(&name);
+        let doubt = doubts.entry(name).or_insert(Doubt { of: of.clone(), until });
+        doubt.until = doubt.until.max(until);
+        doubt.of = of;
+        drop(doubts);
+        if is_first {
+            let writes = Arc::clone(self);
+            self.context.spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = writes.ask_until_settled(name) => {}
+                    // A leaving node waits for no write that was lost: its last question is told.
+                    () = writes.context.lifecycle().flights_handed_on() => {}
+                }
+            });
+        }
+    }
+
+    async fn ask_until_settled(self: &Arc<Self>, name: DatabaseTag) {
+        loop {
+            self.context.sleep(Millis(WRITTEN_ASK_AGAIN_MS)).await;
+            let asked = self.context.now();
+            let Some(of) = self.doubts.lock().get(&name).map(|doubt| doubt.of.clone()) else { return };
+            self.ask_and_tell(&of, name).await;
+            let mut doubts = self.doubts.lock();
+            if doubts.get(&name).is_none_or(|doubt| doubt.until <= asked) {
+                doubts.remove(&name);
+                return;
+            }
+        }
+    }
+}

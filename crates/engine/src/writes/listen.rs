@@ -1,0 +1,86 @@
+//! Hearing of writes: from other nodes at once, and from the store with each look, for what could not be told.
+//!
+//! A look also mends the store. If it lacks a mark that this node has, because it lost its data or because the writing
+//! node could not reach it, the mark is put back. So nothing that any node knows is forgotten.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
+
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
+use hopcache_core::time::Millis;
+use hopcache_core::written::{Told, Written, WrittenRecord};
+
+use crate::model::ports::Store;
+use crate::writes::Writes;
+
+impl Writes {
+    /// Looks for writes at the store for ever.
+    pub(crate) async fn follow(&self) -> Infallible {
+        let Some(lease_ms) = self.lease_ms() else { return pending().await };
+        let lease = self.cache.lease();
+        let mut shown = BTreeMap::new();
+        loop {
+            let began = self.context.now();
+            let looked = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
+            let has_heard = looked.is_ok();
+            match looked {
+                Ok(records) => {
+                    self.take_all(&records, &mut shown);
+                    lease.looked(began);
+                    self.mend(&records).await;
+                }
+                Err(_) => lease.missed(began),
+            }
+            // Requests that wait have asked already. To look at once would be a busy loop while the store is away.
+            let is_waited_for = !has_heard && lease.is_waited_for(self.context.now());
+            let pause = if is_waited_for { Millis(PAUSE_LOOK_RETRY_MS) } else { Millis(lease_ms.0 / 2) };
+            tokio::select! {
+                biased;
+                () = lease.wanted(), if !is_waited_for => {}
+                () = self.context.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Takes the store's records. A name that leads to another database than at the last look is news.
+    fn take_all(&self, records: &[WrittenRecord], shown: &mut BTreeMap<DatabaseTag, Written>) {
+        for record in records {
+            let before = shown.insert(record.name, record.written);
+            let is_news = before.is_some_and(|before| before.database() != record.written.database());
+            self.cache.written().take(*record, if is_news { Told::Now } else { Told::Before });
+        }
+    }
+
+    async fn mend(&self, records: &[WrittenRecord]) {
+        let stored: BTreeMap<_, _> = records.iter().map(|record| (record.name, record.written)).collect();
+        let lacks = |own: &WrittenRecord| match stored.get(&own.name) {
+            None => true,
+            // Another database by the same name: the one that was written last has the place.
+            Some(stored) => {
+                stored.database() == own.written.database() && !stored.is_at_or_after(&own.written)
+            }
+        };
+        let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
+        if !missing.is_empty() {
+            let _ = self.store.tell_written(self.cluster, &missing).await;
+        }
+    }
+
+    /// The marks that this node knows.
+    #[must_use]
+    pub fn known(&self) -> Vec<WrittenRecord> {
+        self.cache.written().records()
+    }
+
+    /// Another node tells these. Returns what this node knows of the same names now.
+    pub(crate) fn hear(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
+        let known = |record: &WrittenRecord| {
+            self.cache.written().take(*record, Told::Now);
+            let written = self.cache.written().of(record.name)?;
+            Some(WrittenRecord { written, ..*record })
+        };
+        records.iter().filter_map(known).collect()
+    }
+}

@@ -1,0 +1,113 @@
+//! Writes are seen: a write through this cluster ends the entries of its database on every node before its client is
+//! answered.
+//!
+//! | file | content |
+//! |---|---|
+//! | `pending` | **start here**: how a front says that a write begins and ends |
+//! | `ended` | from the end of a write to the mark that it leaves |
+//! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
+//! | `listen` | hears marks from the store |
+//!
+//! A mark is a position in the database (`core::written`). An entry whose run carried less than the mark is ended:
+//! `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
+//!
+//! This room never runs a statement, except to ask for the newest transaction.
+
+mod ended;
+mod listen;
+mod pending;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
+use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::time::Millis;
+use parking_lot::Mutex;
+
+use crate::cache::{Cache, WatchedStore};
+use crate::invalidate::Invalidate;
+use crate::model::context::Context;
+use crate::model::ports::{Origin, Routing, WriteOf};
+use crate::peers::PeerCalls;
+use crate::writes::ended::Doubt;
+use crate::writes::pending::OpenWrite;
+use crate::writes::telling::Telling;
+
+pub use pending::PendingWrite;
+
+/// Follows the writes of this node and of others.
+pub struct Writes {
+    context: Context,
+    cache: Arc<Cache>,
+    store: Arc<WatchedStore>,
+    peers: Arc<PeerCalls>,
+    invalidate: Arc<Invalidate>,
+    routing: Arc<dyn Routing>,
+    origin: Arc<dyn Origin>,
+    hasher: KeyHasher,
+    cluster: ClusterTag,
+    telling: Telling,
+    /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
+    doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
+    /// Names of databases that were written through this node, for its metrics.
+    shown: Mutex<BTreeMap<DatabaseTag, Arc<str>>>,
+}
+
+impl Writes {
+    pub(crate) fn new(
+        context: &Context,
+        (cache, store, invalidate): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>),
+        (peers, routing, origin): (&Arc<PeerCalls>, &Arc<dyn Routing>, &Arc<dyn Origin>),
+        hasher: &KeyHasher,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            cache: Arc::clone(cache),
+            store: Arc::clone(store),
+            peers: Arc::clone(peers),
+            invalidate: Arc::clone(invalidate),
+            routing: Arc::clone(routing),
+            origin: Arc::clone(origin),
+            hasher: hasher.clone(),
+            cluster: ClusterTag::of(hasher),
+            telling: Telling::default(),
+            doubts: Mutex::default(),
+            shown: Mutex::default(),
+        })
+    }
+
+    /// A write goes to the origin now.
+    pub fn begin(self: &Arc<Self>, of: WriteOf) -> PendingWrite {
+        if self.lease_ms().is_none() {
+            return PendingWrite::new(None);
+        }
+        let name = DatabaseTag::of(&self.hasher, &of.database);
+        let before = self.cache.written().of(name);
+        let mut shown = self.shown.lock();
+        if shown.len() < WRITTEN_DATABASES_MAX {
+            shown.entry(name).or_insert_with(|| Arc::clone(&of.database));
+        }
+        drop(shown);
+        PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before }))
+    }
+
+    /// How far the databases that were written through this node have been written, by their names.
+    #[must_use]
+    pub fn positions(&self) -> Vec<(Arc<str>, u64)> {
+        let position = |(name, text): (&DatabaseTag, &Arc<str>)| {
+            Some((Arc::clone(text), self.cache.written().of(*name)?.position()?.id.0))
+        };
+        self.shown.lock().iter().filter_map(position).collect()
+    }
+
+    /// How long a node is in touch after its last look; `None` if writes end no entries.
+    fn lease_ms(&self) -> Option<Millis> {
+        self.cache.lease().lease_ms()
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+}

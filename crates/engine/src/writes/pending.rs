@@ -1,0 +1,107 @@
+//! A write that a front, or the request path, has sent to the origin, and its end. All fronts use this one interface:
+//!
+//! ```text
+//! let write = engine.writes().begin(WriteOf { database, identity, impersonated, timeout_ms });
+//! … the statement, or COMMIT, goes to the origin …
+//! write.committed(position).await     it ended well; then the client is answered
+//! write.changed_nothing()             the summary shows no updates, or a rollback
+//! write.refused(code).await           the origin refused or failed it, and said so
+//! write.in_doubt().await              its answer was lost, or it timed out
+//! ```
+//!
+//! When one of the futures is done, no node that is in touch serves an entry from before the write. Their work belongs
+//! to this node, not to the caller: a client that leaves, or a future that is dropped, changes nothing. A pending write
+//! that is dropped counts as in doubt.
+
+use std::sync::Arc;
+
+use hopcache_core::bookmark::Position;
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::written::Written;
+
+use crate::model::ports::WriteOf;
+use crate::writes::Writes;
+
+/// A write that has been sent, or is about to be.
+#[must_use = "a pending write that is dropped counts as in doubt"]
+pub struct PendingWrite {
+    /// `None` when it has ended, and if writes end no entries (`freshness.mode = "ttl"`).
+    open: Option<OpenWrite>,
+}
+
+/// Plain data: a write that has not ended.
+#[derive(Clone)]
+pub(super) struct OpenWrite {
+    pub(super) writes: Arc<Writes>,
+    pub(super) of: WriteOf,
+    pub(super) name: DatabaseTag,
+    /// The mark of its database when it was sent.
+    pub(super) before: Option<Written>,
+}
+
+/// How a write ended.
+#[derive(Debug, Clone)]
+pub(super) enum WriteEnd {
+    /// Well, at this position or before it.
+    Committed(Option<Position>),
+    /// The origin said that it failed. Parts of it may have been committed.
+    Refused,
+    /// Nobody knows. It may still be committed.
+    InDoubt,
+}
+
+impl PendingWrite {
+    pub(super) fn new(open: Option<OpenWrite>) -> Self {
+        Self { open }
+    }
+
+    /// It has changed nothing: its summary shows that, it was rolled back, or it was never sent.
+    pub fn changed_nothing(mut self) {
+        self.open = None;
+    }
+
+    /// It ended well. `position` is of the bookmark that came with its end; without one the origin is asked.
+    pub async fn committed(self, position: Option<Position>) {
+        self.end(WriteEnd::Committed(position)).await;
+    }
+
+    /// The origin refused it, or failed it, with this code. A statement that was never executed has changed nothing.
+    pub async fn refused(mut self, code: &str) {
+        if was_never_executed(code) {
+            self.open = None;
+        }
+        self.end(WriteEnd::Refused).await;
+    }
+
+    /// Its answer was lost, or its time was over. It may have been committed, or may be later.
+    pub async fn in_doubt(self) {
+        self.end(WriteEnd::InDoubt).await;
+    }
+
+    async fn end(mut self, end: WriteEnd) {
+        let Some(open) = self.open.take() else { return };
+        let context = open.writes.context().clone();
+        // Its own task: the caller may be dropped at any await, and the write still has to be told.
+        let _ = context.spawn(async move { open.end(end).await }).await;
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            let context = open.writes.context().clone();
+            context.spawn(async move { open.end(WriteEnd::InDoubt).await });
+        }
+    }
+}
+
+/// Neo4j's codes for statements that it has not begun to execute.
+fn was_never_executed(code: &str) -> bool {
+    const CODES: [&str; 4] = [
+        "Neo.ClientError.Statement.SyntaxError",
+        "Neo.ClientError.Statement.ParameterMissing",
+        "Neo.ClientError.Database.DatabaseNotFound",
+        "Neo.ClientError.Transaction.InvalidBookmark",
+    ];
+    CODES.contains(&code) || code.starts_with("Neo.ClientError.Security.")
+}

@@ -1,0 +1,289 @@
+//! Telling marks to the other nodes and to the store, and waiting until no node can serve an entry from before them.
+//!
+//! Every node, and the store, has a line on which one telling is under way at a time. It brings everything that is new
+//! since the last one. So writes that end while one is under way share the next (group commit), and a write costs less
+//! under load. A silent node delays nobody else's line.
+//!
+//! A write waits for each node until one of these holds:
+//! - The node has the mark.
+//! - The node refuses connections. It is dead, and looks at the store before it serves anything.
+//! - The store has the mark, and the node's lease there has run out. The node looks at the store before it serves an
+//!   entry from before the mark, and hears of it (`cache::write_lease`).
+//! - The store cannot be reached, and the node was silent for a whole lease.
+//!
+//! Nodes that only the store knows count too. Schedule:
+//!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Told, WrittenRecord};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::model::ports::{PeerError, Scope, Store, StoreError};
+use crate::peers::TellWritten;
+use crate::writes::Writes;
+
+/// Tries of one telling before its node counts as silent: one message may be lost.
+const TRIES: u32 = 2;
+
+/// Everything that this node tells.
+#[derive(Default)]
+pub(super) struct Telling {
+    state: Mutex<State>,
+    /// Some line has moved on.
+    moved: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the newest record.
+    newest: u64,
+    /// This node's records, each with its number.
+    records: BTreeMap<DatabaseTag, (u64, WrittenRecord)>,
+    nodes: BTreeMap<NodeName, Line>,
+    store: StoreLine,
+}
+
+/// How far a node has been told.
+#[derive(Default)]
+struct Line {
+    /// The life that was told. A node that starts again has forgotten everything.
+    life: Option<Incarnation>,
+    told: u64,
+    is_busy: bool,
+    /// When a telling began that has not been answered since.
+    silent_since: Option<MonoTime>,
+}
+
+/// How far the store has been told.
+#[derive(Default)]
+struct StoreLine {
+    told: u64,
+    /// The store has failed every telling up to this one.
+    failed: u64,
+    is_busy: bool,
+    /// The nodes that listen, each with the end of its lease.
+    listeners: BTreeMap<NodeName, MonoTime>,
+}
+
+impl State {
+    /// Records after this number, and the number of the last.
+    fn after(&self, told: u64) -> (u64, Vec<WrittenRecord>) {
+        let news = self.records.values().filter(|(number, _)| *number > told);
+        (self.newest, news.map(|(_, record)| *record).collect())
+    }
+
+    /// The number of a record, or of a later one of the same database that is being told already.
+    fn enlist(&mut self, record: WrittenRecord) -> u64 {
+        if let Some((number, known)) = self.records.get(&record.name)
+            && known.written.is_at_or_after(&record.written)
+        {
+            return *number;
+        }
+        self.newest += 1;
+        self.records.insert(record.name, (self.newest, record));
+        self.newest
+    }
+
+    /// Until when a write with this number has to wait at least, as far as is known at `now`. `None`: no longer.
+    fn wait_until(&self, number: u64, wait: &Wait) -> Option<MonoTime> {
+        let has_store = self.store.told >= number;
+        let is_store_away = !has_store && self.store.failed >= number;
+        if !has_store && !is_store_away && wait.now < wait.until {
+            return Some(wait.until);
+        }
+        let is_told = |node: &NodeName| self.nodes.get(node).is_some_and(|line| line.told >= number);
+        let for_known = wait.others.iter().filter(|node| !is_told(node)).map(|node| {
+            let silent_since = self.nodes.get(node).and_then(|line| line.silent_since);
+            match (silent_since, has_store) {
+                (None, _) => wait.until,
+                (Some(_), true) => MonoTime::default(),
+                (Some(since), false) => since + wait.lease_ms,
+            }
+        });
+        let for_listeners = self.store.listeners.iter().filter(|(node, _)| has_store && !is_told(node));
+        let until = for_known.chain(for_listeners.map(|(_, until)| *until)).max();
+        until.filter(|until| *until > wait.now)
+    }
+}
+
+/// What one write waits for.
+struct Wait {
+    others: Vec<NodeName>,
+    now: MonoTime,
+    /// No node that has not answered is in touch after this time, if the store has not said otherwise.
+    until: MonoTime,
+    lease_ms: Millis,
+}
+
+impl Writes {
+    /// Tells a mark that this node has taken. Completes when no node in touch serves an entry from before it.
+    pub(super) async fn tell(self: &Arc<Self>, record: WrittenRecord) {
+        let Some(lease_ms) = self.lease_ms() else { return };
+        let others = self.invalidate.in_order_to_tell(&Scope::All);
+        let number = {
+            let mut state = self.telling.state.lock();
+            let number = state.enlist(record);
+            let known: BTreeSet<_> = others.iter().collect();
+            state.nodes.retain(|node, line| line.is_busy || known.contains(node));
+            number
+        };
+        self.start_store_line(number);
+        others.iter().for_each(|node| self.start_line(node, number));
+        let began = self.context.now();
+        let mut wait = Wait { others, now: began, until: began + lease_ms, lease_ms };
+        loop {
+            let moved = self.telling.moved.notified();
+            tokio::pin!(moved);
+            // In line before the look, or a move in between would wake nobody.
+            moved.as_mut().enable();
+            wait.now = self.context.now();
+            let until = self.telling.state.lock().wait_until(number, &wait);
+            let Some(until) = until else { return };
+            // One millisecond more, for rounding.
+            let left = Millis(until.since(wait.now).0.saturating_add(1));
+            tokio::select! {
+                biased;
+                () = moved => {}
+                () = self.context.sleep(left) => {}
+            }
+        }
+    }
+
+    fn start_line(self: &Arc<Self>, node: &NodeName, number: u64) {
+        let mut state = self.telling.state.lock();
+        let life = self.routing.life_of(node);
+        let line = state.nodes.entry(node.clone()).or_default();
+        if line.life != life {
+            (line.life, line.told, line.silent_since) = (life, 0, None);
+        }
+        if line.is_busy || line.told >= number {
+            return;
+        }
+        line.is_busy = true;
+        drop(state);
+        let (writes, node) = (Arc::clone(self), node.clone());
+        self.context.spawn(async move { writes.tell_node(&node).await });
+    }
+
+    /// Tells a node until it has everything, or does not answer.
+    async fn tell_node(self: &Arc<Self>, node: &NodeName) {
+        let (mut tried, mut tries) = (0, 0);
+        loop {
+            let (number, news) = {
+                let mut state = self.telling.state.lock();
+                let told = state.nodes.entry(node.clone()).or_default().told;
+                let (number, news) = state.after(told);
+                if number > tried {
+                    (tried, tries) = (number, 0);
+                }
+                if news.is_empty() || tries >= TRIES {
+                    if let Some(line) = state.nodes.get_mut(node) {
+                        line.is_busy = false;
+                    }
+                    return;
+                }
+                (number, news)
+            };
+            let asked = self.context.now();
+            let is_told = self.tell_node_once(node, &news).await;
+            let mut state = self.telling.state.lock();
+            let line = state.nodes.entry(node.clone()).or_default();
+            if is_told {
+                line.told = line.told.max(number);
+                line.silent_since = None;
+                tries = 0;
+            } else {
+                line.silent_since.get_or_insert(asked);
+                tries += 1;
+            }
+            drop(state);
+            self.telling.moved.notify_waiters();
+        }
+    }
+
+    /// Whether the node has these now, or is dead.
+    async fn tell_node_once(self: &Arc<Self>, node: &NodeName, news: &[WrittenRecord]) -> bool {
+        let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
+        let life = self.routing.life_of(node);
+        match self.peers.ask(node, &TellWritten(news), within).await {
+            Ok(known) => {
+                self.take_answer(news, &known);
+                true
+            }
+            Err(error @ PeerError::Gone(_)) => {
+                self.routing.report(node, life, &error);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The other node may know that the ids are counted anew: then this node's write gets its place in the new count.
+    ///
+    ///   Neo4j is restored · node A notices, and tells (1, 41) · node B, which has not heard it, writes and tells (0, 95).
+    fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
+        for record in known {
+            self.cache.written().take(*record, Told::Before);
+            let own = news
+                .iter()
+                .find(|own| own.name == record.name && own.written.database() == record.written.database());
+            if let Some(position) = own.and_then(|own| own.written.position())
+                && !own.is_some_and(|own| own.written.is_comparable(&record.written))
+            {
+                let (written, _) = self.cache.written().after_own_write(None, position);
+                let again = WrittenRecord { written, ..*record };
+                self.cache.written().take(again, Told::Now);
+                self.telling.state.lock().enlist(again);
+            }
+        }
+    }
+
+    fn start_store_line(self: &Arc<Self>, number: u64) {
+        let mut state = self.telling.state.lock();
+        if state.store.is_busy || state.store.told >= number {
+            return;
+        }
+        state.store.is_busy = true;
+        drop(state);
+        let writes = Arc::clone(self);
+        self.context.spawn(async move { writes.tell_store().await });
+    }
+
+    async fn tell_store(&self) {
+        loop {
+            let (number, news) = {
+                let mut state = self.telling.state.lock();
+                let done = state.store.told.max(state.store.failed);
+                if done >= state.newest {
+                    state.store.is_busy = false;
+                    return;
+                }
+                state.after(state.store.told)
+            };
+            let mut answer = self.store.tell_written(self.cluster, &news).await;
+            if answer == Err(StoreError::TimedOut) {
+                answer = self.store.tell_written(self.cluster, &news).await;
+            }
+            let now = self.context.now();
+            let mut state = self.telling.state.lock();
+            match answer {
+                Ok(listeners) => {
+                    state.store.told = number;
+                    let others =
+                        listeners.into_iter().filter(|listener| listener.node != *self.context.node());
+                    state.store.listeners =
+                        others.map(|listener| (listener.node, now + listener.left_ms)).collect();
+                }
+                Err(_) => state.store.failed = number,
+            }
+            drop(state);
+            self.telling.moved.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A result whose records go to the client while its run goes on. The run fills the cache at its own pace; when it grows
+//! too large for an entry, its connection to Neo4j serves this client alone, and a slow client slows Neo4j down.
+//!
+//! Only the request that leads a run streams it. Others wait for the whole result, or read a large one for themselves.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use hopcache_bolt::server::{Kind, Version};
+use hopcache_core::bookmark::Bookmark;
+use hopcache_core::limits::{LIVE_BYTES_MIN, LIVE_WAIT_MS};
+use hopcache_core::result::ResultSet;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ask::Ask;
+use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
+use hopcache_engine::outcome::{Answer, Class, How, Kept, Outcome, Reason, Role};
+use hopcache_packstream::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::{RequestError, Session};
+use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::options::StatementOptions;
+use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
+use crate::front::answer::cache_status;
+use crate::labels::Front;
+
+/// The engine's answer to a request.
+type Answered = Result<Outcome, Reason>;
+
+/// The end of the wait for an answer.
+pub(super) enum Waited {
+    /// The whole answer.
+    Answered(Answered),
+    /// The records that have come so far, and the others as they come.
+    Live(Box<LiveResult>),
+}
+
+/// An open result of a run that goes on.
+pub(super) struct LiveResult {
+    start: LiveStart,
+    reader: LiveReader,
+    /// The answer of the engine, which comes after the end of the records.
+    asking: BoxFuture<'static, Answered>,
+    /// Records that were taken from the run, and not sent.
+    taken: Bytes,
+    asked: Bookmark,
+    /// The options that choose notifications.
+    filters: Value,
+    begun: Instant,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl LiveResult {
+    /// RUN's SUCCESS: with a number in a transaction; by itself, from 5.8 on, with the database.
+    pub(super) fn open(&mut self, extra: &Value, version: Version, qid: Option<i64>) -> Value {
+        self.filters = extra.clone();
+        let LiveStart { fields, metadata } = &self.start;
+        let first = metadata.get("t_first").cloned().unwrap_or(Value::Int(0));
+        let fields = fields.iter().map(|name| Value::from(name.as_str())).collect();
+        let mut pairs = vec![("t_first".to_owned(), first), ("fields".to_owned(), Value::List(fields))];
+        let home = metadata.get("db").filter(|_| qid.is_none() && version.at_least(5, 8));
+        pairs.extend(home.map(|name| ("db".to_owned(), name.clone())));
+        pairs.extend(qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
+        Value::Map(pairs)
+    }
+}
+
+impl Session {
+    /// Waits for the whole answer, or until the run that this request leads has so many records that they are streamed.
+    pub(super) async fn wait_or_stream(
+        &mut self,
+        options: &StatementOptions,
+        ask: &Arc<Ask>,
+        came: MonoTime,
+    ) -> Result<Waited, RequestError> {
+        let begun = Instant::now();
+        let client_timeout_ms = options.timeout_ms.filter(|limit_ms| *limit_ms > 0).map(Millis);
+        let (live, reader) = LiveRun::new(client_timeout_ms);
+        let engine = Arc::clone(&self.front.engine);
+        let ask = Ask { live: Some(live), ..Ask::clone(ask) };
+        let mut asking = async move { engine.path().request_cached(&ask, came).await }.boxed();
+        let first = async {
+            tokio::select! {
+                biased;
+                answered = &mut asking => Some(answered),
+                () = grown(&reader) => None,
+            }
+        };
+        if let Some(answered) = self.out.wait_for(first).await? {
+            return Ok(Waited::Answered(answered));
+        }
+        if let Ok(seat) = Arc::clone(&self.front.live_runs).try_acquire_owned()
+            && let Some(start) = reader.accept()
+        {
+            let (asked, filters) = (options.asked.clone().unwrap_or_default(), Value::Null);
+            let taken = Bytes::new();
+            let live = LiveResult { start, reader, asking, taken, asked, filters, begun, _seat: seat };
+            return Ok(Waited::Live(Box::new(live)));
+        }
+        drop(reader);
+        Ok(Waited::Answered(self.out.wait_for(asking).await?))
+    }
+
+    /// PULL or DISCARD. Returns the last SUCCESS, and whether more is left.
+    pub(super) async fn take_live(
+        &mut self,
+        kind: Kind,
+        records_max: Option<u64>,
+        live: &mut LiveResult,
+    ) -> Result<(Value, bool), RequestError> {
+        let mut left = records_max.unwrap_or(u64::MAX);
+        let is_wanted = kind == Kind::Pull || records_max.is_some();
+        loop {
+            if kind == Kind::Pull {
+                let form = self.record_form();
+                send_records(&mut live.taken, &mut left, (&mut self.out, form)).await??;
+            } else {
+                skip_records(&mut live.taken, &mut left);
+            }
+            if !live.taken.is_empty() {
+                return Ok((Value::Map(vec![("has_more".to_owned(), Value::Bool(true))]), true));
+            }
+            let piece = match live.reader.ready() {
+                Some(piece) => piece,
+                None => {
+                    self.out.flush().await?;
+                    self.out.wait_for(live.reader.next(is_wanted)).await?
+                }
+            };
+            match piece {
+                LivePiece::Records(records) => live.taken = records,
+                LivePiece::End(Ok(summary)) => return Ok((self.end_of_live(live, summary).await?, false)),
+                LivePiece::End(Err(failure)) => {
+                    self.count_live(live, false).await?;
+                    return Err(self.failure_of(&failure));
+                }
+            }
+        }
+    }
+
+    /// The last SUCCESS.
+    async fn end_of_live(
+        &mut self,
+        live: &mut LiveResult,
+        summary: LiveSummary,
+    ) -> Result<Value, RequestError> {
+        let status = self.count_live(live, true).await?;
+        let LiveSummary { kind, summary, bookmark, range } = summary;
+        let fields = std::mem::take(&mut live.start.fields);
+        let records = Bytes::new();
+        let result = ResultSet { fields, records, rows: 0, kind, summary, bookmark: None, range: None };
+        let mut result = CachedResult::new(result, status);
+        result.filter(self.version, &live.filters, &self.hello);
+        result.set_range(range.map(Arc::new));
+        match &mut self.transaction {
+            Some(transaction) => transaction.has_read(result.read_to()),
+            None => {
+                result.set_bookmark(&live.asked);
+                result.or_bookmark(bookmark);
+            }
+        }
+        match result.take(None, None).await? {
+            Piece::Done { metadata, .. } => Ok(metadata),
+            Piece::Failed(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Counts the request, and returns the text of `Cache-Status`.
+    async fn count_live(&mut self, live: &mut LiveResult, is_success: bool) -> Result<String, RequestError> {
+        let answered = self.out.wait_for(&mut live.asking).await?;
+        let mut outcome = match answered {
+            Ok(outcome) => outcome,
+            Err(reason) => {
+                self.count(Some(reason), is_success);
+                return Ok(self.status_of(reason));
+            }
+        };
+        // The engine may have had another answer meanwhile, such as a stale copy. The client has got the run's.
+        if !matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }) {
+            outcome.how = How::miss(Kept::Skipped, Role::Led, None);
+        }
+        let status = if matches!(outcome.answer, Answer::Body(_)) && is_success { 202 } else { 503 };
+        self.front.state.meters.count(Front::Bolt, &outcome, status, live.begun.elapsed());
+        Ok(cache_status(&outcome, &self.front.engine.me().node))
+    }
+
+    /// The failure as Neo4j sent it, in the form of the client's version.
+    fn failure_of(&self, failure: &LiveFailure) -> RequestError {
+        let metadata = hopcache_bolt::metadata(&failure.as_sent).unwrap_or(Value::Null);
+        if self.version.has_gql_failures() && metadata.get("gql_status").is_some() {
+            return RequestError::Neo4j(failure.as_sent.clone());
+        }
+        let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+        let sent = match (text("neo4j_code").or_else(|| text("code")), text("message")) {
+            (Some(code), Some(message)) => BoltFailure::new(code, message),
+            _ => BoltFailure::of_fault(&failure.fault),
+        };
+        RequestError::Failed(sent)
+    }
+}
+
+/// Completes when a run has so many records that they are streamed, or has some for so long.
+async fn grown(reader: &LiveReader) {
+    loop {
+        reader.has(1).await;
+        let _ = timeout(Duration::from_millis(LIVE_WAIT_MS), reader.has(LIVE_BYTES_MIN)).await;
+        // The run may have ended meanwhile. Then this waits for ever, and the answer comes.
+        if reader.has(1).now_or_never().is_some() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Whose credentials a run has, how they are checked, and how long a refusal of this node's own is kept.
+
+use hopcache_bolt::{Auth, OpenError};
+use hopcache_core::turns::RunClass;
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::OriginFault;
+
+use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
+
+impl BoltOrigin {
+    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
+    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
+    pub(super) fn blamed(&self, fault: OriginFault) -> OriginFault {
+        match (&self.settings.login, &fault) {
+            (Login::Service(_), OriginFault::Unauthorized(failure)) => {
+                self.refusal.refused(failure);
+                own_login_refused()
+            }
+            _ => fault,
+        }
+    }
+
+    pub(super) fn check_own_login(&self) -> Result<(), OriginFault> {
+        if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
+    }
+
+    /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
+    /// when there is no free connection or it broke: then the result is still unknown. A check makes no pool, because
+    /// each wrong password would evict the pool of an accepted principal.
+    async fn verify_in_pool(
+        &self,
+        identity: &Identity,
+        ticket: &CallPermit<'_>,
+    ) -> Option<Result<(), OriginFault>> {
+        let whose = self.fingerprint(identity);
+        let mut lent = match self.pools.lend_again(&whose).await? {
+            Ok(lent) => lent,
+            Err(LendError::Full) => return None,
+            Err(error) => return Some(Err(self.not_lent(&whose, error, ticket))),
+        };
+        if lent.is_new() {
+            return Some(Ok(()));
+        }
+        let connection = lent.connection().filter(|connection| connection.can_log_on_again())?;
+        match connection.log_on_again().await {
+            Ok(()) => Some(Ok(())),
+            Err(error @ OpenError::Refused(_)) => {
+                Some(Err(self.not_lent(&whose, LendError::Open(error), ticket)))
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Checks with a LOGON that happens now.
+    pub(super) async fn verify_now(
+        &self,
+        identity: &Identity,
+        ticket: &CallPermit<'_>,
+    ) -> Result<(), OriginFault> {
+        if let Some(answer) = self.verify_in_pool(identity, ticket).await {
+            return answer;
+        }
+        match self.pools.open_apart(self.auth(identity)).await {
+            Ok(connection) => {
+                connection.close().await;
+                Ok(())
+            }
+            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
+        }
+    }
+
+    pub(super) fn fingerprint(&self, identity: &Identity) -> Fingerprint {
+        match self.settings.login {
+            Login::Passthrough => identity.fingerprint,
+            // In service mode this is the only pool.
+            Login::Service(_) => [0; 32],
+        }
+    }
+
+    fn credentials<'a>(&'a self, identity: &'a Identity) -> &'a Credentials {
+        match &self.settings.login {
+            Login::Passthrough => &identity.credentials,
+            Login::Service(credentials) => credentials,
+        }
+    }
+
+    pub(super) fn auth(&self, identity: &Identity) -> Auth {
+        auth_of(self.credentials(identity))
+    }
+
+    /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
+    /// passwords in a row Neo4j refuses the right one as well. So a prefetch takes a connection that clients' runs have
+    /// left idle. A client's run that finds no connection opens a new one, so the pool grows to the number that both
+    /// use together.
+    pub(super) fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
+        class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
+    }
+}
+
+pub(super) fn own_login_refused() -> OriginFault {
+    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
+}
+
+pub(in crate::origin) fn auth_of(credentials: &Credentials) -> Auth {
+    match credentials {
+        Credentials::None => Auth::None,
+        Credentials::Basic { user, password } => {
+            Auth::Basic { user: user.clone(), password: password.clone().into() }
+        }
+        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
+    }
+}

@@ -1,0 +1,66 @@
+//! Clients that write through a node. The record has when each came and how it ended.
+
+use std::sync::Arc;
+
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::Ask;
+use hopcache_engine::outcome::Answer;
+
+use crate::cluster::Cluster;
+use crate::listeners::ListenerKind;
+use crate::node_handle::NodeHandle;
+use crate::origin::WRITE;
+use crate::process::Power;
+use crate::profile::WAIT_MS_MAX;
+use crate::record::{Record, What};
+use crate::subject::{DATABASES, PRINCIPALS};
+
+/// The body of a write's answer has nothing, but its range names its transaction.
+struct Writer {
+    number: u32,
+    handle: NodeHandle,
+    record: Arc<Record>,
+    ask: Ask,
+}
+
+impl Writer {
+    async fn write(self) {
+        let Self { number, handle, record, ask } = self;
+        handle.process.on().await;
+        let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
+        record.note(What::WriteBegan { write: number, node: handle.life.node });
+        let came = crate::clock::sim_now() + handle.apart;
+        let ask = Ask { deadline: came + Millis(WAIT_MS_MAX), ..ask };
+        let outcome = handle.engine.path().answer(&ask).await;
+        handle.process.on().await;
+        record.cover_with(|coverage| coverage.outcome(&outcome));
+        let range = outcome.range.as_ref().filter(|_| matches!(outcome.answer, Answer::Body(_)));
+        let version = range.and_then(|range| u32::try_from(range.to().id.0).ok());
+        record.note(What::WriteEnded { write: number, version });
+    }
+}
+
+impl Cluster {
+    /// A client writes through a node. Some leave before their answer.
+    pub(crate) fn write_through(&mut self, node: usize) {
+        let handle = self.world.nodes[node].clone();
+        if handle.process.power() == Power::Off {
+            return;
+        }
+        self.writes += 1;
+        let number = self.writes;
+        let database = DATABASES[self.dice.index(DATABASES.len())];
+        let ask = self.world.ask_in(database, WRITE, PRINCIPALS[self.dice.index(PRINCIPALS.len())]);
+        let writer = Writer { number, handle, record: Arc::clone(&self.world.record), ask };
+        let life = writer.handle.life;
+        let task = tokio::spawn(writer.write());
+        if self.dice.chance(100) {
+            let (leaves, after_ms) = (task.abort_handle(), self.dice.below(300));
+            tokio::spawn(async move {
+                tokio::time::sleep(Millis(after_ms).duration()).await;
+                leaves.abort();
+            });
+        }
+        self.tasks.push((life, task.abort_handle()));
+    }
+}

@@ -1,0 +1,488 @@
+//! Writes are seen: whoever has a write's answer gets nothing from before it from the cache, on any node in touch.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::ask::{Ask, Freshness};
+use hopcache_engine::event::{Event, InvalidationWord};
+use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
+use hopcache_engine::ports::OriginFault;
+use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::{OriginBehavior, WRITE, WriteFate, bookmark};
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
+
+use crate::outcome::version;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+const NODES: usize = 3;
+/// A telling takes a few milliseconds here.
+const SOON_MS: u64 = 30;
+
+fn proved() -> Policy {
+    Policy { freshness_lease_ms: Some(Millis(FRESHNESS_LEASE_MS_DEFAULT)), ..default_policy() }
+}
+
+/// Nodes that follow the store, and an origin that tells transactions.
+async fn world_of(nodes: usize, seed: u64, policy: &Policy) -> World {
+    let world = World::with_policy(nodes, seed, policy);
+    world.origin.tell_transactions(0);
+    for node in &world.nodes {
+        let engine = std::sync::Arc::clone(&node.engine);
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
+    }
+    world.pass(10).await;
+    world
+}
+
+async fn world(seed: u64) -> World {
+    world_of(NODES, seed, &proved()).await
+}
+
+fn is_hit(outcome: &Outcome) -> bool {
+    outcome.how.class == Class::Hit
+}
+
+/// A write through a node, and how long it took.
+async fn write(world: &World, node: usize) -> (Outcome, Millis) {
+    let began = sim_now();
+    let outcome = world.send(node, &world.ask(WRITE)).await.unwrap();
+    (outcome, sim_now().since(began))
+}
+
+/// Every node has the answer in memory, or near its owner.
+async fn warm(world: &World, ask: &Ask) {
+    for _ in 0..2 {
+        for node in 0..world.nodes.len() {
+            world.send(node, ask).await.unwrap();
+        }
+    }
+}
+
+async fn read(world: &World, node: usize, ask: &Ask) -> Outcome {
+    world.send(node, ask).await.unwrap()
+}
+
+fn ended_by_writes(world: &World, node: usize) -> usize {
+    let is_own = |event: &Event| *event == Event::Invalidation(InvalidationWord::OwnWrite);
+    world.nodes[node].events.count(is_own)
+}
+
+/// One write, and then a read on each node: all see it. The second round are hits again.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_seen_on_every_node() {
+    let world = world(401).await;
+    let asks: Vec<Ask> = (0..8).map(|n| world.ask(&format!("MATCH (n{n}) RETURN n{n}.version"))).collect();
+    for ask in &asks {
+        warm(&world, ask).await;
+    }
+    for round in 2..6 {
+        let (outcome, took_ms) = write(&world, round % NODES).await;
+        assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
+        assert!(took_ms <= Millis(100 + SOON_MS), "{took_ms:?}");
+        let runs = world.origin.runs();
+        for node in 0..NODES {
+            for ask in &asks {
+                assert_eq!(version(&read(&world, node, ask).await), i64::try_from(round).unwrap());
+            }
+        }
+        assert_eq!(world.origin.runs() - runs, asks.len(), "one run for each entry");
+        for node in 0..NODES {
+            for ask in &asks {
+                assert!(is_hit(&read(&world, node, ask).await));
+            }
+        }
+        assert_eq!(ended_by_writes(&world, round % NODES), (round - 2) / NODES + 1);
+    }
+}
+
+/// Names of one database: a write through one ends what was read through the other.
+#[tokio::test(start_paused = true)]
+async fn a_write_through_an_alias_is_seen() {
+    let world = world(402).await;
+    let other_name = world.ask_in("alias", READ, "alice");
+    warm(&world, &other_name).await;
+    write(&world, 0).await;
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &other_name).await), 2);
+    }
+}
+
+/// A write that changes nothing, and one that was refused before it did anything, end nothing.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_updates_ends_nothing() {
+    let world = world(403).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.origin.set_write_fate(WriteFate::Nothing);
+    write(&world, 0).await;
+    let syntax = "Neo.ClientError.Statement.SyntaxError".to_owned();
+    let failure = hopcache_engine::ports::Neo4jFailure { code: syntax, message: String::new() };
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure)));
+    write(&world, 0).await;
+    world.origin.set_behavior(OriginBehavior::Well);
+    for node in 0..NODES {
+        assert!(is_hit(&read(&world, node, &ask).await));
+    }
+    assert_eq!((world.origin.runs(), ended_by_writes(&world, 0)), (1, 0));
+}
+
+/// A flight that began before the write is no answer to those who come after it, at its owner or behind a forward.
+#[tokio::test(start_paused = true)]
+async fn a_flight_of_before_a_write_is_no_answer_after_it() {
+    let world = world(404).await;
+    // The first write makes the database known to all.
+    write(&world, 0).await;
+    let ask = world.ask(READ);
+    world.origin.set_slow(READ, 1_000);
+    let early: Vec<_> = (0..NODES).map(|node| world.send(node, &ask)).collect();
+    world.pass(150).await;
+    let (_, took_ms) = write(&world, 1).await;
+    assert!(took_ms <= Millis(100 + SOON_MS));
+    let late: Vec<_> = (0..NODES).map(|node| world.send(node, &ask)).collect();
+    for outcome in early {
+        assert_eq!(version(&outcome.await.unwrap()), 2);
+    }
+    for outcome in late {
+        assert_eq!(version(&outcome.await.unwrap()), 3);
+    }
+    assert_eq!(world.origin.runs(), 2);
+}
+
+/// The same with the first write of all: nobody knew of the database's marks when the flight began.
+#[tokio::test(start_paused = true)]
+async fn the_first_write_is_seen_too() {
+    let world = world(405).await;
+    let ask = world.ask(READ);
+    world.origin.set_slow(READ, 1_000);
+    let early = world.send(0, &ask);
+    world.pass(150).await;
+    write(&world, 1).await;
+    let late: Vec<_> = (0..NODES).map(|node| world.send(node, &ask)).collect();
+    assert_eq!(version(&early.await.unwrap()), 1);
+    for outcome in late {
+        assert_eq!(version(&outcome.await.unwrap()), 2);
+    }
+}
+
+/// Reads go on under writes that never stop: each sees the writes that were answered before it, and no more is asked of it.
+#[tokio::test(start_paused = true)]
+async fn readers_are_answered_under_constant_writes() {
+    let world = world(406).await;
+    world.origin.set_slow(READ, 300);
+    let ask = world.ask(READ);
+    let writer = {
+        let engine = std::sync::Arc::clone(&world.nodes[0].engine);
+        let ask = world.ask(WRITE);
+        tokio::spawn(async move {
+            loop {
+                engine.path().answer(&ask).await;
+            }
+        })
+    };
+    world.pass(1_000).await;
+    for round in 0..10 {
+        let answered = i64::from(world.origin.version()) - 1;
+        let outcome = read(&world, round % NODES, &ask).await;
+        assert!(version(&outcome) >= answered, "{outcome:?}");
+    }
+    writer.abort();
+}
+
+/// The answer of a write was lost: what it may have written is seen by whoever comes after the failure.
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_was_lost_is_seen() {
+    for (seed, fate) in [(410, WriteFate::LostAfter), (411, WriteFate::Panics)] {
+        let world = world(seed).await;
+        let ask = world.ask(READ);
+        warm(&world, &ask).await;
+        world.origin.set_write_fate(fate);
+        let (outcome, _) = write(&world, 0).await;
+        assert!(matches!(outcome.answer, Answer::Failed(_)));
+        if fate == WriteFate::Panics {
+            // Nobody could say before its end that the task would panic.
+            world.pass(SOON_MS).await;
+        }
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &ask).await), 2);
+        }
+    }
+}
+
+/// A write is committed after its connection broke: it is asked about again.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_committed_later_is_found() {
+    let world = world(412).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.origin.set_write_fate(WriteFate::CommittedLater(2_500));
+    write(&world, 0).await;
+    world.pass(500).await;
+    assert_eq!(version(&read(&world, 1, &ask).await), 1);
+    world.pass(3_500).await;
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &ask).await), 2);
+    }
+}
+
+/// Neo4j is away after a write whose answer was lost: nothing is served as if it were fresh, but marked answers are.
+#[tokio::test(start_paused = true)]
+async fn while_nobody_can_be_asked_only_marked_answers_are_given() {
+    let policy = Policy { stale_if_error_ms: Millis(600_000), ..proved() };
+    let world = world_of(NODES, 413, &policy).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.origin.set_write_fate(WriteFate::LostAfter);
+    let writer = world.send(0, &world.ask(WRITE));
+    world.pass(50).await;
+    let away = OriginBehavior::Fault(OriginFault::Cut("away".to_owned()));
+    world.origin.set_behavior(away);
+    assert!(matches!(writer.await.unwrap().answer, Answer::Failed(_)));
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::StaleIfError)), "{outcome:?}");
+        assert!(outcome.how.ttl_ms.unwrap() < 0);
+    }
+    world.origin.set_behavior(OriginBehavior::Well);
+    world.origin.set_write_fate(WriteFate::Well);
+    world.pass(15_000).await;
+    // The last run of the key has failed, so the first request gets a marked answer at once, and its flight goes on.
+    let first = read(&world, 0, &ask).await;
+    assert_eq!(first.how.detail, Some(Detail::StaleIfError), "{first:?}");
+    world.pass(300).await;
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert!(version(&outcome) == i64::from(world.origin.version()), "{outcome:?}");
+        assert!(is_hit(&read(&world, node, &ask).await), "the mark is settled");
+    }
+}
+
+/// A client that leaves while its write is being told: it is told all the same.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_leaves_is_told_all_the_same() {
+    let world = world(414).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    for after_ms in [50, 100, 101] {
+        let before = i64::from(world.origin.version());
+        let writer = world.send(0, &world.ask(WRITE));
+        world.pass(after_ms).await;
+        writer.abort();
+        world.pass(100 + SOON_MS).await;
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &ask).await), before + 1);
+        }
+    }
+}
+
+/// A stopped node delays a write by its lease, once. When it goes on, it looks before it serves.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_node_delays_a_write_by_its_lease_at_most() {
+    let world = world(420).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    let writer = (owner + 1) % NODES;
+    warm(&world, &ask).await;
+    world.nodes[owner].process.set(Power::Paused);
+    // Or the telling would wait in the stopped node's socket, and be the first that it reads.
+    world.net.set_way_cut(writer, owner, true);
+    let (_, first_ms) = write(&world, writer).await;
+    let lease_ms = FRESHNESS_LEASE_MS_DEFAULT;
+    assert!(first_ms >= Millis(200) && first_ms <= Millis(100 + lease_ms + SOON_MS), "{first_ms:?}");
+    let (_, second_ms) = write(&world, writer).await;
+    assert!(second_ms <= Millis(100 + SOON_MS), "its lease has run out: {second_ms:?}");
+    world.nodes[owner].process.set(Power::On);
+    assert_eq!(version(&read(&world, owner, &ask).await), 3);
+}
+
+/// A node that is cut from its peers, and not from the store: a write waits for its lease, or until it has heard.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_only_the_store_reaches_hears_there() {
+    let world = world(421).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    warm(&world, &ask).await;
+    for other in (0..NODES).filter(|node| *node != owner) {
+        world.net.set_way_cut(other, owner, true);
+        world.net.set_way_cut(owner, other, true);
+    }
+    // The others have taken it off their rings: nobody would tell it.
+    let names: Vec<_> = (0..NODES).map(|node| world.nodes[node].engine.me().node.clone()).collect();
+    let rest: Vec<_> = (0..NODES).filter(|node| *node != owner).map(|node| names[node].clone()).collect();
+    for node in (0..NODES).filter(|node| *node != owner) {
+        world.nodes[node].routing.set(&rest);
+    }
+    for round in 2..6 {
+        let writer = (owner + 1 + round % 2) % NODES;
+        let (_, took_ms) = write(&world, writer).await;
+        assert!(took_ms <= Millis(100 + FRESHNESS_LEASE_MS_DEFAULT + SOON_MS), "{took_ms:?}");
+        assert_eq!(version(&read(&world, owner, &ask).await), i64::try_from(round).unwrap());
+        world.pass(u64::try_from(round * 37).unwrap()).await;
+    }
+}
+
+/// The store is away: nodes tell each other, and no write waits for it. When it is back, it is told.
+#[tokio::test(start_paused = true)]
+async fn without_a_store_nodes_tell_each_other() {
+    let world = world(422).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.store.set_down(true);
+    world.pass(2_000).await;
+    let (_, took_ms) = write(&world, 0).await;
+    assert!(took_ms <= Millis(100 + SOON_MS), "{took_ms:?}");
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &ask).await), 2);
+    }
+    // The store comes back without what it had. A node that joins hears of the write from it.
+    world.store.lose_everything();
+    world.store.set_down(false);
+    world.pass(1_000).await;
+    let heard = world.nodes[1].engine.writes().known();
+    assert_eq!(heard.len(), 1);
+    assert_eq!(heard, world.nodes[0].engine.writes().known());
+    assert_eq!(world.store.written(), heard);
+}
+
+/// A killed node refuses connections, and is not waited for.
+#[tokio::test(start_paused = true)]
+async fn a_killed_node_is_not_waited_for() {
+    let world = world(423).await;
+    world.nodes[2].process.set(Power::Off);
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    let (_, took_ms) = write(&world, 0).await;
+    assert!(took_ms <= Millis(100 + SOON_MS), "{took_ms:?}");
+}
+
+/// Many writes at once share tellings: two messages to each node for a hundred writes that end together.
+#[tokio::test(start_paused = true)]
+async fn writes_that_end_together_share_tellings() {
+    let world = world(424).await;
+    write(&world, 0).await;
+    let forwards = world.net.forwards();
+    let writers: Vec<_> = (0..100).map(|_| world.send(0, &world.ask(WRITE))).collect();
+    for writer in writers {
+        assert!(matches!(writer.await.unwrap().answer, Answer::Body(_)));
+    }
+    let told = world.net.forwards() - forwards;
+    assert!(told <= 2 * (NODES as u64 - 1) * 2, "{told} messages");
+    assert_eq!(world.origin.version(), 102);
+}
+
+/// `max-stale` allows an entry that a write has ended, and its answer says that it is stale.
+#[tokio::test(start_paused = true)]
+async fn a_request_may_accept_what_a_write_has_ended() {
+    let world = world(425).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.pass(3_000).await;
+    write(&world, 0).await;
+    let owner = world.owner_of(&ask);
+    let accepting = |ms| {
+        let freshness = Freshness { stale_max_ms: Some(Millis(ms)), ..Freshness::default() };
+        Ask { freshness, ..ask.clone() }
+    };
+    let stale = read(&world, owner, &accepting(60_000)).await;
+    assert_eq!((version(&stale), stale.how.detail), (1, Some(Detail::Stale)));
+    assert!(stale.how.ttl_ms.unwrap() < 0);
+    world.pass(300).await;
+    let anew = read(&world, owner, &ask).await;
+    assert!(is_hit(&anew) && version(&anew) == 2, "it was refreshed meanwhile: {anew:?}");
+    write(&world, 0).await;
+    let strict = read(&world, owner, &accepting(100)).await;
+    assert_eq!(version(&strict), 3, "the copy is older than that: {strict:?}");
+}
+
+/// Near copies end with the entries that they are of.
+#[tokio::test(start_paused = true)]
+async fn near_copies_end_with_a_write() {
+    let policy = Policy { near_rate_per_s_min: 1.0, ..proved() };
+    let world = world_of(NODES, 426, &policy).await;
+    let ask = world.ask(READ);
+    let entry = (world.owner_of(&ask) + 1) % NODES;
+    for _ in 0..300 {
+        world.send(entry, &ask).await.unwrap();
+        world.pass(5).await;
+    }
+    assert!(world.nodes[entry].engine.path().hit(&ask).is_some());
+    write(&world, world.owner_of(&ask)).await;
+    assert!(world.nodes[entry].engine.path().hit(&ask).is_none());
+    assert_eq!(version(&read(&world, entry, &ask).await), 2);
+}
+
+/// `freshness.mode = "ttl"`: as before.
+#[tokio::test(start_paused = true)]
+async fn with_ttl_a_write_ends_nothing() {
+    let world = world_of(NODES, 427, &default_policy()).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    write(&world, 0).await;
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert!(is_hit(&outcome) && version(&outcome) == 1);
+    }
+}
+
+/// A server that tells no transactions: the entries themselves are purged.
+#[tokio::test(start_paused = true)]
+async fn without_transactions_a_write_purges_its_database() {
+    let world = World::with_policy(NODES, 428, &proved());
+    for node in &world.nodes {
+        let engine = std::sync::Arc::clone(&node.engine);
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
+    }
+    world.pass(10).await;
+    let (ask, other) = (world.ask(READ), world.ask_in("movies", READ, "alice"));
+    for ask in [&ask, &other] {
+        warm(&world, ask).await;
+    }
+    world.origin.set_version(2);
+    // Such an origin runs it as any statement, and its summary shows an update.
+    world.origin.set_behavior(OriginBehavior::Update);
+    write(&world, 0).await;
+    world.origin.set_behavior(OriginBehavior::Well);
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &ask).await), 2);
+        assert!(is_hit(&read(&world, node, &other).await));
+    }
+}
+
+/// Neo4j is restored: ids go back. The first run notices, the database's entries are purged, and no request hangs.
+#[tokio::test(start_paused = true)]
+async fn ids_that_go_back_are_noticed_and_forgotten() {
+    let world = world(429).await;
+    world.origin.set_version(90);
+    let ask = world.ask(READ);
+    write(&world, 0).await;
+    warm(&world, &ask).await;
+    assert_eq!(version(&read(&world, 1, &ask).await), 91);
+    world.origin.restore(40);
+    // Entries of before are served until a run, or a write, asks Neo4j.
+    let other = world.ask("MATCH (other) RETURN other.version");
+    let outcome = read(&world, 2, &other).await;
+    assert_eq!(version(&outcome), 40, "{outcome:?}");
+    world.pass(100).await;
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &ask).await), 40);
+        assert!(is_hit(&read(&world, node, &ask).await));
+    }
+    write(&world, 1).await;
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &ask).await), 41);
+    }
+}
+
+/// A client's bookmarks and writes of others: the answer has both behind it, and its own bookmark is honest.
+#[tokio::test(start_paused = true)]
+async fn bookmarks_and_writes_together() {
+    let world = world(430).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    write(&world, 0).await;
+    let seen = Ask { bookmarks: bookmark(1), ..ask.clone() };
+    let outcome = read(&world, 1, &seen).await;
+    assert_eq!(version(&outcome), 2);
+    assert_eq!(outcome.range.unwrap().to().id.0, 2);
+}

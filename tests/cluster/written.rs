@@ -1,0 +1,265 @@
+//! Writes are seen (INTERFACE section 2b): who has a write's answer gets nothing from before it, through any node, over
+//! both fronts, in any session, without a bookmark.
+//!
+//! `HOPCACHE_TEST_WRITTEN=100000` reads so often beside writers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::bolt_client::BoltClient;
+use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
+use crate::support::http::{self, Connection};
+use crate::support::{environment, say, size, until};
+
+/// Each writer has a graph node of its own.
+const WRITERS: usize = 4;
+const READERS: usize = 8;
+/// Several leases: the tests share the machine.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Prefetches would hide which reads are hits.
+const PLAN: fn() -> Plan = || Plan { prefetch: None, ..Plan::default() };
+
+struct Items {
+    label: OwnLabel,
+}
+
+impl Items {
+    async fn new(test: &str) -> Self {
+        let label = OwnLabel::new(test);
+        at_neo4j(&format!("UNWIND range(0, {WRITERS}) AS id CREATE (:{} {{id: id, at: 0}})", label.0)).await;
+        Self { label }
+    }
+
+    fn read(&self) -> String {
+        format!("MATCH (n:{} {{id: $id}}) RETURN n.at AS at", self.label.0)
+    }
+
+    fn write(&self) -> String {
+        format!("MATCH (n:{} {{id: $id}}) SET n.at = $at RETURN n.at AS at", self.label.0)
+    }
+}
+
+async fn bolt(addr: SocketAddr) -> BoltClient {
+    let mut client = BoltClient::connect(addr).await.unwrap();
+    client.log_on("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD")).await.unwrap().unwrap();
+    client
+}
+
+/// Writes over HTTP, over Bolt, or in a transaction over Bolt, in turn.
+async fn write(cluster: &Cluster, node: usize, turn: i64, (statement, parameters): (&str, &Value)) {
+    let addrs = &cluster.nodes[node].addrs;
+    match turn % 3 {
+        0 => {
+            let reply = http::ask(addrs.client, &http::query(statement, parameters)).await.unwrap();
+            assert_eq!(reply.status, 202, "{reply}");
+        }
+        1 => drop(bolt(addrs.bolt).await.write("neo4j", statement, parameters).await.unwrap().unwrap()),
+        _ => {
+            let mut client = bolt(addrs.bolt).await;
+            client.write_in_transaction("neo4j", statement, parameters).await.unwrap().unwrap();
+        }
+    }
+}
+
+/// The value over HTTP or Bolt, and whether it was a hit.
+async fn read(cluster: &Cluster, node: usize, is_http: bool, (statement, id): (&str, usize)) -> (i64, bool) {
+    let addrs = &cluster.nodes[node].addrs;
+    let parameters = json!({ "id": id });
+    if is_http {
+        let reply = http::ask(addrs.client, &http::query(statement, &parameters)).await.unwrap();
+        assert_eq!(reply.status, 202, "{reply}");
+        return (reply.value().as_i64().unwrap(), reply.is_hit());
+    }
+    let rows = bolt(addrs.bolt).await.run("neo4j", statement, &parameters).await.unwrap().unwrap();
+    (rows.rows[0][0].as_i64().unwrap(), rows.cache_status.contains("; hit"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_seen_through_every_node_over_both_fronts() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Written").await;
+    let (reading, writing) = (items.read(), items.write());
+    for at in 1..=12 {
+        for node in 0..3 {
+            read(&cluster, node, true, (&reading, 0)).await;
+        }
+        let writer = usize::try_from(at).unwrap() % 3;
+        write(&cluster, writer, at / 3, (&writing, &json!({"id": 0, "at": at}))).await;
+        for turn in 0..6 {
+            let (value, is_hit) = read(&cluster, (writer + 1 + turn) % 3, turn % 2 == 0, (&reading, 0)).await;
+            assert_eq!(value, at, "turn {turn}");
+            assert_eq!(is_hit, turn > 0, "turn {turn}: one run, and then hits, whatever the front");
+        }
+    }
+    // A statement that matches nothing changes nothing, and ends nothing.
+    write(&cluster, 1, 0, (&writing, &json!({"id": -1, "at": 1}))).await;
+    assert!(read(&cluster, 0, true, (&reading, 0)).await.1);
+    let mut written = 0.0;
+    for node in &cluster.nodes {
+        written += node.metric("hopcache_invalidations_total", "cause=\"own_write\"").await.unwrap_or(0.0);
+    }
+    assert_eq!(written, 12.0);
+}
+
+/// A statement that fails half-way has committed a part: `CALL { } IN TRANSACTIONS`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_fails_half_way_is_seen() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("HalfWay").await;
+    let reading = items.read();
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    let half = format!(
+        "UNWIND [1, 0] AS x CALL (x) {{ MATCH (n:{} {{id: 0}}) SET n.at = 10 / x }} IN TRANSACTIONS OF 1 ROW",
+        items.label.0
+    );
+    let reply = http::ask(cluster.nodes[0].addrs.client, &http::query(&half, &json!({}))).await.unwrap();
+    assert_eq!(reply.status, 400, "{reply}");
+    for node in 0..3 {
+        assert_eq!(read(&cluster, node, node != 1, (&reading, 0)).await.0, 10);
+    }
+}
+
+/// `mode = "ttl"`: entries live for their ttl whatever is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_ttl_a_write_ends_nothing() {
+    let cluster = Cluster::of(Plan { freshness: "mode = \"ttl\"", ..PLAN() }).await;
+    let items = Items::new("Ttl").await;
+    let (reading, writing) = (items.read(), items.write());
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    for turn in 0..3 {
+        write(&cluster, 0, turn, (&writing, &json!({"id": 0, "at": 5}))).await;
+    }
+    for node in 0..3 {
+        assert_eq!(read(&cluster, node, true, (&reading, 0)).await, (0, true));
+    }
+}
+
+/// Without Redis the nodes tell each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_store_a_write_is_seen() {
+    let mut cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("NoStore").await;
+    let (reading, writing) = (items.read(), items.write());
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    cluster.redis.kill();
+    for at in 1..=9 {
+        let writer = usize::try_from(at).unwrap() % 3;
+        write(&cluster, writer, at, (&writing, &json!({"id": 0, "at": at}))).await;
+        for turn in 0..3 {
+            let (value, _) = read(&cluster, (writer + 1 + turn) % 3, turn % 2 == 0, (&reading, 0)).await;
+            assert_eq!(value, at, "turn {turn}");
+        }
+    }
+}
+
+/// A stopped node delays a write by its lease at most. When it goes on, it serves nothing from before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_node_serves_nothing_from_before_a_write() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Stopped").await;
+    let (reading, writing) = (items.read(), items.write());
+    let sleeper = cluster.owner(&reading, &json!({ "id": 0 })).await;
+    let writer = (sleeper + 1) % 3;
+    for at in 1..=3 {
+        for node in 0..3 {
+            read(&cluster, node, true, (&reading, 0)).await;
+        }
+        cluster.nodes[sleeper].signal("STOP");
+        let began = Instant::now();
+        write(&cluster, writer, 0, (&writing, &json!({"id": 0, "at": at}))).await;
+        let took = began.elapsed();
+        // The requests wait in its sockets, so it reads them first when it goes on.
+        let request = http::query(&reading, &json!({ "id": 0 }));
+        let crowd = vec![(cluster.nodes[sleeper].addrs.client, Arc::clone(&request)); 10];
+        let first = tokio::spawn(http::crowd(crowd));
+        until("its lease has run out", WAIT_MAX, async || began.elapsed() > Duration::from_millis(900)).await;
+        cluster.nodes[sleeper].signal("CONT");
+        for reply in first.await.unwrap() {
+            let reply = reply.unwrap();
+            assert_eq!(reply.value(), json!(at), "{reply}");
+        }
+        say(&format!("a write while a node is stopped: {} ms", took.as_millis()));
+        assert!(took < WAIT_MAX);
+        for node in &cluster.nodes {
+            node.wait_for_members(3).await;
+        }
+    }
+}
+
+/// Must show 3 of the issue: readers beside writers, over three nodes and both fronts. Each reader notes what was answered
+/// before it asks; its answer must not be older.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_reader_gets_an_older_value_than_was_answered_before() {
+    let cluster = Arc::new(Cluster::of(PLAN()).await);
+    let items = Arc::new(Items::new("Readers").await);
+    let reads_max = size("HOPCACHE_TEST_WRITTEN", 3_000);
+    let answered: Arc<[AtomicI64; WRITERS]> = Arc::default();
+    let (reads, hits, writes) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|id| {
+            let (cluster, items) = (Arc::clone(&cluster), Arc::clone(&items));
+            let (answered, reads, writes) = (Arc::clone(&answered), Arc::clone(&reads), Arc::clone(&writes));
+            tokio::spawn(async move {
+                let mut at = 0;
+                while reads.load(Ordering::Relaxed) < reads_max {
+                    at += 1;
+                    let node = (id + usize::try_from(at).unwrap()) % 3;
+                    write(&cluster, node, at, (&items.write(), &json!({"id": id, "at": at}))).await;
+                    answered[id].store(at, Ordering::SeqCst);
+                    writes.fetch_add(1, Ordering::Relaxed);
+                    // tidy: between two writes readers get hits
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            })
+        })
+        .collect();
+    let readers: Vec<_> = (0..READERS)
+        .map(|reader| {
+            let (cluster, items) = (Arc::clone(&cluster), Arc::clone(&items));
+            let (answered, reads, hits) = (Arc::clone(&answered), Arc::clone(&reads), Arc::clone(&hits));
+            tokio::spawn(async move {
+                let statement = items.read();
+                let node = &cluster.nodes[reader % 3];
+                let mut by_http = Connection::open(node.addrs.client).await.unwrap();
+                let mut by_bolt = bolt(node.addrs.bolt).await;
+                let mut turn = reader;
+                while reads.fetch_add(1, Ordering::Relaxed) < reads_max {
+                    turn += 1;
+                    let id = turn % WRITERS;
+                    let parameters = json!({ "id": id });
+                    let before = answered[id].load(Ordering::SeqCst);
+                    let (value, is_hit, shown) = if turn % 2 == 0 {
+                        let reply = by_http.ask(&http::query(&statement, &parameters)).await.unwrap();
+                        (reply.value().as_i64(), reply.is_hit(), reply.to_string())
+                    } else {
+                        let rows = by_bolt.run("neo4j", &statement, &parameters).await.unwrap().unwrap();
+                        let is_hit = rows.cache_status.contains("; hit");
+                        (rows.rows[0][0].as_i64(), is_hit, rows.cache_status)
+                    };
+                    assert!(value.is_some_and(|value| value >= before), "{value:?} after {before}: {shown}");
+                    hits.fetch_add(usize::from(is_hit), Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for task in readers.into_iter().chain(writers) {
+        task.await.unwrap();
+    }
+    let (hits, writes) = (hits.load(Ordering::Relaxed), writes.load(Ordering::Relaxed));
+    say(&format!(
+        "{reads_max} reads beside {writes} writes: {hits} hits, none from before an answered write"
+    ));
+    assert!(writes > 10 && hits > reads_max / 20, "{writes} writes, {hits} hits: too few to show anything");
+}
