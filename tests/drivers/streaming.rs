@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::NEO4J;
 use crate::raw::{Raw, is_running};
 use crate::support::bolt_bytes::structure;
+use crate::support::cluster::OwnLabel;
 use crate::support::lone::{Lone, Spec};
 use crate::support::{say, size, until};
 
@@ -127,6 +128,32 @@ async fn a_result_that_no_entry_holds_costs_one_run() {
         assert_eq!(count(runs[1]).await, f64::from(round), "{}", runs[1]);
     }
     assert_eq!(node.count("hopcache_requests_total", "").await, 2.0, "each is counted once");
+}
+
+/// Writes are seen in streamed results: in one that is stored, and in one that no entry holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_streamed_result_has_every_write_that_was_answered_before_it() {
+    let _alone = NEO4J.write().await;
+    for (max_bytes, end) in [("8MiB", "stored"), ("64KiB", "detail=too-large")] {
+        let node = Lone::start(&Spec { entry: format!("max_bytes = {max_bytes:?}"), ..alone() }).await;
+        let (mut reader, mut writer) = (Raw::logged_on(&node).await, Raw::logged_on(&node).await);
+        let label = OwnLabel::new("Streamed");
+        for writes in 1..=3 {
+            let written = read(&mut writer, &format!("CREATE (:{})", label.0), |_| ()).await;
+            assert!(written.status().contains("detail=write"), "{}", written.status());
+            // One text keeps its entry. A text that is known to be too large would be relayed.
+            let column = if end == "stored" { 0 } else { writes };
+            let statement = format!(
+                "MATCH (n:{}) WITH count(n) AS nodes UNWIND range(1, 20000 * nodes) AS x RETURN x AS x{column}",
+                label.0
+            );
+            let seen = read(&mut reader, &statement, |_| ()).await;
+            assert_eq!(seen.rows, 20_000 * writes, "{}", seen.status());
+            assert!(seen.status().contains(end), "{}", seen.status());
+            let again = read(&mut reader, &statement, |_| ()).await;
+            assert_eq!((again.rows, again.status().contains("; hit")), (seen.rows, end == "stored"));
+        }
+    }
 }
 
 /// The failure comes behind the records before it, with Neo4j's code and message.
