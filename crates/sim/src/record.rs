@@ -172,7 +172,7 @@ pub enum What {
     ServeBegan { hop: u32, by: Life, key: KeyId, plain: bool },
     /// And ended.
     ServeEnded { hop: u32 },
-    /// A node got the order to forget.
+    /// A node got the order to forget, or forgot copies of many keys.
     Forgot { node: usize },
     /// The store granted a lease.
     Granted {
