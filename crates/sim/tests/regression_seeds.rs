@@ -34,7 +34,7 @@ const FOUND: [(u64, &str, &str); 17] = [
 ];
 
 /// The same, found since writes are seen. Here the checkers were wrong, and the engine was right.
-const FOUND_WITH_WRITES: [(u64, &str, &str); 6] = [
+const FOUND_WITH_WRITES: [(u64, &str, &str); 8] = [
     (432, "I1/I2 runs", "the checker did not take a statement that drifts for a write, which ends entries"),
     (1_456, "I1/I2 runs", "the same: an entry of a run that was under way when the statement drifted"),
     (
@@ -48,6 +48,12 @@ const FOUND_WITH_WRITES: [(u64, &str, &str); 6] = [
         5_478,
         "I8 hops",
         "the checker did not see the engine's own purge, after a write to a database without a mark",
+    ),
+    (8_901, "I8 hops", "the same"),
+    (
+        4_837,
+        "writes are seen",
+        "the checker held a write against a node that came back to a store that had just lost its marks",
     ),
 ];
 
