@@ -225,7 +225,7 @@ impl Cluster {
     fn write(&mut self) {
         let version = self.world.origin.version() + 1;
         self.world.origin.set_version(i64::from(version));
-        self.world.record.note(What::Version { version });
+        self.world.record.note(What::Version { version, by: None });
     }
 
     fn purge(&mut self, node: usize) {

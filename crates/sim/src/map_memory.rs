@@ -1,6 +1,7 @@
 //! A node's memory in a simulated world: an ordered map that a test can empty or make panic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hopcache_core::key::QueryKey;
@@ -10,16 +11,28 @@ use hopcache_engine::memory::Memory;
 use parking_lot::Mutex;
 
 use crate::origin::seeded_panic;
+use crate::record::{Record, What};
 
 /// Copies in an ordered map.
-#[derive(Default)]
 pub struct MapMemory {
+    record: Arc<Record>,
+    node: usize,
     copies: Mutex<BTreeMap<QueryKey, SharedCopy>>,
     panics_at_put: AtomicBool,
     looks: AtomicU64,
 }
 
 impl MapMemory {
+    pub(crate) fn new(record: Arc<Record>, node: usize) -> Self {
+        Self {
+            record,
+            node,
+            copies: Mutex::default(),
+            panics_at_put: AtomicBool::default(),
+            looks: AtomicU64::default(),
+        }
+    }
+
     /// How often a key was looked up.
     pub fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
@@ -57,7 +70,15 @@ impl Memory for MapMemory {
         let mut copies = self.copies.lock();
         let before = copies.len();
         copies.retain(|key, copy| !covers(key, copy));
-        (before - copies.len()) as u64
+        let forgotten = before - copies.len();
+        drop(copies);
+        // A purge of the engine's own shows nowhere else: after a write whose mark nobody can tell, it purges the database.
+        self.record.note(What::Forgot { node: self.node });
+        forgotten as u64
+    }
+
+    fn look_at(&self, look: &dyn Fn(&QueryKey, &MemoryCopy)) {
+        self.copies.lock().iter().for_each(|(key, copy)| look(key, copy));
     }
 
     fn size(&self) -> (u64, u64) {

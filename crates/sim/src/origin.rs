@@ -10,7 +10,9 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf};
+use hopcache_engine::ports::{
+    AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
+};
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
@@ -374,6 +376,9 @@ impl Origin for OriginPort {
         };
         let ended = ended.map(|result| self.shared.with_range(self.by, result, fate.carried));
         self.shared.record.note(What::RunEnded { run: number, end });
+        if end == RunEnd::Updates && run.mode == AccessMode::Write {
+            self.shared.record.note(What::Drifted { by: self.by });
+        }
         ended
     }
 

@@ -243,7 +243,7 @@ impl Profile {
     }
 }
 
-/// Two of five seeds. None of those in `tests/regression_seeds.rs`, which were found before there was gossip.
+/// Two of five seeds. None of the older ones in `tests/regression_seeds.rs`, which were found before there was gossip.
 fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
 }
@@ -253,8 +253,8 @@ fn writes(seed: u64) -> bool {
     is_living(seed) && (seed / 40).is_multiple_of(2)
 }
 
-/// Four of thirteen seeds. None of those in `tests/regression_seeds.rs`, which were found before nodes learned, nor the
-/// one in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
+/// Four of thirteen seeds. None of the older ones in `tests/regression_seeds.rs`, which were found before nodes learned,
+/// nor the one in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
 fn learns(seed: u64) -> bool {
     matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
 }

@@ -172,7 +172,7 @@ pub enum What {
     ServeBegan { hop: u32, by: Life, key: KeyId, plain: bool },
     /// And ended.
     ServeEnded { hop: u32 },
-    /// A node got the order to forget.
+    /// A node got the order to forget, or forgot copies of many keys.
     Forgot { node: usize },
     /// The store granted a lease.
     Granted {
@@ -214,8 +214,10 @@ pub enum What {
     WriteBegan { write: u32, node: usize },
     /// It got its answer: the version that it has written, or a failure.
     WriteEnded { write: u32, version: Option<u32> },
-    /// The data changed.
-    Version { version: u32 },
+    /// The data changed: by a write through a node, or by one that no node knows of.
+    Version { version: u32, by: Option<Life> },
+    /// A read that changes data ended well at the origin, in write mode: for its node it was a write.
+    Drifted { by: Life },
     /// The origin does otherwise.
     OriginIs { behavior: String },
     /// A node's process.

@@ -112,7 +112,7 @@ impl World {
         let Start { life, me, routing, apart } = start;
         let process = Process::default();
         let events = Arc::new(EventLog::new(Arc::clone(&self.record)));
-        let memory = Arc::new(MapMemory::default());
+        let memory = Arc::new(MapMemory::new(Arc::clone(&self.record), life.node));
         let peers = PeersPort {
             net: Arc::clone(&self.net),
             me: me.node.clone(),

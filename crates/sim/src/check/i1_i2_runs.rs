@@ -23,6 +23,10 @@ const COMPETITION: Millis = Millis(3_000);
 /// Longest run in a world without faults: the usual delay, the spread, and the way to the origin.
 const READING: Millis = Millis(720);
 
+/// In a world without faults every node has heard of a write so soon after its commit: one message may wait for the one
+/// before it, and a message and its answer take a millisecond each.
+const TELLING: Millis = Millis(5);
+
 /// A copy may be stale earlier than its entry by this time, because nodes cut times to whole milliseconds.
 const ROUNDING_MS: u64 = 2;
 
@@ -52,11 +56,9 @@ pub(super) struct Runs {
     /// Keys for which a lease was granted beside a fresh value, for an early refresh that has not run yet.
     early: BTreeSet<KeyId>,
     ended_well: BTreeMap<KeyId, bool>,
-    /// Writes through a node that have not ended.
-    writing: usize,
-    /// When the last write was committed or ended. A write ends the entries whose runs began before nodes heard of it, and so
-    /// their windows.
-    written: Option<MonoTime>,
+    /// Until when nodes may have heard of the last write through a node. A write ends the entries whose runs began before
+    /// their nodes heard of it, and so their windows.
+    heard: Option<MonoTime>,
 }
 
 impl Check for Runs {
@@ -66,7 +68,7 @@ impl Check for Runs {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
-            self.note_write(fact);
+            self.note_write(fact, seen);
             self.judge(fact, seen)?;
             self.book.write(fact);
         }
@@ -75,16 +77,19 @@ impl Check for Runs {
 }
 
 impl Runs {
-    fn note_write(&mut self, fact: &Fact) {
-        match &fact.what {
-            What::WriteBegan { .. } => self.writing += 1,
-            What::WriteEnded { .. } => {
-                self.writing = self.writing.saturating_sub(1);
-                self.written = Some(fact.at);
-            }
-            What::Version { .. } if self.writing > 0 => self.written = Some(fact.at),
-            _ => {}
-        }
+    /// A statement that drifts is a write for its node, without a writer in the record. Its bookmark may be of a write that no
+    /// node knows of. Seed 432:
+    ///   a write past all nodes makes version 3 · node 0 reads k0 and carries 2 · a statement drifts at node 0, and its
+    ///   bookmark says 3 · node 0 tells that · the entry of k0 is ended, and its next reader takes a lease.
+    fn note_write(&mut self, fact: &Fact, seen: &Seen<'_>) {
+        let heard = match &fact.what {
+            _ if seen.ground.policy.freshness_lease_ms.is_none() => return,
+            What::WriteEnded { .. } => fact.at,
+            // Its client may have left, and then nothing says when its node is done.
+            What::Version { by: Some(_), .. } | What::Drifted { .. } => fact.at + TELLING,
+            _ => return,
+        };
+        self.heard = self.heard.max(Some(heard));
     }
 
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
@@ -324,7 +329,7 @@ impl Runs {
         if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
             return Ok(());
         }
-        let is_ended = self.written.is_some_and(|at| self.last.get(&key).is_none_or(|began| *began <= at));
+        let is_ended = self.heard.is_some_and(|at| self.last.get(&key).is_none_or(|began| *began <= at));
         if is_ended {
             self.early.insert(key);
             return Ok(());

@@ -4,10 +4,16 @@
 //! is a second hop. A forwarded request that waits at its owner must wait for a flight that leads there. Without such a
 //! flight it may wait for one command to the store (a stale fallback after a failure). A node that was stopped may also
 //! wait for the invalidation log.
+//!
+//! A node whose lease of freshness has run out looks for writes first. While its looks fail, the request may wait for
+//! [`WRITTEN_LOOK_MS_MAX`], and no longer. Example (seed 742): the store is down · a node joins and has not looked yet ·
+//! a forwarded request comes · look after look fails · after 500 ms the node serves by age.
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, STORE_COMMAND_MS_DEFAULT};
+use hopcache_core::limits::{
+    PAUSE_LOOK_MS_MAX, PAUSE_LOOK_RETRY_MS, STORE_COMMAND_MS_DEFAULT, WRITTEN_LOOK_MS_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
@@ -21,16 +27,25 @@ pub(super) struct Hops {
     purging: BTreeMap<u32, usize>,
     /// When a node's process went on.
     resumed: BTreeMap<usize, MonoTime>,
+    /// When a look for writes last failed.
+    look_failed: BTreeMap<Life, MonoTime>,
 }
 
 struct Serving {
     by: Life,
     key: KeyId,
+    came: MonoTime,
     /// The request came twice, or the node had to forget the key since. Then the checker cannot know what the request
     /// waits for.
     unclear: bool,
     /// Since when the owner has no leading flight for the request.
     alone: Option<MonoTime>,
+}
+
+impl Serving {
+    fn new(came: MonoTime, (by, key): (Life, KeyId), unclear: bool) -> Self {
+        Self { by, key, came, unclear, alone: None }
+    }
 }
 
 /// The longest command to the store, and the rounding of times.
@@ -54,7 +69,7 @@ impl Check for Hops {
                     let twice = self.served.contains_key(hop);
                     let purges = self.purging.values().any(|node| *node == by.node);
                     let unclear = twice || purges || !plain;
-                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear, alone: None });
+                    self.served.insert(*hop, Serving::new(fact.at, (*by, *key), unclear));
                 }
                 // An unclear one stays known, so that its second coming is unclear too.
                 What::ServeEnded { hop } => {
@@ -78,6 +93,9 @@ impl Check for Hops {
                 What::PurgeEnded { purge, .. } => {
                     self.purging.remove(purge);
                 }
+                What::StoreSaid { by, word: "hear_written", .. } => {
+                    self.look_failed.insert(*by, fact.at);
+                }
                 _ => {}
             }
         }
@@ -99,7 +117,12 @@ impl Hops {
                 continue;
             }
             let resumed = self.resumed.get(&serving.by.node).copied().unwrap_or_default();
-            let since = (*serving.alone.get_or_insert(seen.now)).max(resumed + Millis(PAUSE_LOOK_MS_MAX));
+            let awake = resumed + Millis(PAUSE_LOOK_MS_MAX);
+            // The next look, if the last one failed, as long as the request may wait for looks.
+            let failed = self.look_failed.get(&serving.by).copied().unwrap_or_default();
+            let looks_end = serving.came.max(awake) + Millis(WRITTEN_LOOK_MS_MAX);
+            let look = looks_end.min(failed + Millis(PAUSE_LOOK_RETRY_MS));
+            let since = (*serving.alone.get_or_insert(seen.now)).max(awake).max(look);
             if seen.now.since(since) > COMMAND {
                 let (key, by) = (serving.key, serving.by);
                 return Err(format!("hop {hop} waits at {by:?} for {key:?}, and no flight leads there"));

@@ -4,6 +4,10 @@
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
 //! A write is not held against anybody if its node could not tell the store, because then no node that it cannot reach
 //! hears of it (a fault of two ways at once), or if the store has just lost its list of those who listen.
+//!
+//! Nor is it held against a node that comes back, or joins, just after the store lost its marks. Seed 4837:
+//!   node 0 is stopped · a write ends, and its mark is in the store and at the other nodes · the store loses everything ·
+//!   node 0 goes on, and its look finds no mark · 95 ms later another node's look puts the mark back.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +31,10 @@ pub(super) struct Writes {
     look_failed: BTreeMap<usize, MonoTime>,
     /// When a node last failed to tell the store.
     tell_failed: BTreeMap<usize, MonoTime>,
+    /// When each node last went on, or began.
+    came_back: BTreeMap<usize, MonoTime>,
+    /// When the store last lost something.
+    store_lost: Option<MonoTime>,
     /// When the store last lost something, or its clock jumped.
     store_changed: Option<MonoTime>,
 }
@@ -66,9 +74,13 @@ impl Check for Writes {
                 What::StoreSaid { by, word: "tell_written", .. } => {
                     self.tell_failed.insert(by.node, fact.at);
                 }
-                What::StoreLost { .. } | What::StoreFellBack { .. } | What::StoreJumped { .. } => {
-                    self.store_changed = Some(fact.at);
+                What::Power { node, power: "on" | "joined" | "restarted" } => {
+                    self.came_back.insert(*node, fact.at);
                 }
+                What::StoreLost { .. } | What::StoreFellBack { .. } => {
+                    (self.store_lost, self.store_changed) = (Some(fact.at), Some(fact.at));
+                }
+                What::StoreJumped { .. } => self.store_changed = Some(fact.at),
                 What::Answered { ask, served } => self.judge(fact, seen, *ask, served)?,
                 _ => {}
             }
@@ -84,6 +96,12 @@ impl Writes {
         is_told && self.store_changed.is_none_or(|at| at + lease < began)
     }
 
+    /// Whether a node may have looked at a store that had lost its marks, before another node's look put them back.
+    fn came_back_to_nothing(&self, node: usize, now: MonoTime) -> bool {
+        let was_away = |lost: &MonoTime| self.came_back.get(&node).is_some_and(|back| back >= lost);
+        self.store_lost.filter(was_away).is_some_and(|lost| now <= lost + Millis(LOOK_MS))
+    }
+
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>, number: u32, served: &Served) -> Result<(), String> {
         let Some(needed) = self.needed.remove(&number) else { return Ok(()) };
         let Some(ask) = seen.ground.asks.get(&number) else { return Ok(()) };
@@ -94,7 +112,8 @@ impl Writes {
         // Runs that bypass the cache carry what their client sent.
         let is_cached = Subject::at(ask.subject).is_usual() && ask.want != Want::Bypass;
         let was_in_touch = self.look_failed.get(&ask.node).is_none_or(|at| *at + Millis(LOOK_MS) < ask.at);
-        if report.version >= needed || is_marked || !is_cached || !was_in_touch {
+        let is_unheard = self.came_back_to_nothing(ask.node, ask.at);
+        if report.version >= needed || is_marked || !is_cached || !was_in_touch || is_unheard {
             return Ok(());
         }
         Err(format!("version {needed} was written and answered before the request began: {fact}"))

@@ -73,7 +73,7 @@ impl ScriptedOrigin {
         let cut = || Err(OriginError::of_sent(OriginFault::Cut("seeded: a write".to_owned())));
         match fate {
             WriteFate::Well => {
-                let written = self.commit_write();
+                let written = self.commit_write(by);
                 self.state.lock().transactions.saw(by, written);
                 Ok(written_result(written, 1))
             }
@@ -86,7 +86,7 @@ impl ScriptedOrigin {
                 })))
             }
             WriteFate::LostAfter => {
-                self.commit_write();
+                self.commit_write(by);
                 cut()
             }
             WriteFate::LostBefore => cut(),
@@ -95,12 +95,12 @@ impl ScriptedOrigin {
                 // This is the server's work: nobody waits for it.
                 tokio::spawn(async move {
                     tokio::time::sleep(Millis(after_ms).duration()).await;
-                    origin.commit_write();
+                    origin.commit_write(by);
                 });
                 cut()
             }
             WriteFate::Panics => {
-                self.commit_write();
+                self.commit_write(by);
                 seeded_panic()
             }
         }
@@ -138,12 +138,13 @@ impl ScriptedOrigin {
         }
     }
 
-    fn commit_write(&self) -> i64 {
+    fn commit_write(&self, by: Life) -> i64 {
         let mut state = self.state.lock();
         state.version += 1;
         let version = state.version;
         drop(state);
-        self.record.note(What::Version { version: u32::try_from(version).unwrap_or(0) });
+        let number = u32::try_from(version).unwrap_or(0);
+        self.record.note(What::Version { version: number, by: Some(by) });
         version
     }
 }
