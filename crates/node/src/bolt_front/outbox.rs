@@ -3,8 +3,10 @@
 //! A send may be dropped at any await: the number of sent bytes is kept, so that the next call continues behind them.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use hopcache_bolt::server::reply;
 use hopcache_core::limits::{BOLT_NOOP_MS, BOLT_REPLY_BYTES, READER_TIMEOUT_MS};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -38,8 +40,13 @@ impl Outbox {
     /// When the client has gone, or takes nothing for too long.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.waiting.len() {
-            let write_timeout = Duration::from_millis(READER_TIMEOUT_MS);
-            match timeout(write_timeout, self.writer.write(&self.waiting[self.sent..])).await {
+            let mut write = pin!(self.writer.write(&self.waiting[self.sent..]));
+            // A socket mostly takes everything at once: then no timer is set.
+            let taken = match write.as_mut().now_or_never() {
+                Some(taken) => Ok(taken),
+                None => timeout(Duration::from_millis(READER_TIMEOUT_MS), write).await,
+            };
+            match taken {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(Ok(taken)) => self.sent += taken,
                 Ok(Err(error)) => return Err(error),
@@ -59,7 +66,7 @@ impl Outbox {
     /// # Errors
     /// When the client has gone.
     pub(crate) async fn wait_for<T>(&mut self, what: impl Future<Output = T>) -> io::Result<T> {
-        let mut what = std::pin::pin!(what);
+        let mut what = pin!(what);
         loop {
             match timeout(Duration::from_millis(BOLT_NOOP_MS), &mut what).await {
                 Ok(value) => return Ok(value),

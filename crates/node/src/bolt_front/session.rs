@@ -20,7 +20,7 @@ use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
-use hopcache_core::limits::ROUTING_TTL_S;
+use hopcache_core::limits::{PARSE_INLINE_BYTES_MAX, ROUTING_TTL_S};
 use hopcache_core::membership::MemberInfo;
 use hopcache_engine::identity::Identity;
 use hopcache_packstream::Value;
@@ -178,7 +178,8 @@ impl Session {
 
     /// Reads a large part of a request in its principal's turn. A stranger sends nothing large.
     async fn read_apart<T>(&mut self, bytes: usize, read: impl FnOnce() -> T) -> Result<T, RequestError> {
-        let Some(login) = &self.login else { return Ok(read()) };
+        let login = self.login.as_ref().filter(|_| bytes > PARSE_INLINE_BYTES_MAX);
+        let Some(login) = login else { return Ok(read()) };
         let (principal, parses) = (login.identity.fingerprint, Arc::clone(&self.front.shared.parses));
         let read = self.out.wait_for(parses.read(bytes, &principal, read)).await?;
         read.map_err(|why| BoltFailure::crowded_out(why).into())
