@@ -15,8 +15,8 @@ use crate::support::lone::{Lone, Spec};
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::{environment, http, say, until};
 
-/// `BODY_ROOM_BYTES` over `REQUEST_BODY_BYTES_MAX`.
-const LARGEST_AT_A_TIME: usize = 16;
+/// One principal's: three quarters of `BODY_ROOM_BYTES` over `REQUEST_BODY_BYTES_MAX`.
+const LARGEST_AT_A_TIME: usize = 12;
 const LARGEST: usize = 4 << 20;
 const STATEMENT: &str = "RETURN $k";
 
@@ -58,13 +58,13 @@ async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() 
     assert!(proxy.wait_until(STATEMENT, Duration::from_secs(20), all_run).await, "not all run");
     drop(clients);
     let refused = lone.node.ask(&request(99, 80_000)).await;
-    assert_eq!(refused.status, 503, "their bodies are still in memory, and are not counted: {refused}");
+    assert_eq!(refused.status, 429, "their bodies are still in memory, and are not counted: {refused}");
     assert_eq!(proxy.runs(STATEMENT), 1 + LARGEST_AT_A_TIME);
     proxy.cut();
     let served = async || lone.node.ask(&request(99, 80_000)).await.status == 202;
     until("their room is free", Duration::from_secs(20), served).await;
     say(&format!(
-        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next got 503, and served when the runs had ended"
+        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next got 429, and served when the runs had ended"
     ));
 }
 
@@ -138,4 +138,33 @@ async fn messages_over_bolt_that_never_end_take_no_more_than_the_room() {
     client.log_on("neo4j", &password).await.unwrap().unwrap();
     let served = client.run("neo4j", STATEMENT, &json!({"k": 1, "text": "t".repeat(200_000)})).await;
     assert_eq!(served.unwrap().unwrap().rows.len(), 1, "their room is free");
+}
+
+/// Large messages that wait behind a request under way hold room for their own size only, and one principal's leave room
+/// for another's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_wait_over_bolt_hold_their_own_size() {
+    let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    proxy.trouble(STATEMENT, Trouble::StallAfter(0), 2 * LARGEST_AT_A_TIME);
+    let mut waiting = Vec::new();
+    for k in 1..=2 * LARGEST_AT_A_TIME {
+        let mut client = BoltClient::connect(lone.node.addrs.bolt).await.unwrap();
+        client.log_on("neo4j", &password).await.unwrap().unwrap();
+        // A run that stalls, and a large message behind it.
+        client
+            .send_runs(&[(STATEMENT, json!({"k": k})), (STATEMENT, json!({"text": "t".repeat(80_000)}))])
+            .await
+            .unwrap();
+        waiting.push(client);
+    }
+    let all_run = |runs: &[_]| runs.len() > 2 * LARGEST_AT_A_TIME;
+    assert!(proxy.wait_until(STATEMENT, Duration::from_secs(20), all_run).await, "not all run");
+    // Longer than the messages need to arrive: a request that finds room says so.
+    let served = async || lone.node.ask(&request(0, 10)).await.status == 202;
+    until("hits are served", Duration::from_secs(5), served).await;
+    let body = http::query("RETURN 1 AS other", &json!({"text": "t".repeat(80_000)}));
+    let reply = lone.node.ask(&body).await;
+    assert_eq!(reply.status, 202, "24 messages of 80 KB hold 2 MB: {reply}");
+    proxy.cut();
 }

@@ -169,6 +169,20 @@ async fn a_page_of_a_foreign_name_reads_nothing_through_a_service_user() {
     }
 }
 
+/// Pages that come from elsewhere, although a request may name such hosts. The last ones hide where they come from.
+const OTHER_PAGES: [&str; 10] = [
+    "http://203.0.113.66",
+    "https://8.8.8.8:8443",
+    "http://[2001:db8::1]",
+    "http://[::ffff:1.2.3.4]",
+    "http://2130706433",
+    "https://evil",
+    "http://printer.local",
+    "chrome-extension://localhost",
+    "javascript://localhost",
+    "null",
+];
+
 /// What the Bolt port answers to a page that opens a WebSocket: the status of the handshake.
 async fn opens(addr: SocketAddr, host: &str, origin: Option<&str>) -> u16 {
     let mut request = format!("ws://{addr}/").into_client_request().unwrap();
@@ -204,8 +218,10 @@ async fn a_page_of_another_site_opens_no_websocket() {
             let origin = format!("https://{host}");
             assert_eq!(opens(addr, "127.0.0.1", Some(&origin)).await, 403, "a page of {origin}");
         }
-        // A page whose browser hides where it comes from: one in a sandbox, or of a file.
-        assert_eq!(opens(addr, "127.0.0.1", Some("null")).await, 403);
+        for page in OTHER_PAGES {
+            assert_eq!(opens(addr, "127.0.0.1", Some(page)).await, 403, "a page of {page}");
+        }
+        assert_eq!(opens(addr, "127.0.0.1", Some("http://localhost:3000")).await, 101);
         for host in OWN {
             assert_eq!(opens(addr, host, None).await, 101, "{host}");
             assert_eq!(opens(addr, host, Some(&format!("http://{host}"))).await, 101, "a page of {host}");

@@ -148,6 +148,18 @@ impl BoltClient {
         }
     }
 
+    /// Sends statements one behind the other, and reads no answer.
+    pub async fn send_runs(&mut self, runs: &[(&str, Value)]) -> std::io::Result<()> {
+        let messages: Vec<_> = runs
+            .iter()
+            .flat_map(|(statement, parameters)| {
+                let run = [Value::from(*statement), parameters.clone(), json!({"mode": "r"})];
+                [message(RUN, &run), message(PULL, &[json!({"n": -1})])]
+            })
+            .collect();
+        self.send(&messages).await
+    }
+
     /// The first part of a RUN, which never ends.
     pub async fn send_part_of_a_run(&mut self, bytes: usize) -> std::io::Result<()> {
         let run = message(RUN, &[Value::from("R".repeat(bytes + 1_024))]);

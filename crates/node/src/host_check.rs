@@ -72,25 +72,34 @@ impl HostCheck {
         header.into_iter().chain(target).all(|host| self.allows(host))
     }
 
-    /// Whether a page of this origin (RFC 6454, 7) may open a WebSocket: its host is one that a request may name. The origin
-    /// `null` is that of a page whose browser hides where it comes from.
-    fn allows_origin(&self, origin: &str) -> bool {
-        origin.split_once("://").is_some_and(|(_, host)| self.allows(host))
+    /// Whether a page of this origin (RFC 6454, 7) may open a WebSocket at a host that a request may name: a page of the same
+    /// host, of this machine, or of a host that the operator allows. An address is no proof here: pages have addresses, too.
+    /// The origin `null` is that of a page whose browser hides where it comes from; other schemes are of extensions.
+    fn allows_page(&self, origin: &str, requested: Option<&str>) -> bool {
+        let Some(("http" | "https", page)) = origin.split_once("://") else { return false };
+        let page = normal(page);
+        requested.is_some_and(|host| normal(host) == page)
+            || is_this_machine(&page)
+            || self.is_configured(&page)
+    }
+
+    /// Whether the operator has named this host.
+    fn is_configured(&self, host: &str) -> bool {
+        self.allowed.iter().any(|allowed| match allowed {
+            AllowedHost::Any => true,
+            AllowedHost::Exact(name) => name == host,
+            AllowedHost::Under(domain) => is_under(host, domain),
+        })
     }
 
     /// Whether a request may name this host, with or without a port.
     fn allows(&self, host: &str) -> bool {
-        let host = without_port(host).to_ascii_lowercase();
-        let host = host.strip_suffix('.').unwrap_or(&host);
+        let host = &*normal(host);
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         is_address(host)
             || is_name && (!host.contains('.') || PRIVATE_DOMAINS.iter().any(|domain| is_under(host, domain)))
-            || self.allowed.iter().any(|allowed| match allowed {
-                AllowedHost::Any => true,
-                AllowedHost::Exact(name) => name == host,
-                AllowedHost::Under(domain) => is_under(host, domain),
-            })
+            || self.is_configured(host)
     }
 }
 
@@ -116,10 +125,10 @@ pub(crate) fn check<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Resul
 /// [`HostFault`].
 pub(crate) fn check_page<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Result<(), HostFault> {
     check(hosts, request)?;
-    let origins =
-        || request.headers().get_all(ORIGIN).iter().map(|origin| origin.to_str().unwrap_or_default());
+    let requested = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let mut pages = request.headers().get_all(ORIGIN).iter().map(|page| page.to_str().unwrap_or_default());
     match hosts {
-        Some(hosts) if !origins().all(|origin| hosts.allows_origin(origin)) => Err(HostFault::ForeignPage),
+        Some(hosts) if !pages.all(|page| hosts.allows_page(page, requested)) => Err(HostFault::ForeignPage),
         _ => Ok(()),
     }
 }
@@ -131,6 +140,20 @@ fn names_one_host<B>(request: &Request<B>) -> bool {
         Some(_) => hosts.next().is_none(),
         None => request.version() < Version::HTTP_11,
     }
+}
+
+/// A host without its port and a dot at its end, in lower case.
+fn normal(host: &str) -> String {
+    let host = without_port(host).to_ascii_lowercase();
+    host.strip_suffix('.').map(str::to_owned).unwrap_or(host)
+}
+
+/// The loopback addresses and names of RFC 6761, 6.3: a page of them comes from the browser's own machine.
+fn is_this_machine(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    is_under(host, "localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|addr| addr.is_loopback())
+        || in_brackets.is_some_and(|host| host.parse::<Ipv6Addr>().is_ok_and(|addr| addr.is_loopback()))
 }
 
 fn without_port(host: &str) -> &str {

@@ -151,10 +151,16 @@ impl Inbox {
             && self.waiting_bytes < self.bounds.waiting_bytes_max
     }
 
+    /// Bytes of a message that is not whole yet.
+    #[must_use]
+    pub fn begun_bytes(&self) -> usize {
+        self.input.len() + self.chunks.begun_bytes()
+    }
+
     /// Bytes that are held.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.input.len() + self.chunks.begun_bytes() + self.waiting_bytes
+        self.begun_bytes() + self.waiting_bytes
     }
 
     /// The client has logged on, or off. It decides which bound of a message holds.

@@ -114,7 +114,7 @@ async fn converse<R: AsyncRead + Unpin>(
             session.interrupt();
         }
         let handled = handle(incoming, session, received, room).await;
-        incoming.set_stranger(!session.is_logged_on());
+        incoming.set_principal(session.accepted_identity().map(|identity| identity.fingerprint));
         if handled.is_err() {
             return End::Gone;
         }

@@ -8,6 +8,7 @@ use hopcache_bolt::server::BadRequest;
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 
+use crate::body_budget::BudgetExhausted;
 use crate::front::answer::{Fate, fate, own_failure};
 use crate::parse_turns::CrowdedOut;
 
@@ -43,6 +44,15 @@ impl BoltFailure {
         let title = match why {
             CrowdedOut::ByOwn => "TooManyRequests",
             CrowdedOut::ByAll => "Overloaded",
+        };
+        Self::new(&format!("Neo.TransientError.Hopcache.{title}"), why.to_string())
+    }
+
+    /// A large message for which there is no room.
+    pub(super) fn no_room(why: BudgetExhausted) -> Self {
+        let title = match why {
+            BudgetExhausted::ByOwn => "TooManyRequests",
+            BudgetExhausted::ByAll => "Overloaded",
         };
         Self::new(&format!("Neo.TransientError.Hopcache.{title}"), why.to_string())
     }

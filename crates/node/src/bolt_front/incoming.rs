@@ -2,7 +2,7 @@
 //!
 //! A message has no length at its beginning. So a message that outgrows `BODY_BYTES_UNRESERVED` takes room for the
 //! largest one until it is whole, and then for its own size, as a chunked body over HTTP does. The room is that of all
-//! fronts. This module decides nothing about a message's meaning.
+//! fronts, and a principal has a share of it. This module decides nothing about a message's meaning.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout};
 
 use super::failure::BoltFailure;
-use crate::body_budget::{BodyBudget, Reserved};
+use crate::body_budget::{BodyBudget, Principal, Reserved};
 use crate::refusal_response::linger;
 
 /// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
@@ -30,8 +30,12 @@ pub(super) struct Incoming<R> {
     inbox: Inbox,
     buffer: Vec<u8>,
     bodies: Arc<BodyBudget>,
-    /// For the inbox's bytes over `BODY_BYTES_UNRESERVED`.
+    /// For a message that is not whole yet, and outgrew `BODY_BYTES_UNRESERVED`.
     room: Reserved,
+    /// For a large message that waits. Behind it nothing is read, so there is one at most.
+    waiting_room: Reserved,
+    /// The principal that has logged on.
+    principal: Option<Principal>,
     /// What is left of `LARGE_TIMEOUT`.
     large_left: Duration,
     /// Why no more is read, although the client is there.
@@ -46,6 +50,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             buffer: Vec::new(),
             bodies,
             room: Reserved::default(),
+            waiting_room: Reserved::default(),
+            principal: None,
             large_left: LARGE_TIMEOUT,
             refused: None,
         }
@@ -55,7 +61,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     pub(super) async fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Gone> {
         self.buffer.clear();
         self.buffer.reserve(READ_BYTES);
-        let read = if self.inbox.held_bytes() > BODY_BYTES_UNRESERVED {
+        let read = if self.inbox.begun_bytes() > BODY_BYTES_UNRESERVED {
             match self.read_large().await {
                 Ok(read) => read,
                 Err(why) => {
@@ -64,13 +70,19 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                 }
             }
         } else {
-            (self.room, self.large_left) = (Reserved::default(), LARGE_TIMEOUT);
+            self.large_left = LARGE_TIMEOUT;
             self.reader.read_buf(&mut self.buffer).await
         };
         match read {
             Ok(0) | Err(_) => Err(Gone),
             Ok(_) => {
+                let began = self.inbox.begun_bytes();
                 self.inbox.receive(&self.buffer, out);
+                if self.room.is_some() && self.inbox.begun_bytes() <= BODY_BYTES_UNRESERVED {
+                    // The large message is whole: it has the bytes of before, and some of the buffer's.
+                    let whole = std::mem::take(&mut self.room);
+                    self.waiting_room = whole.shrunk_to(began + self.buffer.len());
+                }
                 Ok(())
             }
         }
@@ -79,14 +91,13 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     /// Reads once of a large message.
     async fn read_large(&mut self) -> Result<std::io::Result<usize>, BoltFailure> {
         if !self.room.is_some() {
-            let room = self.bodies.for_bytes(BOLT_MESSAGE_BYTES_MAX).await;
-            self.room = room.map_err(|_| {
-                BoltFailure::new(OVERLOADED, "Too many large requests at a time. Try again soon.")
-            })?;
+            let room = self.bodies.for_bytes(BOLT_MESSAGE_BYTES_MAX, self.principal.as_ref()).await;
+            self.room = room.map_err(BoltFailure::no_room)?;
         }
-        let began = Instant::now();
-        let read = timeout(self.large_left, self.reader.read_buf(&mut self.buffer)).await;
-        self.large_left = self.large_left.saturating_sub(began.elapsed());
+        let left = self.large_left;
+        // Also counts where this future is dropped, because a request before the message has ended.
+        let _spent = Spent { left: &mut self.large_left, began: Instant::now() };
+        let read = timeout(left, self.reader.read_buf(&mut self.buffer)).await;
         read.map_err(|_| {
             let message = format!("A large message did not arrive within {BODY_TIMEOUT_MS} ms.");
             BoltFailure::own("MessageTooSlow", message)
@@ -97,9 +108,11 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     pub(super) fn next(&mut self) -> Result<Option<(Received, Reserved)>, InboxFault> {
         let Some(received) = self.inbox.next_request()? else { return Ok(None) };
         let bytes = received.message.len();
-        // Behind a large message nothing was read, so no other one holds the room.
-        let room =
-            if bytes > BODY_BYTES_UNRESERVED { std::mem::take(&mut self.room) } else { Reserved::default() };
+        let room = if bytes > BODY_BYTES_UNRESERVED {
+            std::mem::take(&mut self.waiting_room)
+        } else {
+            Reserved::default()
+        };
         Ok(Some((received, room.shrunk_to(bytes))))
     }
 
@@ -121,8 +134,10 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         self.inbox.has_reset()
     }
 
-    pub(super) fn set_stranger(&mut self, is_stranger: bool) {
-        self.inbox.set_stranger(is_stranger);
+    /// Who has logged on, if anybody.
+    pub(super) fn set_principal(&mut self, principal: Option<Principal>) {
+        self.inbox.set_stranger(principal.is_none());
+        self.principal = principal;
     }
 
     /// Lets the client read why its connection ends.
@@ -132,5 +147,14 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 }
 
-/// A driver tries a transaction that failed with this code again.
-const OVERLOADED: &str = "Neo.TransientError.Hopcache.Overloaded";
+/// Counts a wait for bytes of a large message.
+struct Spent<'a> {
+    left: &'a mut Duration,
+    began: Instant,
+}
+
+impl Drop for Spent<'_> {
+    fn drop(&mut self) {
+        *self.left = self.left.saturating_sub(self.began.elapsed());
+    }
+}

@@ -19,8 +19,6 @@ use crate::credentials::Acceptance;
 /// A RUN as it was read.
 pub(super) struct KnownStatement {
     options: StatementOptions,
-    /// RUN's options, for the filters in them.
-    extra: Value,
     /// The deadline in it is the old one.
     ask: Arc<Ask>,
 }
@@ -32,7 +30,7 @@ impl Session {
         let front = Arc::clone(&self.front);
         let raw = self.raw_of(message)?;
         let known = front.known.find(raw)?;
-        let KnownStatement { options, extra, ask } = &known.read;
+        let KnownStatement { options, ask } = &known.read;
         let identity = Arc::clone(self.accepted_identity()?);
         let is_at_home = || {
             let home = front.known_database(&ask.query.identity, options.impersonated.as_deref());
@@ -45,21 +43,20 @@ impl Session {
         let ask = Ask { session: self.session_tag(options), ..Ask::clone(ask) };
         let outcome = front.engine.path().request_hit(&ask, came)?;
         let result = self.hit_of(options, &ask, outcome, started)?;
-        Some(Ok(self.open_cached(result, extra)))
+        Some(Ok(self.open_cached(result, &options.filters)))
     }
 
     /// Keeps a RUN that the cache has answered.
     pub(super) fn remember(
         &mut self,
         message: &Bytes,
-        (options, extra): (&StatementOptions, &Value),
+        options: &StatementOptions,
         ask: &Arc<Ask>,
         acceptance: Arc<Acceptance>,
     ) {
         let front = Arc::clone(&self.front);
         if let Some(raw) = self.raw_of(message) {
-            let known =
-                KnownStatement { options: options.clone(), extra: extra.clone(), ask: Arc::clone(ask) };
+            let known = KnownStatement { options: options.clone(), ask: Arc::clone(ask) };
             front.known.remember(raw, known, acceptance);
         }
     }

@@ -23,6 +23,11 @@ const FILTERS: [&str; 3] = [
     "notifications_disabled_classifications",
 ];
 
+/// Words in one filter. Neo4j knows eight categories.
+const FILTERS_MAX: usize = 32;
+/// Longest word of a filter, in bytes.
+const FILTER_BYTES_MAX: usize = 64;
+
 /// The options of one statement or transaction.
 #[derive(Debug, Clone)]
 pub(super) struct StatementOptions {
@@ -39,6 +44,8 @@ pub(super) struct StatementOptions {
     pub(super) hints: Hints,
     /// The session's name, chosen by the client.
     pub(super) session: Option<String>,
+    /// The filters of notifications, a map.
+    pub(super) filters: Value,
 }
 
 impl StatementOptions {
@@ -71,6 +78,7 @@ impl StatementOptions {
             no_store: false,
             hints: Hints::default(),
             session: None,
+            filters: filters(extra)?,
         };
         if options.database.as_ref().is_some_and(|name| name.len() > DATABASE_NAME_BYTES_MAX) {
             return Err(BoltFailure::invalid(format!("db: over {DATABASE_NAME_BYTES_MAX} bytes.")));
@@ -151,6 +159,28 @@ fn bookmarks(extra: &Value) -> Result<Vec<String>, BoltFailure> {
         .map(text)
         .collect::<Option<_>>()
         .ok_or_else(|| BoltFailure::invalid("bookmarks: one of them is not a text."))
+}
+
+/// The filters in the options of HELLO, RUN or BEGIN: they are kept as long as a connection, a result or a transaction. So
+/// nothing else is kept, and nothing longer than Neo4j's own words.
+pub(super) fn filters(extra: &Value) -> Result<Value, BoltFailure> {
+    let is_short = |value: &Value| value.as_str().is_some_and(|text| text.len() <= FILTER_BYTES_MAX);
+    let mut kept = Vec::new();
+    for name in FILTERS {
+        match extra.get(name) {
+            None | Some(Value::Null) => {}
+            Some(value) if is_short(value) => kept.push((name.to_owned(), value.clone())),
+            Some(Value::List(words)) if words.len() <= FILTERS_MAX && words.iter().all(is_short) => {
+                kept.push((name.to_owned(), Value::List(words.clone())));
+            }
+            Some(_) => {
+                return Err(BoltFailure::invalid(format!(
+                    "{name}: not a text, or a list of at most {FILTERS_MAX}, each of at most {FILTER_BYTES_MAX} bytes."
+                )));
+            }
+        }
+    }
+    Ok(Value::Map(kept))
 }
 
 /// The options for Neo4j: without Hopcache's own, and with the filters of HELLO, because the connection to Neo4j is

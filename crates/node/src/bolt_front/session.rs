@@ -176,8 +176,16 @@ impl Session {
         self.settle(kind, done);
     }
 
-    /// Reads a large part of a request in its principal's turn. A stranger sends nothing large.
-    async fn read_apart<T>(&mut self, bytes: usize, read: impl FnOnce() -> T) -> Result<T, RequestError> {
+    /// Reads a large part of a request in its principal's turn. A stranger sends nothing large: see `BOLT_STRANGER_BYTES_MAX`.
+    pub(super) async fn read_apart<T>(
+        &mut self,
+        bytes: usize,
+        read: impl FnOnce() -> T,
+    ) -> Result<T, RequestError> {
+        debug_assert!(
+            self.is_logged_on() || bytes <= PARSE_INLINE_BYTES_MAX,
+            "I9: a stranger sent {bytes} bytes"
+        );
         let login = self.login.as_ref().filter(|_| bytes > PARSE_INLINE_BYTES_MAX);
         let Some(login) = login else { return Ok(read()) };
         let (principal, parses) = (login.identity.fingerprint, Arc::clone(&self.front.shared.parses));
@@ -223,6 +231,7 @@ impl Session {
                 Ending::Failure
             }
             Err(RequestError::Neo4j(message)) => {
+                self.take_note_of(&message);
                 append_as_is(self.out.bytes(), &message);
                 Ending::Failure
             }
@@ -260,7 +269,7 @@ impl Session {
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
-            Request::Begin(extra) => Box::pin(self.begin(extra)).await,
+            Request::Begin(extra) => Box::pin(self.begin(&extra, room.shared())).await,
             Request::Commit => self.end_transaction(Kind::Commit).await,
             Request::Rollback => self.end_transaction(Kind::Rollback).await,
             Request::Reset => {
@@ -277,10 +286,10 @@ impl Session {
         let options = StatementOptions::read(extra)?;
         let identity = self.login()?.identity.clone();
         let acceptance = self.check(&identity).await?;
-        match self.ask(&options, statement, Some((extra, acceptance))).await? {
-            Asked::Answered(result) => Ok(self.open_cached(result, extra)),
+        match self.ask(&options, statement, Some(acceptance)).await? {
+            Asked::Answered(result) => Ok(self.open_cached(result, &options.filters)),
             Asked::Live(mut result) => {
-                let opening = result.open(extra, self.version, None);
+                let opening = result.open(&options.filters, self.version, None);
                 self.result = Some(OpenResult::Live(result));
                 Ok(opening)
             }
@@ -289,8 +298,8 @@ impl Session {
     }
 
     /// Opens a result of the cache, and returns RUN's SUCCESS.
-    pub(super) fn open_cached(&mut self, mut result: Box<CachedResult>, extra: &Value) -> Value {
-        result.filter(self.version, extra, &self.hello);
+    pub(super) fn open_cached(&mut self, mut result: Box<CachedResult>, filters: &Value) -> Value {
+        result.filter(self.version, filters, &self.hello);
         let opening = result.opening(self.version, None);
         self.result = Some(OpenResult::Cached(result));
         opening

@@ -49,7 +49,7 @@ use tower::ServiceExt;
 
 use crate::audit::{self, ClientListener, LogOn};
 use crate::body::{whole, within};
-use crate::body_budget::{BodyBudget, Reserved};
+use crate::body_budget::{BodyBudget, BudgetExhausted, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::credentials::{Acceptance, Credentials};
@@ -217,10 +217,11 @@ impl Front {
     async fn asked(&self, head: Parts, body: Incoming) -> Result<Ask, Refusal> {
         // A stranger may fill a small buffer, not a large one. A body this large is not among the cached requests
         // either, so its sender is looked up twice; see `ask_anew`.
+        let mut whose = None;
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
-            Box::pin(self.check_sender(&head)).await?;
+            whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
-        let room = self.shared.bodies.for_body(&body).await.map_err(|_| no_room())?;
+        let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(no_room)?;
         let body = read_body(body).await?;
         // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
@@ -329,12 +330,12 @@ fn crowded_out(why: CrowdedOut) -> Refusal {
     Refusal::own(status, code, why.to_string())
 }
 
-fn no_room() -> Refusal {
-    Refusal::own(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Hopcache.TransientError.Overloaded",
-        "Too many large requests at a time. Try again soon.".to_owned(),
-    )
+fn no_room(why: BudgetExhausted) -> Refusal {
+    let (status, code) = match why {
+        BudgetExhausted::ByOwn => (StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests"),
+        BudgetExhausted::ByAll => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
+    };
+    Refusal::own(status, code, why.to_string())
 }
 
 /// The whole body, within its bounds of size and time (F31).

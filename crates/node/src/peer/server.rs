@@ -34,7 +34,7 @@ use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
-use crate::body_budget::{BodyBudget, BudgetExhausted};
+use crate::body_budget::BodyBudget;
 use crate::listener::Answers;
 use crate::refusal_response::Unserved;
 
@@ -112,8 +112,8 @@ impl<S: PeerHandler> PeerEndpoint<S> {
     where
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
     {
-        let room = self.bodies.for_body(&body).await;
-        let room = room.map_err(|BudgetExhausted| problem(StatusCode::SERVICE_UNAVAILABLE))?;
+        let room = self.bodies.for_body(&body, None).await;
+        let room = room.map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE))?;
         let body = read_body(body).await?;
         let room = room.shrunk_to(body.len());
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use hopcache_bolt::server::Version;
 use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
 use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
 
 use super::{RequestError, Session};
-use crate::audit::{self, ClientListener};
+use crate::audit::{self, ClientListener, LogOn};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::options::filters;
 use crate::credentials::Acceptance;
+use crate::origin::fault::is_credential_refusal;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
@@ -33,7 +36,7 @@ impl Session {
         }
         let agent = self.front.server().await.agent;
         self.has_utc_patch = offers_utc(self.version, &extra);
-        self.hello = without_secrets(extra);
+        self.hello = filters(&extra)?;
         let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
         let mut metadata = vec![
             text("server", agent.as_deref().unwrap_or(AGENT_DEFAULT)),
@@ -60,14 +63,34 @@ impl Session {
         Ok(())
     }
 
+    /// Neo4j did not accept a log-on of this client: by itself, or on a connection for its statements.
+    pub(super) fn log_on_failed(&self, identity: &Arc<Identity>, fault: &OriginFault) -> RequestError {
+        audit::log_on_failed(identity, fault, ClientListener::Bolt);
+        if let OriginFault::Unauthorized(error) = fault
+            && is_credential_refusal(error)
+        {
+            self.front.shared.credentials.distrust(identity);
+        }
+        RequestError::Failed(BoltFailure::of_fault(fault))
+    }
+
+    /// Neo4j refused a statement that it got from this client. If it refused the credentials, they are checked again.
+    pub(super) fn take_note_of(&self, message: &[u8]) {
+        let Some(login) = &self.login else { return };
+        let Ok(failure) = hopcache_bolt::metadata(message) else { return };
+        let text = |name: &str| failure.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let error = Neo4jFailure { code: text("code"), message: String::new() };
+        if is_credential_refusal(&error) {
+            audit::credentials(&login.identity, LogOn::Refused, &error.code, ClientListener::Bolt);
+            self.front.shared.credentials.distrust(&login.identity);
+        }
+    }
+
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
     pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map_err(|error| {
-            audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
-            RequestError::Failed(BoltFailure::of_fault(&error.kind))
-        })
+        checked.map_err(|error| self.log_on_failed(identity, &error.kind))
     }
 }
 
@@ -88,13 +111,6 @@ fn credentials(auth: &Value) -> Result<Credentials, BoltFailure> {
             format!("Authentication scheme '{scheme}' is not supported by Hopcache."),
         )),
     }
-}
-
-/// The part of HELLO that is kept.
-fn without_secrets(extra: Value) -> Value {
-    let Value::Map(mut pairs) = extra else { return extra };
-    pairs.retain(|(name, _)| name.starts_with("notifications_"));
-    Value::Map(pairs)
 }
 
 /// Whether a client of Bolt 4 offers date-times in UTC: then it gets them, as at Neo4j (which agrees at 4.2 too).
@@ -145,6 +161,6 @@ mod tests {
     fn nothing_secret_is_kept_of_hello() {
         let hello =
             auth(&[("credentials", "pw"), ("user_agent", "x"), ("notifications_minimum_severity", "OFF")]);
-        assert_eq!(without_secrets(hello), auth(&[("notifications_minimum_severity", "OFF")]));
+        assert_eq!(filters(&hello), Ok(auth(&[("notifications_minimum_severity", "OFF")])));
     }
 }

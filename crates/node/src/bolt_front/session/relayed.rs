@@ -54,7 +54,7 @@ impl Session {
                 return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
             let lent = self.out.wait_for(relays.lend(&identity, dialect)).await?;
-            self.relay = Some(lent.map_err(|fault| BoltFailure::of_fault(&fault))?);
+            self.relay = Some(lent.map_err(|fault| self.log_on_failed(&identity, &fault))?);
         }
         self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
     }
@@ -89,7 +89,7 @@ impl Session {
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        let may_call = names_call(&statement.text);
+        let may_call = self.read_apart(statement.text.len(), || names_call(&statement.text)).await?;
         Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call }))
     }
 

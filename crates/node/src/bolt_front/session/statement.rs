@@ -13,7 +13,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
-use hopcache_packstream::{DecodeError, Reader, Value, encode_canonical};
+use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
 use super::live::{LiveResult, Waited};
 use super::{RequestError, Session};
@@ -56,7 +56,7 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-        remembered: Option<(&Value, Arc<Acceptance>)>,
+        remembered: Option<Arc<Acceptance>>,
     ) -> Result<Asked, RequestError> {
         let (started, came) = (Instant::now(), self.front.clock.now());
         let identity = self.acting(options)?;
@@ -97,8 +97,8 @@ impl Session {
             Ok(outcome) => outcome,
             Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
         };
-        if let (Answer::Body(_), Some((extra, acceptance))) = (&outcome.answer, remembered) {
-            self.remember(&statement.message, (options, extra), &ask, acceptance);
+        if let (Answer::Body(_), Some(acceptance)) = (&outcome.answer, remembered) {
+            self.remember(&statement.message, options, &ask, acceptance);
         }
         self.count_answer(&ask, &outcome, started);
         self.take_note(&ask, &outcome);

@@ -8,15 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_bolt::server::Kind;
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
-use hopcache_packstream::Value;
+use hopcache_packstream::{Reader, Value, encode};
 use tokio::time::Instant;
 
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
+use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j, with_map};
 
@@ -25,8 +27,10 @@ const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientCo
 /// A transaction of one session.
 pub(super) struct Transaction {
     options: StatementOptions,
-    /// BEGIN's options for Neo4j.
-    extra: Value,
+    /// BEGIN's options for Neo4j, as they are sent: a decoded map takes many times its bytes.
+    extra: Bytes,
+    /// The room that they take.
+    _room: SharedRoom,
     deadline: Option<Instant>,
     /// Whether the transaction has begun at Neo4j.
     has_begun: bool,
@@ -73,19 +77,20 @@ impl Transaction {
 impl Session {
     /// BEGIN. It is refused for the same reasons as at Neo4j: credentials, an unknown database, bad options and
     /// bookmarks.
-    pub(super) async fn begin(&mut self, extra: Value) -> Result<Value, RequestError> {
+    pub(super) async fn begin(&mut self, extra: &Value, room: SharedRoom) -> Result<Value, RequestError> {
         self.check_stays()?;
-        let options = StatementOptions::read(&extra)?;
+        let options = StatementOptions::read(extra)?;
         let identity = self.login()?.identity.clone();
         self.check(&identity).await?;
         let acting = self.acting(&options)?;
         let deadline =
             options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
-        let sent = for_neo4j(&extra, &self.hello, self.version);
+        let sent = for_neo4j(extra, &self.hello, self.version);
         let is_eager = options.asked.is_none() || options.no_store;
         let mut transaction = Transaction {
             options: options.clone(),
-            extra: sent,
+            extra: encode(&sent).into(),
+            _room: room,
             deadline,
             has_begun: false,
             results: BTreeMap::new(),
@@ -95,7 +100,7 @@ impl Session {
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
-            self.queue(&with_map(Kind::Begin, &transaction.extra))?;
+            self.queue(&with_map(Kind::Begin, &sent))?;
             let success = self.answer().await?;
             transaction.has_begun = true;
             self.transaction = Some(transaction);
@@ -143,7 +148,7 @@ impl Session {
                 Asked::Answered(mut result) => {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
-                    result.filter(version, &transaction.extra, &hello);
+                    result.filter(version, &transaction.options.filters, &hello);
                     transaction.has_read(result.read_to());
                     let qid = transaction.take_qid();
                     let opening = result.opening(version, Some(qid));
@@ -155,7 +160,7 @@ impl Session {
                     let transaction = self.transaction_mut()?;
                     transaction.has_read(None);
                     let qid = transaction.take_qid();
-                    let opening = result.open(&transaction.extra, version, Some(qid));
+                    let opening = result.open(&transaction.options.filters, version, Some(qid));
                     transaction.results.insert(qid, OpenResult::Live(result));
                     return Ok(opening);
                 }
@@ -175,7 +180,8 @@ impl Session {
     async fn queue_begin(&mut self, options: &StatementOptions) -> Result<(), RequestError> {
         self.need_relay(options).await?;
         let transaction = self.transaction_mut()?;
-        let mut extra = transaction.extra.clone();
+        let extra = Reader::new(&transaction.extra).value();
+        let mut extra = extra.map_err(|_| RequestError::cut("BEGIN's options cannot be read again"))?;
         if let Some(left) = transaction.left() {
             let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1);
             set(&mut extra, "tx_timeout", Value::Int(left_ms));
