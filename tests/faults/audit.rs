@@ -25,7 +25,7 @@ const SECRETS: [&str; 7] = [
 
 struct Audited {
     node: NodeProcess,
-    _neo4j: ScriptedNeo4j,
+    neo4j: ScriptedNeo4j,
     _dir: tempfile::TempDir,
 }
 
@@ -45,7 +45,7 @@ impl Audited {
             node.admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
         })
         .await;
-        Self { node, _neo4j: neo4j, _dir: dir }
+        Self { node, neo4j, _dir: dir }
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -139,6 +139,24 @@ async fn a_log_on_that_is_refused_over_bolt_is_a_line_too() {
     assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     assert!(!audited.node.log().contains("a-wrong-password"), "{}", audited.node.log());
     say(&format!("audit over Bolt: {line}"));
+}
+
+/// Neo4j refuses a client's password on the connection for its write: a line, and nobody logs on with that password any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_on_a_connection_for_a_write_counts_as_one() {
+    let audited = Audited::start().await;
+    let log_on = async || {
+        let mut client = BoltClient::connect(audited.node.addrs.bolt).await.unwrap();
+        (client.log_on("ann", "the-password-of-ann").await.unwrap(), client)
+    };
+    let (accepted, mut client) = log_on().await;
+    accepted.unwrap();
+    audited.neo4j.change_password("ann", "the-new-password");
+    let refused = client.write("neo4j", "CREATE (n {k: $k})", &json!({"k": 1})).await.unwrap().unwrap_err();
+    assert_eq!(refused.code, "Neo.ClientError.Security.Unauthorized");
+    let line = audited.line("credentials", "refused").await;
+    assert_eq!((&line["who"], &line["listener"]), (&json!("basic ann"), &json!("bolt")), "{line}");
+    assert!(log_on().await.0.is_err(), "the old password, within its 30 s");
 }
 
 /// Guesses by the hundred do not fill the log: their lines are paced, and those left out are counted.

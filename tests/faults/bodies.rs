@@ -168,3 +168,29 @@ async fn messages_that_wait_over_bolt_hold_their_own_size() {
     assert_eq!(reply.status, 202, "24 messages of 80 KB hold 2 MB: {reply}");
     proxy.cut();
 }
+
+/// Transactions that are open, and have not reached Neo4j, with options of nearly the largest size.
+const TRANSACTIONS: usize = 200;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_transactions_keep_the_bytes_of_their_options() {
+    let ProxiedNode { lone, proxy: _, _neo4j } = &ProxiedNode::start().await;
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    let before = lone.node.resident_bytes() >> 20;
+    // Numbers of nine bytes in the message: decoded, they take five times as much.
+    let options = json!({"tx_metadata": {"a": vec![1; 12_000]}});
+    let mut open = Vec::new();
+    for _ in 0..TRANSACTIONS {
+        let mut client = BoltClient::connect(lone.node.addrs.bolt).await.unwrap();
+        client.log_on("neo4j", &password).await.unwrap().unwrap();
+        client.begin(options.clone()).await.unwrap().unwrap();
+        open.push(client);
+    }
+    let after = lone.node.resident_bytes() >> 20;
+    say(&format!(
+        "I9 over Bolt: {} open transactions with 108 KB of options: RSS {before} MiB before, {after} after",
+        open.len()
+    ));
+    // Twice their bytes, and the buffers of connections.
+    assert!(after < before + 2 * 21 + 32, "{after} MiB");
+}

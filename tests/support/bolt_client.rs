@@ -103,8 +103,7 @@ impl BoltClient {
         statement: &str,
         parameters: &Value,
     ) -> std::io::Result<Result<(), Failure>> {
-        self.send(&[message(BEGIN, &[json!({"db": database})])]).await?;
-        let begun = self.success().await?;
+        let begun = self.begin(json!({"db": database})).await?;
         let ended = match begun {
             Ok(_) => self.run_with(statement, parameters, json!({})).await?.map(drop),
             Err(failure) => Err(failure),
@@ -114,6 +113,12 @@ impl BoltClient {
             return Ok(self.success().await?.map(drop));
         }
         Ok(ended)
+    }
+
+    /// Begins a transaction with these options.
+    pub async fn begin(&mut self, options: Value) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(BEGIN, &[options])]).await?;
+        self.success().await
     }
 
     /// As [`BoltClient::run`], with these options of RUN.

@@ -118,7 +118,10 @@ impl Received {
     /// # Errors
     /// [`BadRequest::Unknown`], [`BadRequest::PackStream`].
     pub fn new(message: Bytes) -> Result<Self, BadRequest> {
-        let (kind, _) = signature_of(&mut Reader::new(&message), &message)?;
+        let (kind, fields) = signature_of(&mut Reader::new(&message), &message)?;
+        if fields != kind.signature().1 {
+            return Err(BadRequest::Fields(kind.name(), fields));
+        }
         Ok(Self { message, kind })
     }
 

@@ -1,4 +1,5 @@
-//! One Bolt connection: the order of its handshake, requests and replies, and how a RESET overtakes the requests before it. It works over any stream: plain, TLS, or a WebSocket in one of the two.
+//! One Bolt connection: the order of its handshake, requests and replies, and how a RESET overtakes the requests before
+//! it. It works over any stream: plain, TLS, or a WebSocket in one of the two.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,7 @@ const BOUNDS: InboxBounds = InboxBounds {
     waiting_max: limits::BOLT_WAITING_MAX,
     waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
 };
+
 /// Serves one connection to its end.
 pub(super) async fn serve<T>(
     stream: T,

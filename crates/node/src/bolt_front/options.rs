@@ -322,6 +322,25 @@ mod tests {
         assert_eq!((options.database, options.impersonated, options.timeout_ms), (None, None, None));
     }
 
+    /// I9: filters are kept as long as a connection.
+    #[test]
+    fn only_short_filters_are_kept() {
+        let words = |count| Value::List(vec!["GENERIC".into(); count]);
+        let hello = map(&[
+            (FILTERS[1], words(FILTERS_MAX)),
+            ("notifications_x", words(30_000)),
+            ("agent", "x".into()),
+        ]);
+        assert_eq!(filters(&hello), Ok(map(&[(FILTERS[1], words(FILTERS_MAX))])));
+        let long = Value::from(&*"x".repeat(FILTER_BYTES_MAX + 1));
+        for wrong in [words(FILTERS_MAX + 1), Value::Int(1), long.clone(), Value::List(vec![long])] {
+            assert_eq!(
+                filters(&map(&[(FILTERS[0], wrong)])).unwrap_err().code,
+                super::super::failure::INVALID
+            );
+        }
+    }
+
     #[test]
     fn filters_of_hello_hold_unless_the_statement_has_its_own() {
         let note = |severity: &str, category: &str| {

@@ -23,6 +23,8 @@ use crate::host_check::{self, HostCheck, HostFault};
 
 /// The beginning of every WebSocket handshake, and as long as Bolt's own magic.
 const GET: &[u8; 4] = b"GET ";
+/// The library's buffer for reading, for each connection. Drivers in browsers send pieces of 1,400 bytes.
+const READ_BUFFER_BYTES: usize = 8 << 10;
 /// The answer to an HTTP client.
 const NOT_HTTP: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 58\r\n\r\nnot a WebSocket handshake; the Query API has its own port\n";
@@ -37,8 +39,7 @@ pub(super) struct Directions {
 type Rewound<T> = tokio::io::Join<tokio::io::Chain<Cursor<[u8; 4]>, ReadHalf<T>>, WriteHalf<T>>;
 
 /// Reads the first bytes of a connection, and opens the WebSocket if they ask for one. `None` if the client is silent, goes,
-/// or speaks HTTP without asking for a WebSocket; it has its answer then.
-/// A page that may not read the graph has its answer too.
+/// speaks HTTP without asking for a WebSocket, or is a page that may not read the graph; it has its answer then.
 pub(super) async fn directions<T>(mut stream: T, by: Instant, hosts: Option<&HostCheck>) -> Option<Directions>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -114,6 +115,3 @@ fn bytes_of(message: Result<Message, tungstenite::Error>) -> io::Result<Bytes> {
         Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => Ok(Bytes::new()),
     }
 }
-
-/// The library's buffer for reading, for each connection. Drivers in browsers send pieces of 1,400 bytes.
-const READ_BUFFER_BYTES: usize = 8 << 10;
