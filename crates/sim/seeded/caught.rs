@@ -5,6 +5,7 @@
 //! and runs it there. `HOPCACHE_TEST_SEEDED_SEEDS` sets the bound (default 2,000).
 
 mod learning;
+mod writes;
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::seeded::{Bug, choose};
@@ -75,8 +76,14 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that have a test of their own here.
-const BY_SCHEDULE: [Bug; 4] =
-    [Bug::CursorIsANumber, Bug::FailedLookBelieved, Bug::GrantLostAtNoCache, Bug::SilentHolderAwaited];
+const BY_SCHEDULE: [Bug; 6] = [
+    Bug::CursorIsANumber,
+    Bug::FailedLookBelieved,
+    Bug::GrantLostAtNoCache,
+    Bug::LeaseNotLookedAt,
+    Bug::SilentHolderAwaited,
+    Bug::TellingDropped,
+];
 
 #[test]
 fn a_patch_that_names_no_checker_has_a_schedule() {

@@ -1,0 +1,110 @@
+//! Bugs of writes that seeds hardly show, each with its schedule.
+
+use std::sync::Arc;
+
+use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::seeded::{Bug, choose};
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::outcome::Answer;
+use hopcache_sim::World;
+use hopcache_sim::net::NetWeather;
+use hopcache_sim::origin::WRITE;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+
+/// Two nodes that follow the store, and an origin that tells transactions.
+async fn world(seed: u64) -> World {
+    let lease_ms = Some(Millis(FRESHNESS_LEASE_MS_DEFAULT));
+    let world = World::with_policy(2, seed, &Policy { freshness_lease_ms: lease_ms, ..default_policy() });
+    world.origin.tell_transactions(0);
+    for node in &world.nodes {
+        let engine = Arc::clone(&node.engine);
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
+    }
+    world.pass(10).await;
+    world
+}
+
+fn run_with<T>(bug: Option<Bug>, schedule: impl Future<Output = T>) -> T {
+    choose(bug);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let seen = runtime.unwrap().block_on(schedule);
+    choose(None);
+    seen
+}
+
+/// What a node answers from memory that was stopped during a write and whose first looks fail.
+async fn hits_after_a_write_unheard() -> usize {
+    let world = world(81).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    world.send(owner, &ask).await.unwrap();
+    assert!(world.nodes[owner].engine.path().hit(&ask).is_some());
+    world.nodes[owner].process.set(Power::Paused);
+    world.net.set_way_cut(1 - owner, owner, true);
+    let written = world.send(1 - owner, &world.ask(WRITE)).await.unwrap();
+    assert!(matches!(written.answer, Answer::Body(_)));
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    world.store.set_cut(owner, true);
+    world.nodes[owner].process.set(Power::On);
+    let mut hits = 0;
+    for _ in 0..40 {
+        hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
+        world.pass(10).await;
+    }
+    hits
+}
+
+/// A node whose lease of freshness has run out looks before it serves.
+#[test]
+fn a_lease_that_is_not_looked_at_is_seen() {
+    let well = run_with(None, hits_after_a_write_unheard());
+    let ill = run_with(Some(Bug::LeaseNotLookedAt), hits_after_a_write_unheard());
+    println!(
+        "LeaseNotLookedAt: {ill} of 40 questions are answered from before a write, and {well} without it"
+    );
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// In how many worlds the owner answers from before a write that was answered. Messages are slow, so that a second write
+/// ends while the first one's telling is on its way back:
+///   the owner hears of the first write and reads · the second write ends · the first telling is answered.
+fn stale_after_two_writes(bug: Option<Bug>) -> usize {
+    (0..WORLDS).map(|seed| usize::from(run_with(bug, is_stale_after_two_writes(seed)))).sum()
+}
+
+const WORLDS: u64 = 20;
+
+async fn is_stale_after_two_writes(seed: u64) -> bool {
+    let world = world(seed).await;
+    world.origin.set_delay_ms(20);
+    let (ask, write) = (world.ask(READ), world.ask(WRITE));
+    let owner = world.owner_of(&ask);
+    world.send(owner, &ask).await.unwrap();
+    world.net.set_weather(NetWeather { delay_ms_max: 100, ..NetWeather::default() });
+    let first = world.send(1 - owner, &write);
+    while world.nodes[owner].engine.writes().known().is_empty() {
+        world.pass(1).await;
+    }
+    let reading = world.send(owner, &ask);
+    let second = world.send(1 - owner, &write);
+    for ended in [reading, first, second] {
+        assert!(matches!(ended.await.unwrap().answer, Answer::Body(_)));
+    }
+    assert_eq!(world.origin.version(), 3);
+    match world.send(owner, &ask).await.unwrap().answer {
+        Answer::Body(body) => !String::from_utf8_lossy(&body).contains("[[3,"),
+        Answer::Failed(_) => false,
+    }
+}
+
+/// The next telling brings what ended during the last one.
+#[test]
+fn a_telling_that_is_dropped_is_seen() {
+    let (well, ill) = (stale_after_two_writes(None), stale_after_two_writes(Some(Bug::TellingDropped)));
+    println!("TellingDropped: {ill} of {WORLDS} worlds answer from before a write, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
