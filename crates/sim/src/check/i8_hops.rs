@@ -87,10 +87,10 @@ impl Check for Hops {
                 }
                 // A purge of the engine's own has no other end in the record: after a write whose mark nobody can tell, the
                 // node purges the database (seed 5478).
-                What::Removed { node } => {
-                    if self.purges.get(node).is_some_and(|began| fact.at <= *began + PURGE) {
-                        self.forgets(*node);
-                    }
+                What::Removed { node }
+                    if self.purges.get(node).is_some_and(|began| fact.at <= *began + PURGE) =>
+                {
+                    self.forgets(*node);
                 }
                 What::PurgeBegan { purge, node, .. } => {
                     self.purging.insert(*purge, *node);
