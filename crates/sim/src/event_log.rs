@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use hopcache_core::time::MonoTime;
 use hopcache_engine::event::ObservationWord;
-use hopcache_engine::event::{Cause, Event, PrefetchWord, RefreshWord};
+use hopcache_engine::event::{Cause, Event, InvalidationWord, PrefetchWord, RefreshWord};
 use hopcache_engine::ports::Observer;
 use parking_lot::Mutex;
 
 use crate::clock::sim_now;
-use crate::record::Record;
+use crate::record::{Record, What};
 
 /// Events in their order.
 pub struct EventLog {
     events: Mutex<Vec<Event>>,
     noted: Mutex<Noted>,
     record: Arc<Record>,
+    node: usize,
 }
 
 /// Sums of a node's events.
@@ -83,8 +84,8 @@ const fn is_first_word(word: ObservationWord) -> bool {
 }
 
 impl EventLog {
-    pub(crate) fn new(record: Arc<Record>) -> Self {
-        Self { events: Mutex::default(), noted: Mutex::default(), record }
+    pub(crate) fn new(record: Arc<Record>, node: usize) -> Self {
+        Self { events: Mutex::default(), noted: Mutex::default(), record, node }
     }
 
     /// The sums.
@@ -108,6 +109,9 @@ impl EventLog {
 impl Observer for EventLog {
     fn note(&self, event: Event) {
         self.record.cover_with(|coverage| coverage.event(&event));
+        if event == Event::Invalidation(InvalidationWord::Purge) {
+            self.record.note(What::Purges { node: self.node });
+        }
         self.noted.lock().count(&event);
         self.events.lock().push(event);
     }

@@ -72,8 +72,7 @@ impl Memory for MapMemory {
         copies.retain(|key, copy| !covers(key, copy));
         let forgotten = before - copies.len();
         drop(copies);
-        // A purge of the engine's own shows nowhere else: after a write whose mark nobody can tell, it purges the database.
-        self.record.note(What::Forgot { node: self.node });
+        self.record.note(What::Removed { node: self.node });
         forgotten as u64
     }
 

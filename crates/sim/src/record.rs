@@ -172,8 +172,12 @@ pub enum What {
     ServeBegan { hop: u32, by: Life, key: KeyId, plain: bool },
     /// And ended.
     ServeEnded { hop: u32 },
-    /// A node got the order to forget, or forgot copies of many keys.
+    /// A node got the order to forget.
     Forgot { node: usize },
+    /// A node began to purge: for an operator, or after a write to a database without a mark.
+    Purges { node: usize },
+    /// A node removed copies of many keys from its memory.
+    Removed { node: usize },
     /// The store granted a lease.
     Granted {
         key: KeyId,

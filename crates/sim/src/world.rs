@@ -111,7 +111,7 @@ impl World {
     pub fn start(&self, start: Start, policy: &Policy) -> NodeHandle {
         let Start { life, me, routing, apart } = start;
         let process = Process::default();
-        let events = Arc::new(EventLog::new(Arc::clone(&self.record)));
+        let events = Arc::new(EventLog::new(Arc::clone(&self.record), life.node));
         let memory = Arc::new(MapMemory::new(Arc::clone(&self.record), life.node));
         let peers = PeersPort {
             net: Arc::clone(&self.net),

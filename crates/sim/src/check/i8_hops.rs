@@ -25,6 +25,8 @@ pub(super) struct Hops {
     served: BTreeMap<u32, Serving>,
     /// Purges under way, and at which node: it forgets somewhere in between.
     purging: BTreeMap<u32, usize>,
+    /// When a node last began to purge, for an operator or by itself.
+    purges: BTreeMap<usize, MonoTime>,
     /// When a node's process went on.
     resumed: BTreeMap<usize, MonoTime>,
     /// When a look for writes last failed.
@@ -50,6 +52,9 @@ impl Serving {
 
 /// The longest command to the store, and the rounding of times.
 const COMMAND: Millis = Millis(STORE_COMMAND_MS_DEFAULT + 20);
+
+/// The longest purge of the engine's own: a command to the store, and two rounds to the other nodes.
+const PURGE: Millis = Millis(5_000);
 
 impl Check for Hops {
     fn name(&self) -> &'static str {
@@ -77,6 +82,16 @@ impl Check for Hops {
                 }
                 // Followers still wait for a flight that was taken out of its table.
                 What::Forgot { node } => self.forgets(*node),
+                What::Purges { node } => {
+                    self.purges.insert(*node, fact.at);
+                }
+                // A purge of the engine's own has no other end in the record: after a write whose mark nobody can tell, the
+                // node purges the database (seed 5478).
+                What::Removed { node }
+                    if self.purges.get(node).is_some_and(|began| fact.at <= *began + PURGE) =>
+                {
+                    self.forgets(*node);
+                }
                 What::PurgeBegan { purge, node, .. } => {
                     self.purging.insert(*purge, *node);
                     self.forgets(*node);
