@@ -77,6 +77,9 @@ impl HostCheck {
     /// The origin `null` is that of a page whose browser hides where it comes from; other schemes are of extensions.
     fn allows_page(&self, origin: &str, requested: Option<&str>) -> bool {
         let Some(("http" | "https", page)) = origin.split_once("://") else { return false };
+        if page.contains(['#', '\\', '/', '?', '@']) {
+            return false;
+        }
         let page = normal(page);
         requested.is_some_and(|host| normal(host) == page)
             || is_this_machine(&page)

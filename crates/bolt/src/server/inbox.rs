@@ -79,7 +79,7 @@ impl Inbox {
         self.input.extend_from_slice(bytes);
         if let Err(fault) = self.read(out) {
             self.fault = Some(fault);
-            self.input = BytesMut::new();
+            self.forget_begun();
         }
     }
 
@@ -133,6 +133,7 @@ impl Inbox {
             && let Err(fault) = self.read_requests()
         {
             self.fault = Some(fault);
+            self.forget_begun();
         }
         Ok(Some(next))
     }
@@ -149,6 +150,11 @@ impl Inbox {
         self.fault.is_none()
             && self.waiting.len() < self.bounds.waiting_max
             && self.waiting_bytes < self.bounds.waiting_bytes_max
+    }
+
+    /// Drops a message that is not whole yet. After it the bytes that come mean nothing: nothing more may be received.
+    pub fn forget_begun(&mut self) {
+        (self.input, self.chunks) = (BytesMut::new(), Chunks::default());
     }
 
     /// Bytes of a message that is not whole yet.

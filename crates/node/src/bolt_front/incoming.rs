@@ -65,7 +65,9 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             match self.read_large().await {
                 Ok(read) => read,
                 Err(why) => {
-                    self.refused = Some(why);
+                    // Its bytes go with its room: requests before it may run for long.
+                    self.inbox.forget_begun();
+                    (self.room, self.refused) = (Reserved::default(), Some(why));
                     return Ok(());
                 }
             }
@@ -108,7 +110,9 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     pub(super) fn next(&mut self) -> Result<Option<(Received, Reserved)>, InboxFault> {
         let Some(received) = self.inbox.next_request()? else { return Ok(None) };
         let bytes = received.message.len();
-        let room = if bytes > BODY_BYTES_UNRESERVED {
+        // The last one that waits takes the room also if it is not that large: it had a chunk's header more.
+        let is_last = self.inbox.held_bytes() == self.inbox.begun_bytes();
+        let room = if bytes > BODY_BYTES_UNRESERVED || is_last {
             std::mem::take(&mut self.waiting_room)
         } else {
             Reserved::default()
@@ -142,7 +146,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 
     /// Lets the client read why its connection ends.
     pub(super) async fn linger(&mut self) {
-        self.room = Reserved::default();
+        self.inbox.forget_begun();
+        (self.room, self.waiting_room) = (Reserved::default(), Reserved::default());
         linger(&mut self.reader).await;
     }
 }
@@ -156,5 +161,63 @@ struct Spent<'a> {
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
         *self.left = self.left.saturating_sub(self.began.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_bolt::server::InboxBounds;
+    use hopcache_core::limits::{BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX};
+
+    use super::*;
+
+    const OPENING: [u8; 20] = [0x60, 0x60, 0xB0, 0x17, 0, 8, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const BOUNDS: InboxBounds = InboxBounds {
+        message_bytes_max: BOLT_MESSAGE_BYTES_MAX,
+        stranger_bytes_max: 1 << 10,
+        waiting_max: 4,
+        waiting_bytes_max: BODY_BYTES_UNRESERVED,
+    };
+
+    /// A RUN of so many bytes, the first of them in a chunk of its own.
+    fn run(bytes: usize) -> Vec<u8> {
+        let text = "x".repeat(bytes - 9);
+        let len = u32::try_from(text.len()).unwrap().to_be_bytes();
+        let message = [&[0xB3, 0x10, 0xD2][..], &len, text.as_bytes(), &[0xA0, 0xA0]].concat();
+        let mut chunks = vec![0, 1, message[0]];
+        for chunk in message[1..].chunks(usize::from(u16::MAX)) {
+            chunks.extend_from_slice(&u16::try_from(chunk.len()).unwrap().to_be_bytes());
+            chunks.extend_from_slice(chunk);
+        }
+        [chunks, vec![0, 0]].concat()
+    }
+
+    /// I9: whatever a message's size, its room is free when nobody holds the message any more.
+    #[tokio::test]
+    async fn no_message_leaves_room_behind() {
+        for bytes in [BODY_BYTES_UNRESERVED - 1, BODY_BYTES_UNRESERVED, BODY_BYTES_UNRESERVED + 1, 1 << 20] {
+            let bodies = Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX));
+            let sent = [&OPENING[..], &run(bytes)].concat();
+            let inbox = Inbox::new(Version::NEWEST, BOUNDS);
+            let mut incoming = Incoming::new(&sent[..], inbox, Arc::clone(&bodies));
+            incoming.set_principal(Some([1; 32]));
+            let mut handshake = Vec::new();
+            let (received, room) = loop {
+                match incoming.next() {
+                    Ok(Some(next)) => break next,
+                    Ok(None) => assert!(incoming.read(&mut handshake).await.is_ok()),
+                    Err(fault) => panic!("{fault}"),
+                }
+            };
+            assert_eq!(received.message.len(), bytes);
+            // One that its last bytes make large takes none.
+            let held = BODY_ROOM_BYTES - bodies.free_bytes();
+            assert!(
+                held == bytes || held == 0 && bytes < 2 * BODY_BYTES_UNRESERVED,
+                "{held} for {bytes} bytes"
+            );
+            drop(room);
+            assert_eq!(bodies.free_bytes(), BODY_ROOM_BYTES);
+        }
     }
 }

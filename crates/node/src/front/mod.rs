@@ -104,6 +104,11 @@ pub struct FrontShared {
 }
 
 impl FrontShared {
+    /// Whether clients need no credentials: this node runs every statement as its own user, or there is no Neo4j.
+    pub(crate) fn asks_for_no_secret(&self) -> bool {
+        self.hosts.is_some()
+    }
+
     /// The shared parts of a node that begins.
     pub(crate) fn new(senders: Arc<Senders>, credentials: Arc<Credentials>, settings: &Settings) -> Self {
         let asks_for_no_secret = matches!(settings.origin.auth, OriginAuth::Service { .. })

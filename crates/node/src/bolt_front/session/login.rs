@@ -63,34 +63,42 @@ impl Session {
         Ok(())
     }
 
-    /// Neo4j did not accept a log-on of this client: by itself, or on a connection for its statements.
-    pub(super) fn log_on_failed(&self, identity: &Arc<Identity>, fault: &OriginFault) -> RequestError {
-        audit::log_on_failed(identity, fault, ClientListener::Bolt);
-        if let OriginFault::Unauthorized(error) = fault
-            && is_credential_refusal(error)
-        {
-            self.front.shared.credentials.distrust(identity);
+    /// Neo4j did not accept the log-on of a connection for this client's statements.
+    pub(super) fn relay_refused(&self, identity: &Arc<Identity>, fault: &OriginFault) -> RequestError {
+        if let OriginFault::Unauthorized(error) = fault {
+            self.refused_by_neo4j(identity, error);
         }
         RequestError::Failed(BoltFailure::of_fault(fault))
+    }
+
+    /// Neo4j has refused a client's credentials just now: they are checked again. Those of the service are no client's.
+    fn refused_by_neo4j(&self, identity: &Arc<Identity>, error: &Neo4jFailure) {
+        if is_credential_refusal(error) && !self.front.shared.asks_for_no_secret() {
+            audit::credentials(identity, LogOn::Refused, &error.code, ClientListener::Bolt);
+            self.front.shared.credentials.distrust(identity);
+        }
     }
 
     /// Neo4j refused a statement that it got from this client. If it refused the credentials, they are checked again.
     pub(super) fn take_note_of(&self, message: &[u8]) {
         let Some(login) = &self.login else { return };
         let Ok(failure) = hopcache_bolt::metadata(message) else { return };
-        let text = |name: &str| failure.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let error = Neo4jFailure { code: text("code"), message: String::new() };
-        if is_credential_refusal(&error) {
-            audit::credentials(&login.identity, LogOn::Refused, &error.code, ClientListener::Bolt);
-            self.front.shared.credentials.distrust(&login.identity);
-        }
+        // From 5.7 on the code has another name.
+        let code = failure.get("neo4j_code").or_else(|| failure.get("code")).and_then(Value::as_str);
+        let error = Neo4jFailure { code: code.unwrap_or_default().to_owned(), message: String::new() };
+        self.refused_by_neo4j(&login.identity, &error);
     }
 
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
     pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map_err(|error| self.log_on_failed(identity, &error.kind))
+        checked.map_err(|error| {
+            // The check itself tells the other nodes. To tell them of a refusal that it remembers would renew theirs, and
+            // theirs this one's: the right password would be refused for as long as clients try.
+            audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
+            RequestError::Failed(BoltFailure::of_fault(&error.kind))
+        })
     }
 }
 

@@ -54,7 +54,7 @@ impl Session {
                 return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
             let lent = self.out.wait_for(relays.lend(&identity, dialect)).await?;
-            self.relay = Some(lent.map_err(|fault| self.log_on_failed(&identity, &fault))?);
+            self.relay = Some(lent.map_err(|fault| self.relay_refused(&identity, &fault))?);
         }
         self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
     }
