@@ -9,6 +9,7 @@
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
 //! | `auth_errors` | the same for credentials that Neo4j refused or could not check |
+//! | `transactions` | explicit transactions, at this node or at the one that holds them |
 //!
 //! The engine, and not this module, decides whether, where and how a query is run or cached.
 //! [`crate::credentials`] decides whether Neo4j accepts the sender's credentials.
@@ -21,6 +22,7 @@ mod parsing;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
+pub(crate) mod transactions;
 
 pub(crate) use query_api_renderer::QueryApiRenderer;
 
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::routing::{MethodRouter, any, get, options};
+use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
 use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
@@ -55,12 +57,15 @@ use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{OriginAuth, Settings};
 use crate::credentials::{Acceptance, Credentials};
+use crate::databases::Databases;
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
 use crate::front::parsing::ParseTurns;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
+use crate::front::transactions::endpoint::Endpoint;
+use crate::front::transactions::{TransactionParts, Transactions};
 use crate::host_check::{self, HostCheck};
 use crate::labels;
 use crate::listener::Answers;
@@ -85,6 +90,7 @@ pub struct Front {
     bodies: BodyBudget,
     parses: ParseTurns,
     outgoing: Arc<answer_budget::AnswerBudget>,
+    transactions: Transactions,
     /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
@@ -101,6 +107,8 @@ pub struct FrontShared {
     pub credentials: Arc<Credentials>,
     /// Bytes of large answers that are being written.
     pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
+    /// Neo4j's answers about databases.
+    pub(crate) databases: Arc<Databases>,
 }
 
 impl Front {
@@ -108,10 +116,10 @@ impl Front {
     /// inside a tokio runtime, because it owns a task that removes cached requests of senders that are not accepted any
     /// more.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         state: Arc<NodeState>,
-        FrontShared { senders, credentials, outgoing }: FrontShared,
-        bolt_advertised: Option<String>,
+        FrontShared { senders, credentials, outgoing, .. }: FrontShared,
+        (transactions, bolt_advertised): (TransactionParts, Option<String>),
         settings: &Settings,
         clock: Arc<SystemClock>,
     ) -> Arc<Self> {
@@ -128,6 +136,7 @@ impl Front {
             bodies: BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
             parses: ParseTurns::new(),
             outgoing,
+            transactions: Transactions::new(transactions),
             scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
             bolt_advertised,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
@@ -153,6 +162,10 @@ impl Front {
                 if is_query(&request) {
                     return Ok(front.answer(request).await.map(Either::Left));
                 }
+                if let Some(endpoint) = Endpoint::of(request.method(), request.uri().path()) {
+                    let answered = Box::pin(front.answer_transaction(request, endpoint));
+                    return Ok(answered.await.map(Either::Left));
+                }
                 let answered = Box::pin(routes.clone().oneshot(request)).await;
                 answered.map(|response| response.map(Either::Right))
             }
@@ -164,8 +177,12 @@ impl Front {
             .route("/", get(discovery))
             .route("/db/{database}/query/v2", not_posts())
             .route("/db/{database}/query/v2/", not_posts())
-            .route("/db/{database}/query/v2/tx", any(answer::no_transactions))
-            .route("/db/{database}/query/v2/tx/{*rest}", any(answer::no_transactions))
+            .route("/db/{database}/query/v2/tx", not_posts())
+            .route("/db/{database}/query/v2/tx/", not_posts())
+            .route("/db/{database}/query/v2/tx/{id}", not_on_transactions())
+            .route("/db/{database}/query/v2/tx/{id}/", not_on_transactions())
+            .route("/db/{database}/query/v2/tx/{id}/commit", not_posts())
+            .route("/db/{database}/query/v2/tx/{id}/commit/", not_posts())
             .fallback(answer::not_found)
             .with_state(self)
     }
@@ -289,6 +306,11 @@ impl Front {
 /// The methods on the path of queries that are not POST.
 fn not_posts() -> MethodRouter<Arc<Front>> {
     options(answer::options).fallback(answer::method_not_allowed)
+}
+
+/// The methods on the path of one transaction that are neither POST nor DELETE.
+fn not_on_transactions() -> MethodRouter<Arc<Front>> {
+    options(answer::options_of_transaction).fallback(answer::method_not_allowed_of_transaction)
 }
 
 /// Whether a request posts a query: `/db/{database}/query/v2`. Like the server it accepts a slash at the end.
