@@ -255,7 +255,10 @@ fn of_failure(failure: &Failure) -> Answer {
     Answer::Busy(failure.code.clone())
 }
 
+/// A refusal never comes from the cache. A node that believed a password may be the first to hear, from its own run, that
+/// Neo4j refuses it now: then it says that the run was a miss.
 fn assert_tells_nothing(reply: &Reply) {
     assert!(reply.json().get("data").is_none(), "A LEAK: {reply}");
-    assert!(reply.status != 401 || reply.header("cache-status").is_empty(), "{reply}");
+    let status = reply.header("cache-status");
+    assert!(reply.status != 401 || status.is_empty() || status.contains("; fwd=miss;"), "{reply}");
 }

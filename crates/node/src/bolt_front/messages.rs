@@ -39,10 +39,10 @@ pub(super) fn first_message(bytes: &[u8]) -> &[u8] {
         let len = usize::from(u16::from_be_bytes(*header));
         end += header.len() + len;
         if len == 0 {
-            break;
+            return &bytes[..end];
         }
     }
-    bytes.get(..end).unwrap_or(bytes)
+    bytes
 }
 
 /// The longest run of whole messages from the front of `bytes`: at most `messages_max` of them, and, from the second on, at
