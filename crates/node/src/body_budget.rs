@@ -13,9 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::tied;
-
-/// A principal: the fingerprint of accepted credentials.
-pub(crate) type Principal = [u8; 32];
+use crate::crowding::{CrowdedOut, Principal};
 
 /// The budget of one listener, or of all fronts.
 pub(crate) struct BodyBudget {
@@ -35,17 +33,6 @@ struct Permits {
     share: Option<OwnedSemaphorePermit>,
 }
 
-/// No room came free in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BudgetExhausted {
-    /// The principal's own requests have its share.
-    #[error("Too many large requests of this user at a time. Send fewer, and try again soon.")]
-    ByOwn,
-    /// Requests of all have the room.
-    #[error("Too many large requests at a time. Try again soon.")]
-    ByAll,
-}
-
 impl BodyBudget {
     /// A budget of `bytes`. A body has at most `body_bytes_max`.
     pub(crate) fn new(bytes: usize, body_bytes_max: usize) -> Self {
@@ -61,12 +48,12 @@ impl BodyBudget {
     /// needs no room.
     ///
     /// # Errors
-    /// [`BudgetExhausted`] after a bounded wait.
+    /// [`CrowdedOut`] after a bounded wait.
     pub(crate) async fn for_body<B: Body>(
         &self,
         body: &B,
         whose: Option<&Principal>,
-    ) -> Result<Reserved, BudgetExhausted> {
+    ) -> Result<Reserved, CrowdedOut> {
         let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         self.for_bytes(claimed.unwrap_or(self.body_bytes_max), whose).await
     }
@@ -74,12 +61,12 @@ impl BodyBudget {
     /// Reserves room for a message of at most this many bytes. A principal has three quarters of it at most.
     ///
     /// # Errors
-    /// [`BudgetExhausted`] after a bounded wait.
+    /// [`CrowdedOut`] after a bounded wait.
     pub(crate) async fn for_bytes(
         &self,
         bytes: usize,
         whose: Option<&Principal>,
-    ) -> Result<Reserved, BudgetExhausted> {
+    ) -> Result<Reserved, CrowdedOut> {
         let bytes = bytes.min(self.body_bytes_max);
         if bytes <= BODY_BYTES_UNRESERVED {
             return Ok(Reserved(None));
@@ -90,11 +77,11 @@ impl BodyBudget {
             None => None,
             Some(whose) => {
                 let asked = self.share_of(whose).acquire_many_owned(bytes);
-                Some(timeout_at(by, asked).await.ok().and_then(Result::ok).ok_or(BudgetExhausted::ByOwn)?)
+                Some(timeout_at(by, asked).await.ok().and_then(Result::ok).ok_or(CrowdedOut::BY_OWN_HELD)?)
             }
         };
         let asked = Arc::clone(&self.bytes).acquire_many_owned(bytes);
-        let all = timeout_at(by, asked).await.ok().and_then(Result::ok).ok_or(BudgetExhausted::ByAll)?;
+        let all = timeout_at(by, asked).await.ok().and_then(Result::ok).ok_or(CrowdedOut::BY_ALL_HELD)?;
         Ok(Reserved(Some(Permits { all, share })))
     }
 
@@ -215,7 +202,7 @@ mod tests {
                 Err(why) => break why,
             }
         };
-        assert_eq!((why, held.len()), (BudgetExhausted::ByOwn, 12));
+        assert_eq!((why, held.len()), (CrowdedOut::BY_OWN_HELD, 12));
         let others = room.for_bytes(REQUEST_BODY_BYTES_MAX, Some(&bob)).await;
         assert!(others.is_ok_and(|reserved| reserved.is_some()));
         let first = held.remove(0).shrunk_to(BODY_BYTES_UNRESERVED + 1);

@@ -18,6 +18,7 @@ pub mod config;
 mod connection_slots;
 pub mod connection_timeouts;
 pub mod credentials;
+mod crowding;
 pub mod descriptors;
 pub mod dev;
 pub mod front;

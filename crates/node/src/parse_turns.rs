@@ -16,23 +16,8 @@ use hopcache_core::turns::TurnBounds;
 use hopcache_engine::worker::apart_if_large;
 use tokio::time::Instant;
 
+use crate::crowding::{CrowdedOut, Principal};
 use crate::origin::run_slots::{NoSlot, Slots};
-
-/// The principal of a request: the fingerprint of accepted credentials.
-type Principal = [u8; 32];
-
-/// Why a large request is not read. Its text tells the client what to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CrowdedOut {
-    /// Its principal's other requests wait.
-    #[error(
-        "Too many large requests of this user wait to be read. Send fewer at a time, and try again shortly."
-    )]
-    ByOwn,
-    /// Requests of all principals wait.
-    #[error("Too many large requests wait to be read. Try again shortly.")]
-    ByAll,
-}
 
 /// The turns of a node: all its fronts share them.
 pub(crate) struct ParseTurns {
@@ -65,17 +50,16 @@ impl ParseTurns {
             return Ok(read());
         }
         let deadline = Instant::now() + Duration::from_millis(PARSE_WAIT_MS_MAX);
-        let _turn = self.slots.take(whose, deadline).await.map_err(CrowdedOut::from)?;
+        let _turn = self.slots.take(whose, deadline).await.map_err(crowded_out)?;
         Ok(apart_if_large(bytes, PARSE_INLINE_BYTES_MAX, read))
     }
 }
 
-impl From<NoSlot> for CrowdedOut {
-    fn from(why: NoSlot) -> Self {
-        match why {
-            NoSlot::PrincipalFull => Self::ByOwn,
-            NoSlot::Full | NoSlot::Late => Self::ByAll,
-        }
+/// A client's own requests are in the way, or those of all.
+fn crowded_out(why: NoSlot) -> CrowdedOut {
+    match why {
+        NoSlot::PrincipalFull => CrowdedOut::BY_OWN_WAITING,
+        NoSlot::Full | NoSlot::Late => CrowdedOut::BY_ALL_WAITING,
     }
 }
 
@@ -145,9 +129,9 @@ mod tests {
             until_waiting(&turns, at).await;
         }
         let crowded = turns.read(LARGE, &[1; 32], || 1).await;
-        assert_eq!(crowded, Err(CrowdedOut::ByOwn));
+        assert_eq!(crowded, Err(CrowdedOut::BY_OWN_WAITING));
         let full = turns.read(LARGE, &[3; 32], || 3).await;
-        assert_eq!(full, Err(CrowdedOut::ByAll));
+        assert_eq!(full, Err(CrowdedOut::BY_ALL_WAITING));
         // The first principal's first body is being read, its next two wait, and so does the other principal's.
         for end in [&ends[0], &ends[1], &ends[3]] {
             end.send(()).unwrap();

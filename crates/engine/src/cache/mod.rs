@@ -11,6 +11,7 @@ pub mod flight;
 #[cfg(test)]
 mod flight_tests;
 mod key_pace;
+mod look_waiters;
 pub mod memory;
 mod near;
 mod provenance;

@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, PAUSE_MS};
 use hopcache_core::time::{Millis, MonoTime};
-use tokio::sync::Notify;
 
 use crate::cache::copy::MemoryCopy;
+use crate::cache::look_waiters::LookWaiters;
 use crate::model::context::Context;
 
 /// When the reader of the log was last at work, and since when this node is in doubt.
@@ -46,8 +46,7 @@ pub(crate) struct SuspendGuard {
     mark: AtomicU64,
     /// When this node noticed the pause after which no look has succeeded yet. Zero: no doubt.
     doubt: AtomicU64,
-    asked: Notify,
-    looked: Notify,
+    waiters: LookWaiters,
 }
 
 impl SuspendGuard {
@@ -66,12 +65,12 @@ impl SuspendGuard {
             // another pause in between, that doubt stays.
             let _ = self.doubt.compare_exchange(since.0, 0, Ordering::Release, Ordering::Relaxed);
         }
-        self.looked.notify_waiters();
+        self.waiters.looked();
     }
 
     /// Completes when a request waits for a look.
     pub(crate) async fn wanted(&self) {
-        self.asked.notified().await;
+        self.waiters.wanted().await;
     }
 
     /// Whether requests may be waiting for a look.
@@ -108,27 +107,6 @@ impl SuspendGuard {
         let now = context.now();
         let Some(since) = self.doubt_since(now) else { return };
         let left = deadline.min(since + Millis(PAUSE_LOOK_MS_MAX)).since(now);
-        if left == Millis::ZERO {
-            return;
-        }
-        tokio::select! {
-            biased;
-            () = self.until_looked(context) => {}
-            () = context.sleep(left) => {}
-        }
-    }
-
-    async fn until_looked(&self, context: &Context) {
-        loop {
-            let looked = self.looked.notified();
-            tokio::pin!(looked);
-            // Subscribe before the look. Otherwise this task would miss a mark between look and wait.
-            looked.as_mut().enable();
-            if self.is_awake(context.now()) {
-                return;
-            }
-            self.asked.notify_one();
-            looked.await;
-        }
+        self.waiters.wait(context, left, |now| self.is_awake(now)).await;
     }
 }

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hopcache_core::limits::WRITTEN_LOOK_MS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
-use tokio::sync::Notify;
 
+use crate::cache::look_waiters::LookWaiters;
 use crate::model::context::Context;
 
 /// This node's lease.
@@ -30,14 +30,13 @@ pub(crate) struct WriteLease {
     looked: AtomicU64,
     /// When this node noticed that the lease had run out. Zero: it has not.
     doubt: AtomicU64,
-    asked: Notify,
-    ended: Notify,
+    waiters: LookWaiters,
 }
 
 impl WriteLease {
     pub(crate) fn new(lease_ms: Option<Millis>) -> Self {
         let (looked, doubt) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { lease_ms, looked, doubt, asked: Notify::new(), ended: Notify::new() }
+        Self { lease_ms, looked, doubt, waiters: LookWaiters::default() }
     }
 
     /// The length of the lease; `None` if writes are not followed.
@@ -54,7 +53,7 @@ impl WriteLease {
     pub(crate) fn looked(&self, began: MonoTime) {
         self.looked.fetch_max(began.0, Ordering::Release);
         self.doubt.store(0, Ordering::Release);
-        self.ended.notify_waiters();
+        self.waiters.looked();
     }
 
     /// A look that began at `began` has failed.
@@ -72,7 +71,7 @@ impl WriteLease {
 
     /// Completes when a request waits for a look.
     pub(crate) async fn wanted(&self) {
-        self.asked.notified().await;
+        self.waiters.wanted().await;
     }
 
     /// Waits for a look if the lease has run out, until `deadline` at most.
@@ -80,28 +79,7 @@ impl WriteLease {
         let now = context.now();
         let Some(since) = self.doubt_since(now) else { return };
         let left = deadline.min(since + Millis(WRITTEN_LOOK_MS_MAX)).since(now);
-        if left == Millis::ZERO {
-            return;
-        }
-        tokio::select! {
-            biased;
-            () = self.until_looked(context) => {}
-            () = context.sleep(left) => {}
-        }
-    }
-
-    async fn until_looked(&self, context: &Context) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            // In line before the look at the state, or an end in between would wake nobody.
-            ended.as_mut().enable();
-            if self.may_serve(context.now()) {
-                return;
-            }
-            self.asked.notify_one();
-            ended.await;
-        }
+        self.waiters.wait(context, left, |now| self.may_serve(now)).await;
     }
 
     /// Since when the lease is known to have run out.

@@ -8,9 +8,8 @@ use hopcache_bolt::server::BadRequest;
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 
-use crate::body_budget::BudgetExhausted;
+use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::front::answer::{Fate, fate, own_failure};
-use crate::parse_turns::CrowdedOut;
 
 /// Neo4j's code for a message that is wrong.
 pub(super) const INVALID: &str = "Neo.ClientError.Request.Invalid";
@@ -39,20 +38,11 @@ impl BoltFailure {
         Self::new(&format!("Neo.ClientError.Hopcache.{title}"), message)
     }
 
-    /// A large request that was not read.
+    /// A large request that was not taken.
     pub(super) fn crowded_out(why: CrowdedOut) -> Self {
-        let title = match why {
-            CrowdedOut::ByOwn => "TooManyRequests",
-            CrowdedOut::ByAll => "Overloaded",
-        };
-        Self::new(&format!("Neo.TransientError.Hopcache.{title}"), why.to_string())
-    }
-
-    /// A large message for which there is no room.
-    pub(super) fn no_room(why: BudgetExhausted) -> Self {
-        let title = match why {
-            BudgetExhausted::ByOwn => "TooManyRequests",
-            BudgetExhausted::ByAll => "Overloaded",
+        let title = match why.by {
+            CrowdedBy::Own => "TooManyRequests",
+            CrowdedBy::All => "Overloaded",
         };
         Self::new(&format!("Neo.TransientError.Hopcache.{title}"), why.to_string())
     }

@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout};
 
 use super::failure::BoltFailure;
-use crate::body_budget::{BodyBudget, Principal, Reserved};
+use crate::body_budget::{BodyBudget, Reserved};
+use crate::crowding::Principal;
 use crate::refusal_response::linger;
 
 /// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
@@ -94,7 +95,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     async fn read_large(&mut self) -> Result<std::io::Result<usize>, BoltFailure> {
         if !self.room.is_some() {
             let room = self.bodies.for_bytes(BOLT_MESSAGE_BYTES_MAX, self.principal.as_ref()).await;
-            self.room = room.map_err(BoltFailure::no_room)?;
+            self.room = room.map_err(BoltFailure::crowded_out)?;
         }
         let left = self.large_left;
         // Also counts where this future is dropped, because a request before the message has ended.

@@ -37,7 +37,7 @@ use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::{Clock, Dice, OriginFault};
+use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -49,10 +49,11 @@ use tower::ServiceExt;
 
 use crate::audit::{self, ClientListener, LogOn};
 use crate::body::{whole, within};
-use crate::body_budget::{BodyBudget, BudgetExhausted, Reserved};
+use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::credentials::{Acceptance, Credentials};
+use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
 use crate::front::query_api_renderer::encoding_of;
@@ -63,8 +64,8 @@ use crate::labels;
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
-use crate::origin::fault;
-use crate::parse_turns::{CrowdedOut, ParseTurns};
+use crate::origin::fault::is_credential_refusal;
+use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
@@ -107,6 +108,19 @@ impl FrontShared {
     /// Whether clients need no credentials: this node runs every statement as its own user, or there is no Neo4j.
     pub(crate) fn asks_for_no_secret(&self) -> bool {
         self.hosts.is_some()
+    }
+
+    /// Neo4j has refused a statement or a log-on just now. If it refused the credentials, they are checked again.
+    pub(crate) fn refused_by_neo4j(
+        &self,
+        identity: &Arc<Identity>,
+        error: &Neo4jFailure,
+        listener: ClientListener,
+    ) {
+        if is_credential_refusal(error) {
+            audit::credentials(identity, LogOn::Refused, &error.code, listener);
+            self.credentials.distrust(identity);
+        }
     }
 
     /// The shared parts of a node that begins.
@@ -226,7 +240,7 @@ impl Front {
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
-        let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(no_room)?;
+        let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
         let body = read_body(body).await?;
         // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
@@ -278,10 +292,8 @@ impl Front {
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         if let Answer::Failed(failure) = &outcome.answer
             && let FailureKind::Neo4j(error) = &failure.kind
-            && fault::is_credential_refusal(error)
         {
-            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code, ClientListener::Http);
-            self.shared.credentials.distrust(&ask.query.identity);
+            self.shared.refused_by_neo4j(&ask.query.identity, error, ClientListener::Http);
         }
     }
 
@@ -328,17 +340,9 @@ fn is_unreachable(outcome: &Outcome) -> bool {
 }
 
 fn crowded_out(why: CrowdedOut) -> Refusal {
-    let (status, code) = match why {
-        CrowdedOut::ByOwn => (StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests"),
-        CrowdedOut::ByAll => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
-    };
-    Refusal::own(status, code, why.to_string())
-}
-
-fn no_room(why: BudgetExhausted) -> Refusal {
-    let (status, code) = match why {
-        BudgetExhausted::ByOwn => (StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests"),
-        BudgetExhausted::ByAll => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
+    let (status, code) = match why.by {
+        CrowdedBy::Own => (StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests"),
+        CrowdedBy::All => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
     };
     Refusal::own(status, code, why.to_string())
 }

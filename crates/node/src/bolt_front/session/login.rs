@@ -10,12 +10,11 @@ use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
 
 use super::{RequestError, Session};
-use crate::audit::{self, ClientListener, LogOn};
+use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::filters;
 use crate::credentials::Acceptance;
-use crate::origin::fault::is_credential_refusal;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
@@ -73,9 +72,8 @@ impl Session {
 
     /// Neo4j has refused a client's credentials just now: they are checked again. Those of the service are no client's.
     fn refused_by_neo4j(&self, identity: &Arc<Identity>, error: &Neo4jFailure) {
-        if is_credential_refusal(error) && !self.front.shared.asks_for_no_secret() {
-            audit::credentials(identity, LogOn::Refused, &error.code, ClientListener::Bolt);
-            self.front.shared.credentials.distrust(identity);
+        if !self.front.shared.asks_for_no_secret() {
+            self.front.shared.refused_by_neo4j(identity, error, ClientListener::Bolt);
         }
     }
 

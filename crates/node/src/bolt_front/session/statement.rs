@@ -17,7 +17,7 @@ use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
 use super::live::{LiveResult, Waited};
 use super::{RequestError, Session};
-use crate::audit::{self, ClientListener, LogOn};
+use crate::audit::ClientListener;
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::messages::MESSAGES;
@@ -28,7 +28,6 @@ use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
 use crate::labels::Front;
 use crate::logging::query_text;
-use crate::origin::fault::is_credential_refusal;
 
 /// The statement of a RUN.
 pub(super) struct Statement {
@@ -220,11 +219,8 @@ impl Session {
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
-        if let Answer::Failed(Failure { kind: FailureKind::Neo4j(error), .. }) = &outcome.answer
-            && is_credential_refusal(error)
-        {
-            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code, ClientListener::Bolt);
-            self.front.shared.credentials.distrust(&ask.query.identity);
+        if let Answer::Failed(Failure { kind: FailureKind::Neo4j(error), .. }) = &outcome.answer {
+            self.front.shared.refused_by_neo4j(&ask.query.identity, error, ClientListener::Bolt);
         }
     }
 

@@ -1,0 +1,57 @@
+//! Requests that wait for a look at the store, and the task that looks. It decides neither when a look is due nor how long
+//! a request waits: [`super::suspend_guard`] and [`super::write_lease`] do.
+
+use hopcache_core::time::{Millis, MonoTime};
+use tokio::sync::Notify;
+
+use crate::model::context::Context;
+
+/// The two ends of a wait.
+#[derive(Default)]
+pub(super) struct LookWaiters {
+    asked: Notify,
+    looked: Notify,
+}
+
+impl LookWaiters {
+    /// Completes when a request waits for a look.
+    pub(super) async fn wanted(&self) {
+        self.asked.notified().await;
+    }
+
+    /// A look has ended: those who wait see whether it is enough.
+    pub(super) fn looked(&self) {
+        self.looked.notify_waiters();
+    }
+
+    /// Waits until a look makes `is_enough` true, for `left_ms` at most.
+    pub(super) async fn wait(
+        &self,
+        context: &Context,
+        left_ms: Millis,
+        is_enough: impl Fn(MonoTime) -> bool,
+    ) {
+        if left_ms == Millis::ZERO {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = self.until(context, is_enough) => {}
+            () = context.sleep(left_ms) => {}
+        }
+    }
+
+    async fn until(&self, context: &Context, is_enough: impl Fn(MonoTime) -> bool) {
+        loop {
+            let looked = self.looked.notified();
+            tokio::pin!(looked);
+            // Subscribe before the look at the state. Otherwise this task would miss an end between look and wait.
+            looked.as_mut().enable();
+            if is_enough(context.now()) {
+                return;
+            }
+            self.asked.notify_one();
+            looked.await;
+        }
+    }
+}
