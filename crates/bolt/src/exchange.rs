@@ -16,7 +16,7 @@ use crate::statuses;
 
 /// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up to 64 times as
 /// much.
-const METADATA_BYTES_MAX: usize = 2 << 20;
+pub(crate) const METADATA_BYTES_MAX: usize = 2 << 20;
 /// Largest record of a result whose rest the caller takes: as large as one that a relay passes on.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// The bytes that a RECORD message adds to its list: marker and signature.
@@ -71,15 +71,7 @@ impl Connection {
         // A timeout past the end of the clock is replaced by a day.
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
-        let mut records = Records {
-            bytes: Vec::new(),
-            rows: 0,
-            columns: 0,
-            bytes_max: run.bytes_max,
-            allowed_bytes: room.free_bytes(),
-            rest_from: Instant::now() + time_to_rest(run.timeout.min(DAY)),
-            tap,
-        };
+        let mut records = Records::new(run.bytes_max, room, run.timeout, tap);
         let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut fields, &mut records)).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
@@ -91,9 +83,8 @@ impl Connection {
         };
         if matches!(fault, RunFault::Failed(_)) {
             self.recover(deadline).await;
-            return Err(RunError { fault, fields, records: records.bytes.into() });
         }
-        Err(RunError { fault, fields, records: Bytes::new() })
+        Err(records.failed(fault, fields))
     }
 
     /// The bookmark of a database's newest transaction: `BEGIN` and `COMMIT` without a statement, in one write. It takes 0.14
@@ -172,10 +163,7 @@ impl Connection {
     /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
     async fn read_batch(&mut self, records: &mut Records<'_>, room: &dyn Room) -> Result<Value, RunFault> {
         loop {
-            if records.bytes.len() > records.allowed_bytes {
-                records.tap.pause();
-                records.allowed_bytes = room.widen(records.bytes.len()).await.ok_or(RunFault::NoRoom)?;
-            }
+            records.widen(room).await?;
             if !has_message(&self.stream) {
                 records.tap.pause();
                 if records.is_nearly_late() {
@@ -185,13 +173,12 @@ impl Connection {
             let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
             let bytes = bytes.map_err(|fault| match fault {
                 StreamFault::Cut(reason) => RunFault::Cut(reason),
-                StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: records.bytes_max },
+                StreamFault::TooLarge => records.too_large(),
             })?;
             match message::read(&bytes).map_err(RunFault::Protocol)? {
                 Response::Record { list, values } => {
                     if !records.push(list, values)? {
-                        let limit_bytes = records.bytes_max;
-                        return self.left_open(records, RunFault::TooLarge { limit_bytes });
+                        return self.left_open(records, records.too_large());
                     }
                 }
                 Response::Success(metadata) => return Ok(metadata),
@@ -217,10 +204,10 @@ fn time_to_rest(timeout: Duration) -> Duration {
 }
 
 /// Records read so far.
-struct Records<'a> {
+pub(crate) struct Records<'a> {
     bytes: Vec<u8>,
     rows: u64,
-    columns: usize,
+    pub(crate) columns: usize,
     bytes_max: usize,
     /// The size up to which the granted room is enough.
     allowed_bytes: usize,
@@ -229,9 +216,48 @@ struct Records<'a> {
     tap: &'a mut dyn RecordTap,
 }
 
-impl Records<'_> {
+impl<'a> Records<'a> {
+    /// None yet. At most `bytes_max` bytes of them are kept. The run has `timeout` from now on.
+    pub(crate) fn new(
+        bytes_max: usize,
+        room: &dyn Room,
+        timeout: Duration,
+        tap: &'a mut dyn RecordTap,
+    ) -> Self {
+        Self {
+            bytes: Vec::new(),
+            rows: 0,
+            columns: 0,
+            bytes_max,
+            allowed_bytes: room.free_bytes(),
+            rest_from: Instant::now() + time_to_rest(timeout.min(DAY)),
+            tap,
+        }
+    }
+
+    /// Waits until there is room for the next record.
+    pub(crate) async fn widen(&mut self, room: &dyn Room) -> Result<(), RunFault> {
+        if self.bytes.len() > self.allowed_bytes {
+            self.tap.pause();
+            self.allowed_bytes = room.widen(self.bytes.len()).await.ok_or(RunFault::NoRoom)?;
+        }
+        Ok(())
+    }
+
+    /// The fault of a record that has no room.
+    pub(crate) fn too_large(&self) -> RunFault {
+        RunFault::TooLarge { limit_bytes: self.bytes_max }
+    }
+
+    /// The error of a result that has ended too early. The server's own failure shows the records before it.
+    pub(crate) fn failed(self, fault: RunFault, fields: Option<Vec<String>>) -> RunError {
+        let is_servers = matches!(fault, RunFault::Failed(_));
+        let records = if is_servers { self.bytes.into() } else { Bytes::new() };
+        RunError { fault, fields, records }
+    }
+
     /// The largest next message: the room that is left for records, or metadata.
-    fn message_bytes_max(&self) -> usize {
+    pub(crate) fn message_bytes_max(&self) -> usize {
         if self.tap.takes_rest() {
             return RECORD_BYTES_MAX;
         }
@@ -245,7 +271,7 @@ impl Records<'_> {
     }
 
     /// Takes a record. Returns whether there was room for it.
-    fn push(&mut self, list: &[u8], values: usize) -> Result<bool, RunFault> {
+    pub(crate) fn push(&mut self, list: &[u8], values: usize) -> Result<bool, RunFault> {
         if values != self.columns {
             let columns = self.columns;
             return Err(RunFault::Protocol(format!("a record of {values} values for {columns} columns")));
@@ -260,7 +286,7 @@ impl Records<'_> {
     }
 }
 
-fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
+pub(crate) fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
     let wrong = || RunFault::Protocol("RUN's answer names no fields".to_owned());
     let Value::Map(pairs) = metadata else { return Err(wrong()) };
     let place = pairs.iter().position(|(name, _)| name == "fields").ok_or_else(wrong)?;
@@ -272,7 +298,7 @@ fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
     names.into_iter().map(text).collect()
 }
 
-fn finish(
+pub(crate) fn finish(
     fields: Vec<String>,
     records: &mut Records<'_>,
     first: Value,

@@ -27,6 +27,8 @@ mod exchange;
 mod framing;
 mod message;
 mod relay;
+mod relay_exchange;
+pub mod request_bytes;
 mod rest;
 mod roots;
 mod run;
