@@ -24,6 +24,7 @@
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
+//! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
 //! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
@@ -46,6 +47,7 @@ mod learning;
 mod observing;
 mod probes;
 mod tls;
+mod transactions;
 mod writes;
 
 pub use access::*;
@@ -61,6 +63,7 @@ pub use learning::*;
 pub use observing::*;
 pub use probes::*;
 pub use tls::*;
+pub use transactions::*;
 pub use writes::*;
 
 /// Longest node name, in bytes: headers, leases and log lines contain it.

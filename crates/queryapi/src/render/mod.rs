@@ -7,6 +7,7 @@ mod answer;
 mod graph;
 mod map_order;
 mod summary;
+mod transaction;
 mod value;
 
 use hopcache_packstream::{DecodeError, Reader, Token, Value};
@@ -15,6 +16,7 @@ use crate::json;
 use value::Renderer;
 
 pub use answer::{answer, with_bookmark};
+pub use transaction::{Behind, OpenTransaction, in_transaction, without_result};
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -45,6 +45,28 @@ pub struct QueryRequest {
     pub max_execution_time_s: Option<u64>,
 }
 
+/// A request of an explicit transaction, parsed. Each may come without a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransactionRequest {
+    /// Statement text. The server tells an empty one from an absent one.
+    pub statement: Option<String>,
+    /// Parameters as in [`QueryRequest`]. The server refuses an integer that is too large only when it runs the
+    /// statement.
+    pub parameters: Result<Vec<u8>, RequestError>,
+    /// Access mode, if the client named one.
+    pub access_mode: Option<AccessMode>,
+    /// Bookmarks to wait for.
+    pub bookmarks: Vec<String>,
+    /// User to act as. A blank name counts as absent.
+    pub impersonated_user: Option<String>,
+    /// Whether the answer shows counters.
+    pub include_counters: bool,
+    /// Longest time of the transaction in seconds that the client wants. Zero and less count as absent.
+    pub max_execution_time_s: Option<u64>,
+    /// The kind of the transaction, as text that only the server understands.
+    pub transaction_type: Option<String>,
+}
+
 /// Why text is not JSON, or does not have the shape of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -131,12 +153,30 @@ impl RequestError {
 /// # Errors
 /// [`RequestError`], which names the member.
 pub fn parse(body: &[u8], encoding: Encoding) -> Result<QueryRequest, RequestError> {
+    let request = parse_in_transaction(body, encoding)?;
+    let statement = request.statement.filter(|statement| !statement.is_empty());
+    Ok(QueryRequest {
+        statement: statement.ok_or(RequestError::NoStatement)?,
+        parameters: request.parameters?,
+        access_mode: request.access_mode,
+        bookmarks: request.bookmarks,
+        impersonated_user: request.impersonated_user,
+        include_counters: request.include_counters,
+        max_execution_time_s: request.max_execution_time_s,
+    })
+}
+
+/// Like [`parse`], for an explicit transaction: the statement may be empty or absent, and so may the whole body.
+///
+/// # Errors
+/// [`RequestError`], which names the member.
+pub fn parse_in_transaction(body: &[u8], encoding: Encoding) -> Result<TransactionRequest, RequestError> {
+    let mut draft = Draft::default();
     if body.is_empty() {
-        return Err(RequestError::NoStatement);
+        return Ok(draft.finish());
     }
     let text = std::str::from_utf8(body).map_err(|error| RequestError::Utf8(error.valid_up_to()))?;
     let mut lexer = Lexer::new(text.strip_prefix('\u{FEFF}').unwrap_or(text));
-    let mut draft = Draft::default();
     match lexer.next().map_err(RequestError::Body)? {
         Token::MapStart => draft.members(&mut lexer, encoding)?,
         // The server builds a request from bare text as well: the text is the statement.
@@ -144,7 +184,7 @@ pub fn parse(body: &[u8], encoding: Encoding) -> Result<QueryRequest, RequestErr
         Token::Null => return Err(RequestError::Null),
         _ => return Err(RequestError::Body(Malformed::Type)),
     }
-    draft.finish()
+    Ok(draft.finish())
 }
 
 #[derive(Default)]
@@ -158,6 +198,7 @@ struct Draft {
     impersonated_user: Option<String>,
     include_counters: bool,
     max_execution_time_s: Option<u64>,
+    transaction_type: Option<String>,
 }
 
 impl Draft {
@@ -198,8 +239,8 @@ impl Draft {
             }
             "includeCounters" => self.include_counters = flag(lexer).map_err(in_field)?,
             "maxExecutionTime" => self.max_execution_time_s = seconds(lexer).map_err(in_field)?,
-            // For explicit transactions only. Here the server accepts any text and ignores it.
-            "txType" => drop(scalar_text(lexer).map_err(in_field)?),
+            // For explicit transactions only. Elsewhere the server accepts any text and ignores it.
+            "txType" => self.transaction_type = scalar_text(lexer).map_err(in_field)?,
             _ => return Err(RequestError::Unknown(name.to_owned())),
         }
         Ok(())
@@ -236,22 +277,24 @@ impl Draft {
         }
     }
 
-    fn finish(self) -> Result<QueryRequest, RequestError> {
-        let statement =
-            self.statement.filter(|statement| !statement.is_empty()).ok_or(RequestError::NoStatement)?;
-        if let Some(name) = self.too_big {
-            let field = format!("parameters.{name}");
-            return Err(RequestError::Field { field, reason: Malformed::BigInteger });
-        }
-        Ok(QueryRequest {
-            statement,
-            parameters: encode_canonical(&Value::Map(self.parameters)),
+    fn finish(self) -> TransactionRequest {
+        let parameters = match self.too_big {
+            Some(name) => Err(RequestError::Field {
+                field: format!("parameters.{name}"),
+                reason: Malformed::BigInteger,
+            }),
+            None => Ok(encode_canonical(&Value::Map(self.parameters))),
+        };
+        TransactionRequest {
+            statement: self.statement,
+            parameters,
             access_mode: self.access_mode,
             bookmarks: self.bookmarks,
             impersonated_user: self.impersonated_user,
             include_counters: self.include_counters,
             max_execution_time_s: self.max_execution_time_s,
-        })
+            transaction_type: self.transaction_type,
+        }
     }
 }
 
