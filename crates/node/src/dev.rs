@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{DevOptions, OriginUri, Report, Secret, UnusedVariable, dev_report, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{open_origin, open_relays, open_store, warn_of};
+use crate::serve::{open_origin, open_relays, open_store, shared_origin, warn_of};
 use crate::stop::Stop;
 use crate::terminal::{print, say};
 
@@ -37,11 +37,11 @@ pub async fn run(options: DevOptions, report: Report, unused: &[UnusedVariable])
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::with(&options.base.refresh));
     let store = open_store(&options.base, &meters)?;
-    let newest = Arc::default();
+    let shared = shared_origin(&options.base);
     let mut backends = Backends {
         store,
-        origin: open_origin(&options.base, &meters, &newest).await?,
-        relays: open_relays(&options.base, &newest)?,
+        origin: open_origin(&options.base, &meters, &shared).await?,
+        relays: open_relays(&options.base, &shared)?,
         meters,
     };
     let mut nodes = Vec::new();

@@ -1,6 +1,7 @@
 //! The closed lists of labels that operators see: labels of metrics, and details of `Cache-Status`. Each list is in one
 //! place, and an exhaustive match maps the engine's enums to it.
 
+use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
@@ -108,14 +109,17 @@ pub const TLS_RELOADS: [&str; 2] = ["used", "refused"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses with a counter of their own. Other statuses count as 500.
-pub const STATUSES: [&str; 15] =
-    ["202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
+pub const STATUSES: [&str; 16] = [
+    "200", "202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503",
+    "504",
+];
 
 /// Index of a status in [`STATUSES`].
 #[must_use]
 pub fn status_place(status: u16) -> usize {
-    const PLACES: [u16; 15] = [202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
-    PLACES.iter().position(|each| *each == status).unwrap_or(11)
+    const PLACES: [u16; 16] =
+        [200, 202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
+    PLACES.iter().position(|each| *each == status).unwrap_or(12)
 }
 
 /// Index of a refusal in [`UNSERVED`].
@@ -134,32 +138,49 @@ pub const fn unserved_place(why: Unserved) -> usize {
     }
 }
 
-/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` use the same labels for a bypass.
-pub const REASONS: [&str; 23] = [
-    "write",
-    "unknown",
-    "no-store",
-    "bookmarks",
-    "too-large",
-    "transaction",
-    "old-bolt",
-    "rejected",
-    "schema",
-    "administration",
-    "plan",
-    "prefix",
-    "use",
-    "load-csv",
-    "in-transactions",
-    "volatile-function",
-    "unknown-function",
-    "procedure",
-    "unterminated",
-    "unicode-escape",
-    "unreadable",
-    "many-statements",
-    "unknown-start",
+/// The reasons of bypasses. Nodes send each other places in this list, so new reasons are added at its end only.
+const BYPASSES: [Reason; 23] = [
+    Reason::Write,
+    Reason::Unknown,
+    Reason::NoStore,
+    Reason::Bookmarks,
+    Reason::TooLarge,
+    Reason::Transaction,
+    Reason::OldBolt,
+    Reason::Rejected,
+    Reason::Text(BypassReason::Schema),
+    Reason::Text(BypassReason::Administration),
+    Reason::Text(BypassReason::Plan),
+    Reason::Text(BypassReason::Prefix),
+    Reason::Text(BypassReason::Use),
+    Reason::Text(BypassReason::LoadCsv),
+    Reason::Text(BypassReason::InTransactions),
+    Reason::Text(BypassReason::VolatileFunction),
+    Reason::Text(BypassReason::UnknownFunction),
+    Reason::Text(BypassReason::Procedure),
+    Reason::Text(BypassReason::Unterminated),
+    Reason::Text(BypassReason::UnicodeEscape),
+    Reason::Text(BypassReason::Unreadable),
+    Reason::Text(BypassReason::ManyStatements),
+    Reason::Text(BypassReason::UnknownStart),
 ];
+
+/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` use the same labels for a bypass.
+pub const REASONS: [&str; BYPASSES.len()] = {
+    let mut labels = [""; BYPASSES.len()];
+    let mut place = 0;
+    while place < labels.len() {
+        labels[place] = reason_label(BYPASSES[place]);
+        place += 1;
+    }
+    labels
+};
+
+/// The reason at this place of [`REASONS`].
+#[must_use]
+pub fn reason_at(place: usize) -> Option<Reason> {
+    BYPASSES.get(place).copied()
+}
 
 /// Index of a reason in [`REASONS`].
 #[must_use]
@@ -171,7 +192,7 @@ pub fn reason_place(reason: Reason) -> usize {
 /// The label of a reason: in the metric, as the `Cache-Status` detail of the bypass, and as the `reason` of
 /// `explain`.
 #[must_use]
-pub fn reason_label(reason: Reason) -> &'static str {
+pub const fn reason_label(reason: Reason) -> &'static str {
     match reason {
         Reason::Write => "write",
         Reason::Unknown => "unknown",
@@ -187,6 +208,8 @@ pub fn reason_label(reason: Reason) -> &'static str {
 
 /// The `Cache-Status` detail of a node that asked the owner of the key.
 pub const DETAIL_OWNER: &str = "owner";
+/// The `Cache-Status` detail of a node that asked the node that holds the transaction.
+pub const DETAIL_HOLDER: &str = "holder";
 
 /// The `Cache-Status` details of hits and misses. The detail of a bypass is its [`reason_label`].
 pub const ANSWER_DETAILS: [&str; 9] =

@@ -6,8 +6,8 @@
 mod background;
 mod leaving;
 mod policy;
+mod secrets;
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,14 +15,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryFutureExt;
-use hopcache_core::entry::ChecksumKey;
-use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{BoltAddr, Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Observer, Origin, Store};
-use hopcache_engine::{Engine, Ports, RingChange, Secrets};
+use hopcache_engine::{Engine, Ports, RingChange};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
@@ -37,9 +35,11 @@ use crate::bolt_front::listener::BoltBounds;
 use crate::bolt_front::{self, BoltFront};
 use crate::clock::{SystemClock, SystemDice};
 use crate::cluster_keys::keyring;
-use crate::config::{Report, Settings};
+use crate::config::{OriginAuth, Report, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
 use crate::credentials::Credentials;
+use crate::databases::Databases;
+use crate::front::transactions::TransactionParts;
 use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
@@ -55,7 +55,6 @@ use crate::origin::own_login;
 use crate::origin::relays::Relays;
 use crate::peer::auth::Keyring;
 use crate::peer::client::PeerClient;
-use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
 use crate::peer_credentials::OtherMembers;
 use crate::peer_service::PeerService;
@@ -64,6 +63,7 @@ use crate::renderer::FrontsRenderer;
 use crate::routing::{MemberRouting, Members, ring_of};
 use crate::senders::Senders;
 use crate::tls::{Reload, Watched};
+use crate::transactions::OpenTransactions;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
@@ -131,7 +131,8 @@ impl Node {
             renderer: Arc::new(FrontsRenderer),
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
-        let engine = Engine::new(me, secrets(settings), policy::policy(settings), ports);
+        let transactions = open_transactions(settings, &me);
+        let engine = Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports);
         let state = Arc::new(NodeState {
             engine,
             members: Arc::clone(&members),
@@ -142,6 +143,7 @@ impl Node {
             virtual_nodes,
             joining: Joining::default(),
             bolt_clients: TaskTracker::new(),
+            transactions,
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
@@ -164,10 +166,8 @@ impl Node {
         };
         node.start_background(prober);
         let engine = Arc::clone(&node.state.engine);
-        node.spawn(
-            "gossip",
-            gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run(),
-        );
+        let heard = Box::new(move |piece: &Bytes| engine.prefetch().heard_spread(piece));
+        node.spawn("gossip", gossip_task.on_spread(heard).run());
         node.start_joining(Arc::clone(&link), settings.cluster.join_timeout_ms.duration());
         node.start_listeners(listeners, settings, (keys, link, backends.relays), clock);
         Ok(node)
@@ -207,6 +207,8 @@ impl Node {
         self.spawn("the ring", async move { watch_ring(&state).await });
         let state = Arc::clone(&self.state);
         self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
+        let transactions = Arc::clone(&self.state.transactions);
+        self.spawn("expiring transactions", async move { match transactions.expire_for_ever().await {} });
     }
 
     fn start_joining(&self, link: Arc<PeerLink>, timeout: Duration) {
@@ -246,20 +248,24 @@ impl Node {
         let says_addresses = says_addresses(settings);
         let clock = Arc::new(clock);
         // The fronts alone hold the credentials, so that checks under way end with the last front.
-        let credentials = self.credentials(settings, link, Arc::clone(&clock));
+        let credentials = self.credentials(settings, Arc::clone(&link), Arc::clone(&clock));
         let known_credentials = Arc::downgrade(&credentials);
         let senders = Arc::new(Senders::new(self.state.engine.hasher(), settings));
-        let shared = FrontShared::new(senders, credentials, settings);
+        let origin = Arc::clone(&self.state.origin);
+        let databases = Databases::new(origin, settings.origin.timeout_ms, relays.is_some());
+        let shared = FrontShared::new((senders, credentials), Arc::new(databases), settings);
+        let transactions = self.transaction_parts(&shared, relays.clone(), &link);
         let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
         if let Some(listener) = listeners.bolt {
             let advertised = bolt_advertised.clone().unwrap_or_default();
             self.start_bolt(listener, (shared.clone(), relays), (settings, advertised), Arc::clone(&clock));
         }
-        let front = Front::new(Arc::clone(&self.state), shared, bolt_advertised, settings, clock);
+        let parts = (transactions, bolt_advertised);
+        let front = Front::new(Arc::clone(&self.state), shared, parts, settings, clock);
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
-            parting(front.service(), Arc::clone(&self.is_leaving)),
+            parting(Arc::clone(&front).service(), Arc::clone(&self.is_leaving)),
             (
                 ListenerBounds { says_addresses, ..bounds(clients_max(settings)) },
                 self.refusals(CLIENT_PLACE, crate::front::answer::unserved),
@@ -274,6 +280,7 @@ impl Node {
             members: Arc::clone(&self.state.members),
             engine: Arc::clone(&self.state.engine),
             credentials: known_credentials,
+            front,
         };
         let peers = crate::peer::server::service(Arc::new(peer_service), keys);
         let stop = self.stop_peers.clone();
@@ -292,6 +299,20 @@ impl Node {
             stop,
         );
         self.background.spawn(self.guarded("the admin listener", served));
+    }
+
+    fn transaction_parts(
+        &self,
+        shared: &FrontShared,
+        relays: Option<Arc<Relays>>,
+        link: &Arc<PeerLink>,
+    ) -> TransactionParts {
+        TransactionParts {
+            open: Arc::clone(&self.state.transactions),
+            relays,
+            databases: Arc::clone(&shared.databases),
+            peers: Arc::new(PeerClient::new(Arc::clone(link), Arc::clone(&self.state.members))),
+        }
     }
 
     fn start_bolt(
@@ -351,29 +372,10 @@ const fn says_addresses(settings: &Settings) -> bool {
     settings.prefetch.enabled && settings.prefetch.fallback_sessions
 }
 
-/// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes
-/// agree, and only holders of the key can make an entry. They also come from the cluster's name: two clusters with the
-/// same key and the same store share no entry. Without a key (a cluster of one node) they are the same on every start,
-/// so entries in the store stay readable.
-fn secrets(settings: &Settings) -> Secrets {
-    let cluster = &settings.cluster;
-    let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
-    let secret = data_secret(&cluster.name, secret.as_bytes());
-    Secrets {
-        hasher: KeyHasher::new(&secret),
-        checksum_key: ChecksumKey(blake3::derive_key("hopcache 2026-11-21 entry checksum", &secret)),
-    }
-}
-
-/// The key as it is for a cluster with the default name, so that entries of releases that ignored the name stay
-/// readable; else a key derived from both.
-fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
-    if cluster == CLUSTER_NAME_DEFAULT {
-        return Cow::Borrowed(secret);
-    }
-    // The length comes first, so that two pairs of name and key never give the same text.
-    let text = [&(cluster.len() as u64).to_be_bytes(), cluster.as_bytes(), secret].concat();
-    Cow::Owned(blake3::derive_key("hopcache 2026-11-21 data of a named cluster", &text).to_vec())
+/// No transaction is open yet. With one service user all clients share its bound.
+fn open_transactions(settings: &Settings, me: &Holder) -> Arc<OpenTransactions> {
+    let has_one_principal = matches!(settings.origin.auth, OriginAuth::Service { .. });
+    OpenTransactions::new(me.incarnation, has_one_principal)
 }
 
 /// The service, which adds `Connection: close` to every answer once the node leaves. A client with an open connection
@@ -460,25 +462,6 @@ mod tests {
 
     fn policy_of(sets: &[&str]) -> Policy {
         policy::policy(&settings_of(sets))
-    }
-
-    /// Clusters of different names that share a key and a store have no entry in common (I10). A cluster without a name
-    /// keeps the entries that it always had.
-    #[test]
-    fn a_name_separates_the_data_of_clusters_with_one_key() {
-        let checksum = |sets: &[&str]| secrets(&settings_of(sets)).checksum_key.0;
-        let key = "cluster.key=the key that both of them have";
-        let unnamed = checksum(&[key]);
-        let plain =
-            blake3::derive_key("hopcache 2026-11-21 entry checksum", b"the key that both of them have");
-        assert_eq!(unnamed, plain);
-        assert_eq!(unnamed, checksum(&[key, "cluster.name=hopcache"]));
-        let named = ["cluster.name=staging", "cluster.name=production"].map(|name| checksum(&[key, name]));
-        assert!(named[0] != named[1] && !named.contains(&unnamed));
-        assert_eq!(
-            named[0],
-            checksum(&["cluster.data_key=the key that both of them have", "cluster.name=staging"])
-        );
     }
 
     /// The engine gets `refresh.min_ttl` as configured, for any jitter and TTL: only the engine compares them.

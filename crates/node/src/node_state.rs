@@ -16,6 +16,7 @@ use crate::meters::Meters;
 use crate::origin::own_login;
 use crate::routing::{Members, listed};
 use crate::store::problem::StoreProblem;
+use crate::transactions::OpenTransactions;
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -37,6 +38,8 @@ pub struct NodeState {
     pub joining: Joining,
     /// Connections of Bolt clients.
     pub bolt_clients: TaskTracker,
+    /// The transactions that this node holds for HTTP clients.
+    pub(crate) transactions: Arc<OpenTransactions>,
     /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
     /// A necessary task that has panicked. The node leaves because of it.

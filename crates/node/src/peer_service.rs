@@ -1,5 +1,5 @@
-//! The service of the peer listener: it passes messages of peers to the engine, and those about credentials to the fronts'
-//! credentials.
+//! The service of the peer listener: it passes messages of peers to the engine, those about credentials to the fronts'
+//! credentials, and those about transactions to the front that holds them.
 
 use std::sync::{Arc, Weak};
 
@@ -10,6 +10,7 @@ use hopcache_engine::Engine;
 
 use crate::credentials::Credentials;
 use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use crate::front::Front;
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerHandler, PeerRefusal};
@@ -26,6 +27,8 @@ pub struct PeerService {
     pub engine: Arc<Engine>,
     /// The credentials of the fronts, which own them.
     pub credentials: Weak<Credentials>,
+    /// Answers about the transactions that this node holds.
+    pub front: Arc<Front>,
 }
 
 #[async_trait]
@@ -34,6 +37,9 @@ impl PeerHandler for PeerService {
         if let Some(message) = CredentialMessage::decode(&message) {
             let answered = self.credentials.upgrade().map(|credentials| answer(&message, &credentials));
             return Ok(answered.unwrap_or_else(|| CredentialAnswer::Unknown.encode()));
+        }
+        if let Some(answered) = self.front.serve_holder_request(&message).await {
+            return Ok(answered);
         }
         self.engine.path().serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }

@@ -16,8 +16,7 @@ use crate::config::{
 use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
-use crate::origin::newest::NewestPositions;
+use crate::origin::bolt::{BoltOrigin, BoltSettings, Login, SharedOrigin};
 use crate::origin::relays::Relays;
 use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
@@ -35,11 +34,11 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
     let meters = Arc::new(Meters::with(&settings.refresh));
-    let newest = Arc::default();
+    let shared = shared_origin(&settings);
     let backends = Backends {
         store: open_store(&settings, &meters)?,
-        origin: open_origin(&settings, &meters, &newest).await?,
-        relays: open_relays(&settings, &newest)?,
+        origin: open_origin(&settings, &meters, &shared).await?,
+        relays: open_relays(&settings, &shared)?,
         meters,
     };
     let node = Node::start(&settings, loaded.report, backends).await?;
@@ -94,6 +93,12 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
     })
 }
 
+/// What the graph database and its relays share.
+#[must_use]
+pub fn shared_origin(settings: &Settings) -> SharedOrigin {
+    SharedOrigin::new(usize::try_from(settings.origin.concurrent_max).unwrap_or(usize::MAX))
+}
+
 /// The configured graph database.
 ///
 /// # Errors
@@ -101,7 +106,7 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 pub async fn open_origin(
     settings: &Settings,
     meters: &Arc<Meters>,
-    newest: &Arc<NewestPositions>,
+    shared: &SharedOrigin,
 ) -> anyhow::Result<Arc<dyn Origin>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
@@ -113,7 +118,8 @@ pub async fn open_origin(
         OriginUri::Bolt { encryption, address } => {
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login_of(&origin.auth));
             bolt.roots = roots_of(origin)?;
-            bolt.newest = Arc::clone(newest);
+            bolt.newest = Arc::clone(&shared.newest);
+            bolt.results = Some(Arc::clone(&shared.results));
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
@@ -130,16 +136,13 @@ pub async fn open_origin(
 ///
 /// # Errors
 /// When the URI cannot be read.
-pub fn open_relays(
-    settings: &Settings,
-    newest: &Arc<NewestPositions>,
-) -> anyhow::Result<Option<Arc<Relays>>> {
+pub fn open_relays(settings: &Settings, shared: &SharedOrigin) -> anyhow::Result<Option<Arc<Relays>>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => None,
         OriginUri::Bolt { encryption, address } => {
             let address = bolt_address(*encryption, address)?;
-            Some(Relays::new(address, login_of(&origin.auth), roots_of(origin)?, Arc::clone(newest)))
+            Some(Relays::new(address, login_of(&origin.auth), roots_of(origin)?, shared.clone()))
         }
     })
 }

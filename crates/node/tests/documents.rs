@@ -31,8 +31,8 @@ fn words_of_table(heading: &str, header: &str) -> BTreeSet<&'static str> {
     rows.filter_map(|row| row.split('`').nth(1)).collect()
 }
 
-/// Details of hits and misses, and of the node that asked the owner: each has a row, and each row belongs to a detail
-/// that is sent.
+/// Details of hits and misses, and of the node that asked the owner or a holder: each has a row, and each row belongs to
+/// a detail that is sent.
 #[test]
 fn the_details_of_answers_are_the_rows_of_their_table() {
     let details = [
@@ -49,7 +49,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
     ];
     let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
     assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
-    sent.insert(labels::DETAIL_OWNER);
+    sent.extend([labels::DETAIL_OWNER, labels::DETAIL_HOLDER]);
     let rows = words_of_table("### Cache-Status", "| `detail` | meaning |");
     assert_eq!(sent, rows);
 }

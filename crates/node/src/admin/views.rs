@@ -55,6 +55,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         learning_bytes: learned.bytes + learned.session_bytes,
         observations_waiting: learned.waiting,
         bolt_connections: state.bolt_clients.len(),
+        http_transactions: state.transactions.len(),
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: labels::PARTS.map(is_degraded),
     });

@@ -33,7 +33,8 @@ impl Session {
         let KnownStatement { options, ask } = &known.read;
         let identity = Arc::clone(self.accepted_identity()?);
         let is_at_home = || {
-            let home = front.known_database(&ask.query.identity, options.impersonated.as_deref());
+            let home =
+                front.shared.databases.known_home(&ask.query.identity, options.impersonated.as_deref());
             home.is_some_and(|home| *home == *ask.query.database)
         };
         if !known.acceptance.holds(came) || options.database.is_none() && !is_at_home() {

@@ -17,7 +17,6 @@
 //! | `live` | a result that is streamed while its run goes on |
 //! | `relayed` | a statement that Neo4j answers, message by message |
 //! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
-//! | `databases` | the database of a client that names none |
 //! | `failure` | the code and message of a failure for a driver |
 //!
 //! The engine, and not this module, decides whether, where and how a query is cached. A statement that bypasses the
@@ -26,7 +25,6 @@
 
 pub(crate) mod advertised;
 mod connection;
-mod databases;
 mod failure;
 mod incoming;
 mod known;
@@ -68,7 +66,6 @@ pub(crate) struct BoltFront {
     engine: Arc<Engine>,
     shared: FrontShared,
     relays: Option<Arc<Relays>>,
-    databases: databases::Databases,
     clock: Arc<SystemClock>,
     /// The operator's limit for a run.
     run_timeout_ms: Millis,
@@ -99,7 +96,6 @@ impl BoltFront {
             state,
             shared,
             relays,
-            databases: databases::Databases::default(),
             clock,
             run_timeout_ms: settings.origin.timeout_ms,
             advertised,

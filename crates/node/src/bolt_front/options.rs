@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use hopcache_bolt::server::{Kind, Version};
+use hopcache_bolt::server::Version;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX};
 use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_engine::ports::AccessMode;
-use hopcache_packstream::{Value, Writer};
+use hopcache_packstream::Value;
 
 use super::failure::BoltFailure;
 use crate::front::ask::{control_in, hints_in};
@@ -241,24 +241,6 @@ pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> O
     };
     let wanted: Vec<Value> = all.iter().filter(is_wanted).cloned().collect();
     (!wanted.is_empty()).then_some(Value::List(wanted))
-}
-
-/// A message of one map.
-pub(super) fn with_map(kind: Kind, map: &Value) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.structure(kind.signature().0, 1);
-    writer.value(map);
-    writer.into_bytes()
-}
-
-/// RUN.
-pub(super) fn run_message(statement: &str, params: &[u8], extra: &Value) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.structure(Kind::Run.signature().0, 3);
-    writer.string(statement);
-    writer.raw(params);
-    writer.value(extra);
-    writer.into_bytes()
 }
 
 #[cfg(test)]

@@ -390,7 +390,8 @@ impl Session {
         let acting = front.shared.senders.acting(login.credentials, asked);
         let acting =
             acting.ok_or_else(|| BoltFailure::own("NoImpersonation", "imp_user is not possible here."))?;
-        let database = self.out.wait_for(front.database(&acting, asked, name.as_deref())).await?;
+        let found = front.shared.databases.find(&acting, asked, name.as_deref());
+        let database = self.out.wait_for(found).await?;
         let database =
             database.map_err(|error| BoltFailure::of_routing(&error.kind, name.as_deref().unwrap_or("")))?;
         Ok(table(&front.routers(context), &database))

@@ -34,10 +34,12 @@ pub(super) const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
 /// Neo4j allows every origin.
-const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+pub(super) const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Methods of the query path.
 const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
-const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
+/// Methods of the path of one transaction.
+const METHODS_OF_TRANSACTION: HeaderValue = HeaderValue::from_static("DELETE,POST,OPTIONS");
+pub(super) const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 pub(super) const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
 pub(super) const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
@@ -77,7 +79,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     let done = match fate(&outcome.how.class) {
-        Fate::Harmless => "",
+        Fate::Harmless | Fate::RolledBack => "",
         Fate::InDoubt => " A write was carried out: look before you send it again.",
     };
     let message = format!("Too many large answers are being read slowly. Try again shortly.{done}");
@@ -139,6 +141,19 @@ pub(crate) enum Fate {
     Harmless,
     /// The statement may have written, or may still write. The client has to check before it sends it again (I6).
     InDoubt,
+    /// The statement's transaction is over, and Neo4j rolls it back.
+    RolledBack,
+}
+
+impl Fate {
+    /// What the client has to know, behind the reason of the failure.
+    const fn sentence(self) -> &'static str {
+        match self {
+            Self::Harmless => "",
+            Self::InDoubt => IN_DOUBT,
+            Self::RolledBack => ROLLED_BACK,
+        }
+    }
 }
 
 pub(crate) fn fate(class: &Class) -> Fate {
@@ -154,6 +169,22 @@ pub(crate) fn fate(class: &Class) -> Fate {
 
 /// The sentence for a statement in doubt.
 const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
+
+/// The sentence for a transaction that has ended.
+const ROLLED_BACK: &str = " The transaction is rolled back: begin again.";
+
+/// The response to a failed statement of a transaction.
+pub(super) fn of_failure_with(failure: &Failure, fate: Fate, encoding: Encoding) -> Reply {
+    let (status, content_type, body, retry_after) = of_failure(failure, fate, encoding);
+    let mut response = plain(status, content_type, body);
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
+    response
+}
 
 fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     if let FailureKind::Neo4j(error) = &failure.kind {
@@ -187,16 +218,14 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
             retry_after_s: retry_after.then_some(RETRY_AFTER_S),
         }
     };
-    let doubt = if fate == Fate::InDoubt { IN_DOUBT } else { "" };
+    let doubt = fate.sentence();
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match &failure.kind {
         FailureKind::Neo4j(_) => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
-        FailureKind::OriginUnreachable => own(
-            unavailable,
-            "Hopcache.TransientError.OriginUnreachable",
-            "Neo4j cannot be reached and there is no cached answer. Try again shortly.",
-        ),
+        FailureKind::OriginUnreachable => {
+            own(unavailable, "Hopcache.TransientError.OriginUnreachable", &unreachable(fate))
+        }
         FailureKind::OriginCut => own(
             unavailable,
             "Hopcache.TransientError.OriginConnectionLost",
@@ -212,11 +241,9 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::Overloaded => {
             own(unavailable, "Hopcache.TransientError.Overloaded", &no_place(failure.was_sent, fate))
         }
-        FailureKind::TooManyRuns => own(
-            StatusCode::TOO_MANY_REQUESTS,
-            "Hopcache.ClientError.TooManyRequests",
-            "Too many statements of this user wait for Neo4j. Send fewer at a time, and try again shortly.",
-        ),
+        FailureKind::TooManyRuns => {
+            own(StatusCode::TOO_MANY_REQUESTS, "Hopcache.ClientError.TooManyRequests", &too_many_runs(fate))
+        }
         FailureKind::DeadlinePassed => own(
             late,
             "Hopcache.TransientError.DeadlinePassed",
@@ -251,6 +278,21 @@ fn too_large(limit_bytes: usize, doubt: &str) -> String {
     )
 }
 
+fn unreachable(fate: Fate) -> String {
+    match fate {
+        Fate::RolledBack => format!("Neo4j cannot be reached.{ROLLED_BACK}"),
+        _ => "Neo4j cannot be reached and there is no cached answer. Try again shortly.".to_owned(),
+    }
+}
+
+fn too_many_runs(fate: Fate) -> String {
+    let next = match fate {
+        Fate::RolledBack => ROLLED_BACK,
+        _ => " Send fewer at a time, and try again shortly.",
+    };
+    format!("Too many statements of this user wait for Neo4j.{next}")
+}
+
 /// The failure of a request that a leaving node has not read yet.
 pub(super) fn leaving_unread() -> String {
     leaving(Fate::Harmless)
@@ -259,8 +301,8 @@ pub(super) fn leaving_unread() -> String {
 /// Another node owns the key by then, and has the result of its run.
 fn leaving(fate: Fate) -> String {
     let next = match fate {
-        Fate::InDoubt => IN_DOUBT,
         Fate::Harmless => " Send the request again: other nodes answer it.",
+        fate => fate.sentence(),
     };
     format!("This node is leaving, and ends before the answer can come.{next}")
 }
@@ -269,14 +311,15 @@ fn leaving(fate: Fate) -> String {
 fn no_place(was_sent: bool, fate: Fate) -> String {
     match fate {
         Fate::InDoubt if was_sent => format!("There was no room for an answer of this size.{IN_DOUBT}"),
+        Fate::RolledBack => format!("Too many statements, or too large answers, are under way.{ROLLED_BACK}"),
         _ => "Too many statements are under way. Try again shortly.".to_owned(),
     }
 }
 
 fn unread(fate: Fate) -> String {
     let next = match fate {
-        Fate::InDoubt => IN_DOUBT,
         Fate::Harmless => " Try again; if it persists, purge the entry and report it.",
+        fate => fate.sentence(),
     };
     format!("The answer could not be read.{next}")
 }
@@ -412,30 +455,38 @@ pub fn discovery(scheme: &str, host: &str, bolt: Option<&str>, me: &NodeName) ->
 
 /// The response to a method that the path does not have.
 pub async fn method_not_allowed() -> Reply {
+    not_allowed(METHODS)
+}
+
+/// The same on the path of one transaction.
+pub async fn method_not_allowed_of_transaction() -> Reply {
+    not_allowed(METHODS_OF_TRANSACTION)
+}
+
+fn not_allowed(methods: HeaderValue) -> Reply {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
-    response.headers_mut().insert(ALLOW, METHODS);
+    response.headers_mut().insert(ALLOW, methods);
     response
 }
 
 /// `OPTIONS` of the query path. Browsers send it before a request to another origin.
 pub async fn options() -> Reply {
-    let text = HeaderValue::from_static("text/plain");
-    let mut response = plain(StatusCode::OK, text, Bytes::from_static(b"POST, OPTIONS"));
-    response.headers_mut().insert(ALLOW, METHODS);
+    allowed(METHODS, b"POST, OPTIONS")
+}
+
+/// The same on the path of one transaction.
+pub async fn options_of_transaction() -> Reply {
+    allowed(METHODS_OF_TRANSACTION, b"DELETE, POST, OPTIONS")
+}
+
+fn allowed(methods: HeaderValue, text: &'static [u8]) -> Reply {
+    let mut response =
+        plain(StatusCode::OK, HeaderValue::from_static("text/plain"), Bytes::from_static(text));
+    response.headers_mut().insert(ALLOW, methods);
     response
 }
 
 /// The response to an unknown path.
 pub async fn not_found() -> Reply {
     error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found", JSON)
-}
-
-/// The response to explicit transactions.
-pub async fn no_transactions() -> Reply {
-    error(
-        StatusCode::NOT_IMPLEMENTED,
-        "Hopcache.ClientError.NotImplemented",
-        "Explicit transactions are not served by hopcache. Send them to Neo4j itself; single statements can come here.",
-        JSON,
-    )
 }

@@ -16,12 +16,13 @@ use hopcache_engine::Engine;
 use hopcache_engine::ask::{Ask, Freshness, Hints, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
+use hopcache_engine::rendering::RenderingId;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
 use hopcache_queryapi::headers::cache_control::CacheControlError;
 use hopcache_queryapi::headers::hint::HintError;
 use hopcache_queryapi::headers::{cache_control, hint, media};
-use hopcache_queryapi::render::{Counters, ResponseForm};
-use hopcache_queryapi::request::{self, QueryRequest};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
+use hopcache_queryapi::request::{self, RequestError};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -32,6 +33,7 @@ use crate::config::Settings;
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 use crate::senders::Senders;
+use crate::transactions::held::Terms;
 
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
@@ -114,14 +116,11 @@ impl AskReader {
         now: MonoTime,
     ) -> Result<Ask, Refusal> {
         let credentials = credentials(&head.headers)?;
-        let encoding = media::accept(joined(&head.headers, &ACCEPT)?.as_deref()).map_err(Refusal::media)?;
-        let params_in = joined(&head.headers, &CONTENT_TYPE)?;
-        let params_in = media::content_type(params_in.as_deref()).map_err(Refusal::media)?;
-        let hints = hints(&head.headers)?;
-        let control = freshness(&head.headers)?;
-        let database = database(head.uri.path())?;
+        let ReadHead { encoding, params_in, hints, control } = ReadHead::of(&head.headers)?;
+        let database = database_of_query(head.uri.path())?;
         let request = request::parse(body, params_in).map_err(|error| Refusal::request(&error, encoding))?;
-        check_sizes(&request)?;
+        check_statement(&request.statement)?;
+        check_bookmarks(&request.bookmarks)?;
         let mut bypass = control.no_store.then_some(RequestBypass::NoStore);
         let bookmarks = Bookmark::parse_all(&request.bookmarks);
         if bookmarks.is_none() {
@@ -130,27 +129,19 @@ impl AskReader {
         // A limit of the client counts only if it is shorter than the operator's.
         let run_ms_max = request.max_execution_time_s.map(|seconds| Millis(seconds.saturating_mul(1_000)));
         let run_ms_max = run_ms_max.filter(|run_ms_max| *run_ms_max < self.run_timeout_ms);
-        let counters = if request.include_counters { Counters::Include } else { Counters::Omit };
-        let mode = match request.access_mode {
-            Some(request::AccessMode::Read) => AccessMode::Read,
-            Some(request::AccessMode::Write) | None => AccessMode::Write,
-        };
         let parts = QueryParts {
             database: database.into(),
             statement: request.statement.into(),
             params: room.kept_by(request.parameters.into()),
-            identity: self
-                .senders
-                .acting(credentials, request.impersonated_user.as_deref())
-                .ok_or_else(Refusal::no_impersonation)?,
+            identity: self.acting(credentials, request.impersonated_user.as_deref())?,
             impersonated: request.impersonated_user,
         };
         Ok(Ask {
             query: Arc::new(self.engine.path().read(parts)),
-            rendering: rendering_of(ResponseForm { encoding, counters }),
+            rendering: rendering_of(form_of(encoding, request.include_counters)),
             freshness: control.freshness,
             hints,
-            mode,
+            mode: mode_of(request.access_mode),
             bypass,
             bookmarks: bookmarks.unwrap_or_default(),
             written: None,
@@ -161,6 +152,97 @@ impl AskReader {
             live: None,
             session: self.session(head)?,
         })
+    }
+
+    /// Reads a request of an explicit transaction, which may come without a statement.
+    ///
+    /// # Errors
+    /// As [`AskReader::read`].
+    pub(crate) fn read_in_transaction(
+        &self,
+        head: &Parts,
+        body: &Bytes,
+        room: Reserved,
+    ) -> Result<ReadInTransaction, Refusal> {
+        let encoding = accepted(&head.headers)?;
+        if body.is_empty() && !head.headers.contains_key(CONTENT_TYPE) {
+            // As the server: without a type it looks for no body, and misses the request then.
+            return Err(Refusal::request(&RequestError::Null, encoding));
+        }
+        let ReadHead { params_in, hints, control, .. } = ReadHead::of(&head.headers)?;
+        let parsed = request::parse_in_transaction(body, params_in);
+        let request = parsed.map_err(|error| Refusal::request(&error, encoding))?;
+        check_statement(request.statement.as_deref().unwrap_or_default())?;
+        check_bookmarks(&request.bookmarks)?;
+        let statement = request.statement.map(|text| StatementInTransaction {
+            text,
+            params: request.parameters.map(|params| room.kept_by(params.into())),
+            hints,
+            control,
+            session: None,
+        });
+        let session = self.session(head)?;
+        Ok(ReadInTransaction {
+            form: form_of(encoding, request.include_counters),
+            statement: statement.map(|statement| StatementInTransaction { session, ..statement }),
+            mode: mode_of(request.access_mode),
+            bookmarks: request.bookmarks,
+            impersonated: request.impersonated_user,
+            time_ms_max: request.max_execution_time_s.map(|seconds| seconds.saturating_mul(1_000)),
+            kind: request.transaction_type,
+            traceparent: traceparent(head),
+        })
+    }
+
+    /// Asks for a statement in a transaction that Neo4j does not know of yet.
+    pub(crate) fn ask_in_transaction(
+        &self,
+        (statement, params): (&StatementInTransaction, &Bytes),
+        terms: &Terms,
+        (bookmarks, left_ms): (Bookmark, Option<u64>),
+        now: MonoTime,
+    ) -> Ask {
+        let run_ms_max = left_ms.map(Millis).filter(|left_ms| *left_ms < self.run_timeout_ms);
+        let parts = QueryParts {
+            database: Arc::clone(&terms.database),
+            statement: statement.text.as_str().into(),
+            params: params.clone(),
+            identity: Arc::clone(&terms.acting),
+            impersonated: terms.impersonated.clone(),
+        };
+        Ask {
+            query: Arc::new(self.engine.path().read(parts)),
+            rendering: RenderingId::RECORDS,
+            freshness: statement.control.freshness,
+            hints: statement.hints,
+            mode: terms.mode,
+            bypass: statement.control.no_store.then_some(RequestBypass::NoStore),
+            bookmarks,
+            written: None,
+            deadline: now + self.answer_timeout_ms(run_ms_max),
+            run_ms_max,
+            traceparent: terms.traceparent.clone(),
+            is_forwarded: false,
+            live: None,
+            session: statement.session,
+        }
+    }
+
+    /// The identity of a request that acts as another user, if it names one.
+    ///
+    /// # Errors
+    /// [`Refusal`] if all statements run as one service user.
+    pub(crate) fn acting(
+        &self,
+        credentials: Credentials,
+        impersonated: Option<&str>,
+    ) -> Result<Arc<Identity>, Refusal> {
+        self.senders.acting(credentials, impersonated).ok_or_else(Refusal::no_impersonation)
+    }
+
+    /// The operator's limit for a run.
+    pub(crate) fn run_timeout_ms(&self) -> Millis {
+        self.run_timeout_ms
     }
 
     /// The session that a request names, or else the session of its client's address. The engine adds the principal and
@@ -199,6 +281,67 @@ pub fn traceparent(head: &Parts) -> Option<String> {
     let is_plausible =
         value.len() == 55 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     is_plausible.then(|| value.to_owned())
+}
+
+/// Plain data: a request of an explicit transaction. What only counts for a new one is ignored in the others, as by the
+/// server.
+pub(crate) struct ReadInTransaction {
+    /// How its answer is written.
+    pub(crate) form: ResponseForm,
+    pub(crate) statement: Option<StatementInTransaction>,
+    pub(crate) mode: AccessMode,
+    pub(crate) bookmarks: Vec<String>,
+    pub(crate) impersonated: Option<String>,
+    pub(crate) time_ms_max: Option<u64>,
+    /// Which kind of transaction the server is to begin.
+    pub(crate) kind: Option<String>,
+    pub(crate) traceparent: Option<String>,
+}
+
+/// Plain data: a statement of an explicit transaction.
+pub(crate) struct StatementInTransaction {
+    /// It may be empty.
+    pub(crate) text: String,
+    /// The parameters, or why the server refuses them when it runs the statement.
+    pub(crate) params: Result<Bytes, RequestError>,
+    hints: Hints,
+    control: Control,
+    session: Option<SessionTag>,
+}
+
+/// What the head says of the body and of the answer.
+struct ReadHead {
+    encoding: Encoding,
+    params_in: Encoding,
+    hints: Hints,
+    control: Control,
+}
+
+impl ReadHead {
+    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let encoding = accepted(headers)?;
+        let params_in = joined(headers, &CONTENT_TYPE)?;
+        let params_in = media::content_type(params_in.as_deref()).map_err(Refusal::media)?;
+        Ok(Self { encoding, params_in, hints: hints(headers)?, control: freshness(headers)? })
+    }
+}
+
+/// How the values of the answer are written.
+pub(crate) fn accepted(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    media::accept(joined(headers, &ACCEPT)?.as_deref()).map_err(Refusal::media)
+}
+
+fn form_of(encoding: Encoding, include_counters: bool) -> ResponseForm {
+    let counters = if include_counters { Counters::Include } else { Counters::Omit };
+    ResponseForm { encoding, counters }
+}
+
+/// Without an access mode the server allows writes.
+pub(crate) fn mode_of(asked: Option<request::AccessMode>) -> AccessMode {
+    match asked {
+        Some(request::AccessMode::Read) => AccessMode::Read,
+        Some(request::AccessMode::Write) | None => AccessMode::Write,
+    }
 }
 
 /// The meaning of a `Cache-Control`.
@@ -286,12 +429,16 @@ pub(crate) fn control_in(value: &str) -> Result<Control, CacheControlError> {
     Ok(Control { freshness, no_store: control.no_store })
 }
 
-/// The database of `/db/{database}/query/v2`, percent-decoded. Like Neo4j it also accepts a `/` at the end.
-fn database(path: &str) -> Result<String, Refusal> {
+/// The database of `/db/{database}/query/v2`. Like Neo4j it also accepts a `/` at the end.
+fn database_of_query(path: &str) -> Result<String, Refusal> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let name = path.strip_prefix("/db/").and_then(|rest| rest.strip_suffix("/query/v2"));
-    let decoded = percent_encoding::percent_decode_str(name.unwrap_or_default()).decode_utf8();
-    match decoded {
+    database(name.unwrap_or_default())
+}
+
+/// A database's name in a path, percent-decoded.
+pub(crate) fn database(name: &str) -> Result<String, Refusal> {
+    match percent_encoding::percent_decode_str(name).decode_utf8() {
         Ok(name) if !name.is_empty() && name.len() <= DATABASE_NAME_BYTES_MAX => Ok(name.into_owned()),
         _ => Err(Refusal::own(
             StatusCode::BAD_REQUEST,
@@ -301,18 +448,20 @@ fn database(path: &str) -> Result<String, Refusal> {
     }
 }
 
-fn check_sizes(request: &QueryRequest) -> Result<(), Refusal> {
-    let over = |field: &str, most: usize, unit: &str| {
-        let message = format!("{field}: over {most} {unit}.");
-        Err(Refusal::own(StatusCode::PAYLOAD_TOO_LARGE, "Hopcache.ClientError.RequestTooLarge", message))
-    };
-    if request.statement.len() > STATEMENT_BYTES_MAX {
-        return over("statement", STATEMENT_BYTES_MAX, "bytes");
+fn check_statement(statement: &str) -> Result<(), Refusal> {
+    check_size("statement", statement.len(), STATEMENT_BYTES_MAX, "bytes")
+}
+
+fn check_bookmarks(bookmarks: &[String]) -> Result<(), Refusal> {
+    check_size("bookmarks", bookmarks.len(), BOOKMARKS_MAX, "bookmarks")
+}
+
+fn check_size(field: &str, size: usize, most: usize, unit: &str) -> Result<(), Refusal> {
+    if size <= most {
+        return Ok(());
     }
-    if request.bookmarks.len() > BOOKMARKS_MAX {
-        return over("bookmarks", BOOKMARKS_MAX, "bookmarks");
-    }
-    Ok(())
+    let message = format!("{field}: over {most} {unit}.");
+    Err(Refusal::own(StatusCode::PAYLOAD_TOO_LARGE, "Hopcache.ClientError.RequestTooLarge", message))
 }
 
 /// The longest time that a client waits: the timeout of a run, and as much again for a slot or for an earlier run that

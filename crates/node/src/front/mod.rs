@@ -8,6 +8,7 @@
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
 //! | `auth_errors` | the same for credentials that Neo4j refused or could not check |
+//! | `transactions` | explicit transactions, at this node or at the one that holds them |
 //!
 //! The engine, and not this module, decides whether, where and how a query is run or cached.
 //! [`crate::credentials`] decides whether Neo4j accepts the sender's credentials.
@@ -19,6 +20,7 @@ mod auth_errors;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
+pub(crate) mod transactions;
 
 pub(crate) use query_api_renderer::QueryApiRenderer;
 
@@ -28,7 +30,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::routing::{MethodRouter, any, get, options};
+use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
 use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
@@ -54,11 +56,14 @@ use crate::clock::{SystemClock, SystemDice};
 use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::credentials::{Acceptance, Credentials};
 use crate::crowding::{CrowdedBy, CrowdedOut};
+use crate::databases::Databases;
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
+use crate::front::transactions::endpoint::Endpoint;
+use crate::front::transactions::{TransactionParts, Transactions};
 use crate::host_check::{self, HostCheck};
 use crate::labels;
 use crate::listener::Answers;
@@ -79,6 +84,7 @@ pub struct Front {
     reader: AskReader,
     remembered: Arc<RequestCache<Ask>>,
     shared: FrontShared,
+    transactions: Transactions,
     /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
@@ -99,6 +105,8 @@ pub struct FrontShared {
     pub(crate) bodies: Arc<BodyBudget>,
     /// Turns for reading large requests.
     pub(crate) parses: Arc<ParseTurns>,
+    /// Neo4j's answers about databases.
+    pub(crate) databases: Arc<Databases>,
     /// The hosts that a request may name. Present where no check of the sender follows: this node runs every statement as
     /// its own user, or there is no Neo4j.
     pub(crate) hosts: Option<Arc<HostCheck>>,
@@ -124,12 +132,17 @@ impl FrontShared {
     }
 
     /// The shared parts of a node that begins.
-    pub(crate) fn new(senders: Arc<Senders>, credentials: Arc<Credentials>, settings: &Settings) -> Self {
+    pub(crate) fn new(
+        (senders, credentials): (Arc<Senders>, Arc<Credentials>),
+        databases: Arc<Databases>,
+        settings: &Settings,
+    ) -> Self {
         let asks_for_no_secret = matches!(settings.origin.auth, OriginAuth::Service { .. })
             || settings.origin.uri == OriginUri::Embedded;
         Self {
             senders,
             credentials,
+            databases,
             outgoing: Arc::default(),
             bodies: Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)),
             parses: Arc::new(ParseTurns::new()),
@@ -143,10 +156,10 @@ impl Front {
     /// inside a tokio runtime, because it owns a task that removes cached requests of senders that are not accepted any
     /// more.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         state: Arc<NodeState>,
         shared: FrontShared,
-        bolt_advertised: Option<String>,
+        (transactions, bolt_advertised): (TransactionParts, Option<String>),
         settings: &Settings,
         clock: Arc<SystemClock>,
     ) -> Arc<Self> {
@@ -158,6 +171,7 @@ impl Front {
             reader: AskReader::new(&engine, Arc::clone(&shared.senders), settings),
             remembered,
             shared,
+            transactions: Transactions::new(transactions),
             scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
             bolt_advertised,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
@@ -183,6 +197,10 @@ impl Front {
                 if is_query(&request) {
                     return Ok(front.answer(request).await.map(Either::Left));
                 }
+                if let Some(endpoint) = Endpoint::of(request.method(), request.uri().path()) {
+                    let answered = Box::pin(front.answer_transaction(request, endpoint));
+                    return Ok(answered.await.map(Either::Left));
+                }
                 let answered = Box::pin(routes.clone().oneshot(request)).await;
                 answered.map(|response| response.map(Either::Right))
             }
@@ -194,8 +212,12 @@ impl Front {
             .route("/", get(discovery))
             .route("/db/{database}/query/v2", not_posts())
             .route("/db/{database}/query/v2/", not_posts())
-            .route("/db/{database}/query/v2/tx", any(answer::no_transactions))
-            .route("/db/{database}/query/v2/tx/{*rest}", any(answer::no_transactions))
+            .route("/db/{database}/query/v2/tx", not_posts())
+            .route("/db/{database}/query/v2/tx/", not_posts())
+            .route("/db/{database}/query/v2/tx/{id}", not_on_transactions())
+            .route("/db/{database}/query/v2/tx/{id}/", not_on_transactions())
+            .route("/db/{database}/query/v2/tx/{id}/commit", not_posts())
+            .route("/db/{database}/query/v2/tx/{id}/commit/", not_posts())
             .fallback(answer::not_found)
             .with_state(self)
     }
@@ -319,6 +341,11 @@ impl Front {
 /// The methods on the path of queries that are not POST.
 fn not_posts() -> MethodRouter<Arc<Front>> {
     options(answer::options).fallback(answer::method_not_allowed)
+}
+
+/// The methods on the path of one transaction that are neither POST nor DELETE.
+fn not_on_transactions() -> MethodRouter<Arc<Front>> {
+    options(answer::options_of_transaction).fallback(answer::method_not_allowed_of_transaction)
 }
 
 /// Whether a request posts a query: `/db/{database}/query/v2`. Like the server it accepts a slash at the end.

@@ -123,6 +123,7 @@ metrics! {
     LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of learned data (counts and definitions, from this node and others), and of the queries that its sessions remember.";
     OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node, to be sent to the owners of their sessions or to be learned from.";
     BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
+    HTTP_TRANSACTIONS = "hopcache_http_transactions": "Explicit transactions over HTTP that this node holds open.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
 }
 

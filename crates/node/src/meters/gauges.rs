@@ -42,6 +42,8 @@ pub struct Readings {
     pub observations_waiting: usize,
     /// Connections of Bolt clients.
     pub bolt_connections: usize,
+    /// Explicit transactions over HTTP.
+    pub http_transactions: usize,
     /// Log lines lost so far.
     pub log_lines_dropped: u64,
     /// Which of [`labels::PARTS`] are degraded.
@@ -66,6 +68,7 @@ pub(super) struct Gauges {
     learning_bytes: Gauge,
     observations_waiting: Gauge,
     bolt_connections: Gauge,
+    http_transactions: Gauge,
     log_lines_dropped: Counter,
     degraded: [Gauge; labels::PARTS.len()],
 }
@@ -90,6 +93,7 @@ impl Gauges {
             learning_bytes: defined::LEARNING_BYTES.gauge(),
             observations_waiting: defined::OBSERVATIONS_WAITING.gauge(),
             bolt_connections: defined::BOLT_CONNECTIONS.gauge(),
+            http_transactions: defined::HTTP_TRANSACTIONS.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: labels::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
@@ -114,6 +118,7 @@ impl Gauges {
         self.learning_bytes.set(now.learning_bytes as f64);
         self.observations_waiting.set(now.observations_waiting as f64);
         self.bolt_connections.set(now.bolt_connections as f64);
+        self.http_transactions.set(now.http_transactions as f64);
         self.log_lines_dropped.absolute(now.log_lines_dropped);
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));

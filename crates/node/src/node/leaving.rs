@@ -50,13 +50,14 @@ impl Node {
     /// 2. The plans of the hottest keys go to their next owners.
     /// 3. The node announces that it drains: the ring of every node is without it.
     /// 4. The node serves on until balancers have seen that it is not ready.
-    /// 5. Requests and flights end, or are handed on.
+    /// 5. Requests, transactions and flights end, or are rolled back or handed on.
     /// 6. The node says goodbye, and gives its leases back.
     pub async fn leave(self) {
         let schedule = Schedule::new(self.drain, self.serve_on);
         let state = &self.state;
         state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
+        self.state.transactions.close();
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the other nodes know of the change. Otherwise their first requests would reach the new owners first.
         let plans =
@@ -91,6 +92,8 @@ impl Node {
         let engine = &self.state.engine;
         let orderly = async {
             self.clients.wait().await;
+            // Clients come through other nodes by now. Those end their transactions here, or let them expire.
+            self.state.transactions.all_ended().await;
             engine.path().peers_are_answered().await;
             engine.path().finish().await;
             // A peer whose connection is refused goes to the next node. Answers that are on their way still arrive.
@@ -102,6 +105,11 @@ impl Node {
         tokio::pin!(orderly);
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
+        }
+        if let Ok(transactions @ 1..) =
+            timeout_at(schedule.turn_away, self.state.transactions.roll_back()).await
+        {
+            tracing::info!(transactions, "open transactions are rolled back");
         }
         let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
         let flights = engine.path().hand_on_flights(give_back_ms).await;
@@ -115,6 +123,7 @@ impl Node {
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
+                transactions = self.state.transactions.len(),
                 flights = engine.path().flights_under_way(),
                 leases = engine.fetch().leases_held(),
                 "leaving before everything has ended; leases are given back"

@@ -29,15 +29,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::logins::auth_of;
 use self::logins::own_login_refused;
+use super::ResultBudget;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
 use super::live::{self, LiveTap};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
-use super::result_budget::ResultBudget;
 use super::run_slots::{NoSlot, Slot, Slots};
-pub use super::settings::{BoltSettings, Login};
+pub use super::settings::{BoltSettings, Login, SharedOrigin};
 
 /// The origin over Bolt. Dropping it closes its idle connections.
 pub struct BoltOrigin {
@@ -49,7 +49,7 @@ pub struct BoltOrigin {
     gate: Arc<Gate>,
     /// Neo4j's refusal of this node's own credentials, if they are refused.
     refusal: Refusal,
-    room: ResultBudget,
+    room: Arc<ResultBudget>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
 }
@@ -81,12 +81,14 @@ impl BoltOrigin {
         let gate = Arc::new(Gate::new(on_opening(&pools, on_breaker)));
         let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone(), settings.roots.clone()));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
+        let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
+        let room = settings.results.clone().unwrap_or_else(own_room);
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         Self {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refusal: Refusal::default(),
-            room: ResultBudget::new(settings.wait, settings.max_concurrent),
+            room,
             settings,
             pools,
             gate,

@@ -58,6 +58,20 @@ pub(super) fn of_run(error: RunError) -> OriginError {
     OriginError { kind, fields: error.fields, records: error.records, was_sent }
 }
 
+/// A statement of an explicit transaction that has no result. Neo4j's own failure stays as it is, also that the time of
+/// the transaction is over: the client has set that time.
+pub(crate) fn of_transaction(error: RunError) -> OriginError {
+    match error.fault {
+        RunFault::Failed(Failure { code, message, .. }) => OriginError {
+            kind: OriginFault::Failed(Neo4jFailure { code, message }),
+            fields: error.fields,
+            records: error.records,
+            was_sent: true,
+        },
+        _ => of_run(error),
+    }
+}
+
 /// Whether Neo4j has looked at the credentials themselves and refused them.
 pub(crate) fn is_credential_refusal(error: &Neo4jFailure) -> bool {
     CREDENTIAL_CODES.contains(&error.code.as_str()) && error.code != RATE_LIMIT_CODE

@@ -12,3 +12,6 @@ pub mod relays;
 mod result_budget;
 pub(crate) mod run_slots;
 mod settings;
+pub(crate) mod updates;
+
+pub use result_budget::ResultBudget;

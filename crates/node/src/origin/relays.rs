@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Dialect, Relay, RelayOptions, Roots, ServerInfo};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
@@ -18,11 +19,14 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::ResultBudget;
 use super::bolt::auth_of;
 use super::fault;
-use super::newest::NewestPositions;
 use super::pools::Fingerprint;
-use super::settings::Login;
+use super::settings::{Login, SharedOrigin};
+
+/// The newest version whose values the engine's runs keep.
+const GATHERING_VERSION: Version = Version::new(5, 4);
 
 /// The principal of a relay, and its version and patches.
 type Place = (Fingerprint, Dialect);
@@ -36,7 +40,7 @@ pub struct Relays {
     /// One question to the server at a time.
     looks: Semaphore,
     state: Mutex<State>,
-    newest: Arc<NewestPositions>,
+    shared: SharedOrigin,
 }
 
 #[derive(Default)]
@@ -56,7 +60,7 @@ struct Idle {
 impl Relays {
     /// No relay is open yet.
     #[must_use]
-    pub fn new(address: Address, login: Login, roots: Roots, newest: Arc<NewestPositions>) -> Arc<Self> {
+    pub fn new(address: Address, login: Login, roots: Roots, shared: SharedOrigin) -> Arc<Self> {
         let options = RelayOptions {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
@@ -65,7 +69,7 @@ impl Relays {
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
         let (looks, state) = (Semaphore::new(1), Mutex::default());
-        Arc::new(Self { address, login, options, seats, looks, state, newest })
+        Arc::new(Self { address, login, options, seats, looks, state, shared })
     }
 
     /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes.
@@ -136,6 +140,12 @@ impl Relays {
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
     }
 
+    /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.
+    pub(crate) async fn gathering_version(&self) -> Version {
+        let newest = self.server_info().await.map_or(GATHERING_VERSION, |info| info.newest);
+        if newest.at_least(5, 4) { GATHERING_VERSION } else { newest }
+    }
+
     /// How a relay is reset.
     #[must_use]
     pub fn options(&self) -> &RelayOptions {
@@ -152,7 +162,12 @@ impl Relays {
         returned: &str,
         begun: Instant,
     ) -> Option<Position> {
-        self.newest.saw(database, sent, returned, begun).map(|range| range.to())
+        self.shared.newest.saw(database, sent, returned, begun).map(|range| range.to())
+    }
+
+    /// The room for results that are gathered from a relay.
+    pub(crate) fn results(&self) -> &ResultBudget {
+        &self.shared.results
     }
 
     /// Relays that are lent.

@@ -25,8 +25,8 @@ use tokio::time::timeout;
 
 use crate::body::tied;
 
-/// The places of all runs.
-pub(super) struct ResultBudget {
+/// The places of all runs, and of all statements on relays.
+pub struct ResultBudget {
     medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
     waiting_medium: Semaphore,
@@ -35,25 +35,27 @@ pub(super) struct ResultBudget {
 }
 
 /// One run's place.
-pub(super) struct ResultPlace<'a> {
+pub(crate) struct ResultPlace<'a> {
     room: &'a ResultBudget,
     held: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl ResultBudget {
     /// Places for `run_slots` slots. A run waits at most `wait` for a place.
-    pub(super) fn new(wait: Duration, run_slots: usize) -> Self {
+    pub(crate) fn new(wait: Duration, run_slots: usize) -> Self {
         Self {
             medium: Arc::new(Semaphore::new(RESULTS_MEDIUM_MAX)),
             large: Arc::new(Semaphore::new(RESULTS_LARGE_MAX)),
-            waiting_medium: Semaphore::new((run_slots / RUN_SLOTS_PER_MEDIUM_WAITING).max(1)),
+            waiting_medium: Semaphore::new(
+                (run_slots / RUN_SLOTS_PER_MEDIUM_WAITING).clamp(1, Semaphore::MAX_PERMITS),
+            ),
             waiting_large: Semaphore::new(RESULTS_LARGE_WAITING_MAX),
             wait,
         }
     }
 
     /// The place of a run that has not needed any yet.
-    pub(super) fn place(&self) -> ResultPlace<'_> {
+    pub(crate) fn place(&self) -> ResultPlace<'_> {
         ResultPlace { room: self, held: Mutex::new(None) }
     }
 
@@ -82,7 +84,7 @@ impl ResultBudget {
 
 impl ResultPlace<'_> {
     /// The records, which hold the place as long as any part of them is held.
-    pub(super) fn keep(self, records: Bytes) -> Bytes {
+    pub(crate) fn keep(self, records: Bytes) -> Bytes {
         match self.held.into_inner() {
             Some(place) if !records.is_empty() => tied(records, place),
             _ => records,

@@ -8,6 +8,7 @@ use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
 use hopcache_engine::identity::Credentials;
 
+use super::ResultBudget;
 use super::newest::NewestPositions;
 
 /// The credentials with which a run logs on.
@@ -17,6 +18,24 @@ pub enum Login {
     Passthrough,
     /// These credentials for every client.
     Service(Credentials),
+}
+
+/// Plain data: what the runs of the engine share with the statements on relays.
+#[derive(Clone)]
+pub struct SharedOrigin {
+    /// What this node has seen of each database's transactions.
+    pub newest: Arc<NewestPositions>,
+    /// The room for results.
+    pub results: Arc<ResultBudget>,
+}
+
+impl SharedOrigin {
+    /// Nothing is seen yet, and all room is free. The engine has `run_slots` runs at a time.
+    #[must_use]
+    pub fn new(run_slots: usize) -> Self {
+        let wait = Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX);
+        Self { newest: Arc::default(), results: Arc::new(ResultBudget::new(wait, run_slots)) }
+    }
 }
 
 /// How this node uses its Neo4j server.
@@ -44,6 +63,8 @@ pub struct BoltSettings {
     pub idle: Duration,
     /// What this node has seen of each database's transactions.
     pub newest: Arc<NewestPositions>,
+    /// The room for results, if it is shared with relays. `None`: the origin has its own.
+    pub results: Option<Arc<ResultBudget>>,
 }
 
 impl BoltSettings {
@@ -62,6 +83,7 @@ impl BoltSettings {
             principals: limits::ORIGIN_PRINCIPALS_MAX,
             idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
             newest: Arc::default(),
+            results: None,
         }
     }
 }

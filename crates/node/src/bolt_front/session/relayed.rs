@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
-use hopcache_bolt::{Dialect, RelayCut, metadata};
+use hopcache_bolt::{Dialect, RelayCut, metadata, request_bytes};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
@@ -20,10 +20,11 @@ use tokio::time::Instant;
 use super::statement::Statement;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
-use crate::bolt_front::options::{StatementOptions, for_neo4j, run_message, with_map};
+use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
 use crate::origin::relays::LentRelay;
+use crate::origin::updates::{may_have_written, names_call};
 
 /// An open result at Neo4j.
 pub(super) struct RelayedResult {
@@ -33,7 +34,7 @@ pub(super) struct RelayedResult {
     begun: Instant,
     /// The client's bookmarks.
     sent: Bookmark,
-    /// The write that an auto-commit statement may be.
+    /// The write of a statement that may commit by itself: an auto-commit one, or one of an implicit transaction.
     write: Option<PendingWrite>,
     /// Whether the statement may call a procedure.
     may_call: bool,
@@ -73,11 +74,15 @@ impl Session {
         } else {
             for_neo4j(extra, &self.hello, self.version)
         };
-        let message = run_message(&statement.text, &statement.params, &extra);
+        let message = request_bytes::run(&statement.text, &statement.params, &extra);
         let options = StatementOptions::read(&extra).ok();
-        let write = match &options {
-            Some(options) if self.transaction.is_none() => self.begin_write(options).await?,
-            _ => None,
+        let may_commit = match &self.transaction {
+            Some(transaction) => transaction.implicit_options().cloned(),
+            None => options.clone(),
+        };
+        let write = match &may_commit {
+            Some(options) => self.begin_write(options).await?,
+            None => None,
         };
         self.queue(&message)?;
         self.await_begin().await?;
@@ -137,7 +142,7 @@ impl Session {
         let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
         let mut extra = vec![("n".to_owned(), Value::Int(count))];
         extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
-        self.queue(&with_map(kind, &Value::Map(extra)))?;
+        self.queue(&request_bytes::with_map(kind, &Value::Map(extra)))?;
         let mut success = match self.answer().await {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(result.write.take(), error).await),
@@ -146,11 +151,14 @@ impl Session {
             return Ok((success, true));
         }
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
-        let may_have_written = may_have_written(&success, result.may_call);
+        let kind = success.get("type").and_then(Value::as_str);
+        let may_have_written = may_have_written(kind, &success, result.may_call);
+        if may_have_written {
+            self.transaction_has_written();
+        }
         match result.write.take() {
             Some(write) if may_have_written => self.out.wait_for(write.committed(position)).await?,
             Some(write) => write.changed_nothing(),
-            None if may_have_written => self.transaction_has_written(),
             None => {}
         }
         let took_ms = Millis::from(result.begun.elapsed());
@@ -227,25 +235,6 @@ impl Session {
             self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
         }
     }
-}
-
-/// Whether the summary does not show that nothing was updated. A procedure may have written in transactions of its own,
-/// which its summary does not count.
-fn may_have_written(summary: &Value, may_call: bool) -> bool {
-    let is_read = summary.get("type").and_then(Value::as_str) == Some("r");
-    let has_updates = match summary.get("stats") {
-        Some(Value::Map(counters)) => counters.iter().any(|(_, count)| !is_nothing(count)),
-        stats => stats.is_some(),
-    };
-    has_updates || (may_call && !is_read)
-}
-
-fn names_call(statement: &str) -> bool {
-    statement.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"call"))
-}
-
-const fn is_nothing(count: &Value) -> bool {
-    matches!(count, Value::Int(0) | Value::Bool(false))
 }
 
 /// The message of `hopcache dev` for a transaction that would have to write.

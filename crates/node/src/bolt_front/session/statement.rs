@@ -210,11 +210,11 @@ impl Session {
     pub(super) async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
         let identity = self.acting(options)?;
         let impersonated = options.impersonated.as_deref();
-        if let Some(known) = self.front.known_database(&identity, impersonated) {
+        if let Some(known) = self.front.shared.databases.known_home(&identity, impersonated) {
             return Ok(known);
         }
-        let front = Arc::clone(&self.front);
-        let home = self.out.wait_for(front.database(&identity, impersonated, None)).await?;
+        let databases = Arc::clone(&self.front.shared.databases);
+        let home = self.out.wait_for(databases.find(&identity, impersonated, None)).await?;
         home.map_err(|error| BoltFailure::of_fault(&error.kind).into())
     }
 

@@ -6,38 +6,32 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
+use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::Kind;
-use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::bookmark::Position;
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
-use hopcache_packstream::{Reader, Value, encode};
+use hopcache_packstream::Value;
 use tokio::time::Instant;
 
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
-use crate::bolt_front::options::{StatementOptions, for_neo4j, with_map};
-
-const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.
 pub(super) struct Transaction {
     options: StatementOptions,
-    /// BEGIN's options for Neo4j, as they are sent: a decoded map takes many times its bytes.
-    extra: Bytes,
-    /// The room that they take.
+    begin: LazyBegin,
+    /// The room that BEGIN's options take.
     _room: SharedRoom,
-    deadline: Option<Instant>,
     /// Whether the transaction has begun at Neo4j.
     has_begun: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
-    /// Whether the cache has answered in it. Every later read must be no older: `options.asked` covers the results so far.
-    has_shown: bool,
     /// Whether a statement of it has written, or may have.
     has_written: bool,
 }
@@ -56,15 +50,18 @@ impl Transaction {
 
     /// The cache has shown what was there at this position: all that follows must be no older.
     pub(super) fn has_read(&mut self, position: Option<Position>) {
-        self.has_shown = true;
-        if let Some(asked) = &mut self.options.asked {
-            position.into_iter().for_each(|position| asked.add(position));
-        }
+        self.begin.saw(position);
     }
 
-    /// The time that is left, if the transaction has a time limit.
-    fn left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    /// The options of a transaction whose statements may commit for themselves.
+    pub(super) fn implicit_options(&self) -> Option<&StatementOptions> {
+        self.begin.is_implicit().then_some(&self.options)
+    }
+
+    /// The options for the cache's answer to a statement now.
+    fn options_now(&self) -> StatementOptions {
+        let (timeout_ms, asked) = (self.begin.left_ms(), self.begin.asked().cloned());
+        StatementOptions { timeout_ms, asked, ..self.options.clone() }
     }
 
     fn take_qid(&mut self) -> i64 {
@@ -83,32 +80,28 @@ impl Session {
         let identity = self.login()?.identity.clone();
         self.check(&identity).await?;
         let acting = self.acting(&options)?;
-        let deadline =
-            options.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let sent = for_neo4j(extra, &self.hello, self.version);
         let is_eager = options.asked.is_none() || options.no_store;
         let mut transaction = Transaction {
             options: options.clone(),
-            extra: encode(&sent).into(),
+            begin: LazyBegin::new(&sent, options.timeout_ms, options.asked.clone()),
             _room: room,
-            deadline,
             has_begun: false,
             results: BTreeMap::new(),
             next_qid: 0,
-            has_shown: false,
             has_written: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
-            self.queue(&with_map(Kind::Begin, &sent))?;
+            self.queue(&transaction.begin.message())?;
             let success = self.answer().await?;
             transaction.has_begun = true;
             self.transaction = Some(transaction);
             return Ok(success);
         }
-        let front = Arc::clone(&self.front);
+        let databases = Arc::clone(&self.front.shared.databases);
         let (user, name) = (options.impersonated.as_deref(), options.database.as_deref());
-        let database = self.out.wait_for(front.database(&acting, user, name)).await?;
+        let database = self.out.wait_for(databases.find(&acting, user, name)).await?;
         let database = database.map_err(|error| BoltFailure::of_fault(&error.kind))?;
         self.transaction = Some(transaction);
         let named = self.version.at_least(5, 8).then(|| ("db".to_owned(), Value::from(&*database)));
@@ -127,18 +120,10 @@ impl Session {
                 format!("Over {BOLT_RESULTS_MAX} results are open in this transaction: read or drop some.");
             return Err(BoltFailure::own("TooManyResults", message).into());
         }
-        if transaction.left() == Some(Duration::ZERO) {
-            return Err(BoltFailure::new(
-                TIMED_OUT,
-                "The transaction has been terminated: its timeout has passed.",
-            )
-            .into());
-        }
+        transaction.begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
         let mut reason = Some(Reason::Transaction);
         if !transaction.has_begun {
-            let mut options = transaction.options.clone();
-            options.timeout_ms =
-                transaction.left().map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            let options = transaction.options_now();
             let asked = if transaction.has_live() {
                 Asked::ToNeo4j(reason)
             } else {
@@ -179,20 +164,8 @@ impl Session {
     /// Queues BEGIN before the first statement, so that both go in one packet.
     async fn queue_begin(&mut self, options: &StatementOptions) -> Result<(), RequestError> {
         self.need_relay(options).await?;
-        let transaction = self.transaction_mut()?;
-        let extra = Reader::new(&transaction.extra).value();
-        let mut extra = extra.map_err(|_| RequestError::cut("BEGIN's options cannot be read again"))?;
-        if let Some(left) = transaction.left() {
-            let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1);
-            set(&mut extra, "tx_timeout", Value::Int(left_ms));
-        }
-        // Neo4j must not show what is older than what the cache has shown.
-        if transaction.has_shown
-            && let Some(text) = transaction.options.asked.as_ref().and_then(Bookmark::encode)
-        {
-            set(&mut extra, "bookmarks", Value::List(vec![Value::String(text)]));
-        }
-        self.queue(&with_map(Kind::Begin, &extra))
+        let message = self.transaction_mut()?.begin.message();
+        self.queue(&message)
     }
 
     /// Takes Neo4j's answer to a BEGIN that was sent together with the statement behind it.
@@ -228,7 +201,7 @@ impl Session {
     /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j.
     fn end_unbegun(&mut self, kind: Kind) -> Value {
         let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
-        let bookmark = transaction.and_then(|transaction| transaction.options.asked?.encode());
+        let bookmark = transaction.and_then(|transaction| transaction.begin.asked()?.encode());
         Value::Map(bookmark.map(|text| ("bookmark".to_owned(), Value::String(text))).into_iter().collect())
     }
 
@@ -243,13 +216,14 @@ impl Session {
         let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
         // Of a result that was not read to its end nothing is known.
         let may_write = transaction.has_written || transaction.results.values().any(is_open);
-        let options = transaction.options.clone();
+        let asked = transaction.begin.asked().cloned();
+        let options = StatementOptions { asked, ..transaction.options.clone() };
         let write = match kind {
             Kind::Commit if may_write => self.begin_write(&options).await?,
             _ => None,
         };
         let begun = Instant::now();
-        self.queue(&[0xB0, kind.signature().0])?;
+        self.queue(&request_bytes::bare(kind))?;
         let success = match self.answer().await {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(write, error).await),
@@ -273,14 +247,5 @@ impl Session {
 
     fn transaction_mut(&mut self) -> Result<&mut Transaction, RequestError> {
         self.transaction.as_mut().ok_or_else(|| BoltFailure::invalid("There is no open transaction.").into())
-    }
-}
-
-/// Sets a member of a map.
-fn set(map: &mut Value, name: &str, value: Value) {
-    let Value::Map(pairs) = map else { return };
-    match pairs.iter_mut().find(|(known, _)| known == name) {
-        Some((_, old)) => *old = value,
-        None => pairs.push((name.to_owned(), value)),
     }
 }

@@ -1,5 +1,5 @@
 //! The database of a client that names none, and whether a named database exists. Neo4j decides both. This node asks
-//! it now and then for each principal.
+//! it now and then for each principal. All fronts of a node share the answers.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hopcache_core::limits::{DATABASES_MAX, DATABASES_MS};
+use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, OriginRun, RunBookmarks};
+use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::Value;
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use super::BoltFront;
 
 /// The home database if the server names none: that of the sample graph, and Neo4j's default.
 const HOME_DEFAULT: &str = "neo4j";
@@ -26,55 +25,56 @@ const ANSWER_BYTES_MAX: usize = 1 << 10;
 type Asked = ([u8; 32], Option<String>, Option<String>);
 
 /// Neo4j's answers about databases.
-pub(super) struct Databases {
+pub(crate) struct Databases {
+    origin: Arc<dyn Origin>,
+    run_timeout_ms: Millis,
+    /// Whether the server knows which database a user means. The sample graph does not.
+    has_homes: bool,
     known: Mutex<LruCache<Asked, (Arc<str>, Instant)>>,
 }
 
-impl Default for Databases {
-    fn default() -> Self {
-        let places = NonZeroUsize::new(DATABASES_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { known: Mutex::new(LruCache::new(places)) }
-    }
-}
-
 impl Databases {
+    /// Nothing is known yet.
+    pub(crate) fn new(origin: Arc<dyn Origin>, run_timeout_ms: Millis, has_homes: bool) -> Self {
+        let places = NonZeroUsize::new(DATABASES_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self { origin, run_timeout_ms, has_homes, known: Mutex::new(LruCache::new(places)) }
+    }
+
     fn known(&self, asked: &Asked) -> Option<Arc<str>> {
         let mut known = self.known.lock();
         let (name, since) = known.get(asked)?;
         (since.elapsed() < Duration::from_millis(DATABASES_MS)).then(|| Arc::clone(name))
     }
-}
 
-impl BoltFront {
     /// The database that a principal means by this name, or by no name.
     ///
     /// # Errors
     /// Neo4j's own: there is no such database, or this user may not use it.
-    pub(super) async fn database(
+    pub(crate) async fn find(
         &self,
         identity: &Arc<Identity>,
         impersonated: Option<&str>,
         name: Option<&str>,
     ) -> Result<Arc<str>, OriginError> {
         let asked = (identity.fingerprint, impersonated.map(str::to_owned), name.map(str::to_owned));
-        if let Some(known) = self.databases.known(&asked) {
+        if let Some(known) = self.known(&asked) {
             return Ok(known);
         }
         let run = OriginRun {
             identity: Arc::clone(identity),
             impersonated: asked.1.clone(),
-            database: name.unwrap_or(if self.relays.is_some() { "" } else { HOME_DEFAULT }).into(),
+            database: name.unwrap_or(if self.has_homes { "" } else { HOME_DEFAULT }).into(),
             statement: "RETURN 1".into(),
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
             bookmarks: RunBookmarks::default(),
-            timeout_ms: self.engine.policy().run_timeout_ms,
+            timeout_ms: self.run_timeout_ms,
             bytes_max: ANSWER_BYTES_MAX,
             traceparent: None,
             class: RunClass::Bypass,
             live: None,
         };
-        let answer = self.state.origin.run(&run).await;
+        let answer = self.origin.run(&run).await;
         // Over HTTP the name as the client wrote it is part of the query key, so it is here too.
         let resolved: Arc<str> = match (name, answer) {
             (Some(name), Ok(_)) => name.into(),
@@ -85,13 +85,13 @@ impl BoltFront {
             }
             (_, Err(error)) => return Err(error),
         };
-        self.databases.known.lock().put(asked, (Arc::clone(&resolved), Instant::now()));
+        self.known.lock().put(asked, (Arc::clone(&resolved), Instant::now()));
         Ok(resolved)
     }
 
-    /// Like [`BoltFront::database`], without a run: only from earlier answers.
-    pub(super) fn known_database(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
-        self.databases.known(&(identity.fingerprint, impersonated.map(str::to_owned), None))
+    /// Like [`Databases::find`] for a client that names none, without a run: only from earlier answers.
+    pub(crate) fn known_home(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
+        self.known(&(identity.fingerprint, impersonated.map(str::to_owned), None))
     }
 }
 

@@ -1,0 +1,95 @@
+//! The responses to requests about transactions that are not carried out, or whose answer did not come.
+
+use hopcache_queryapi::render::Encoding;
+use http::StatusCode;
+
+use super::endpoint::{Endpoint, Verb};
+use crate::front::answer::{CODE_INVALID, CODE_LEAVING, content_type};
+use crate::front::refusal::Refusal;
+use crate::transactions::Refused;
+
+/// The response when a transaction cannot be used or opened.
+pub(super) fn refused(why: Refused, endpoint: &Endpoint, encoding: Encoding) -> Refusal {
+    match why {
+        Refused::Unknown => unknown(endpoint, encoding),
+        Refused::InUse => Refusal::Response {
+            status: StatusCode::BAD_REQUEST,
+            code: "Neo.ClientError.Transaction.TransactionAccessedConcurrently".to_owned(),
+            message: "Another request is currently accessing this transaction.".to_owned(),
+            content_type: content_type(encoding),
+        },
+        Refused::PrincipalFull => Refusal::own(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Hopcache.ClientError.TooManyTransactions",
+            "This user has too many open transactions. Commit or delete some, and try again.".to_owned(),
+        ),
+        Refused::Full => Refusal::own(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Hopcache.TransientError.Overloaded",
+            "Too many transactions are open on this node. Try again shortly.".to_owned(),
+        ),
+        Refused::Leaving => leaving(endpoint.verb),
+    }
+}
+
+/// The server's answer for a transaction that it does not have.
+pub(super) fn unknown(endpoint: &Endpoint, encoding: Encoding) -> Refusal {
+    let message = format!(
+        "Transaction with Id: \"{}\" was not found. It may have timed out and therefore rolled back or the routing header 'neo4j-cluster-affinity' was not provided.",
+        endpoint.id
+    );
+    let (status, code) = (StatusCode::NOT_FOUND, CODE_INVALID.to_owned());
+    Refusal::Response { status, code, message, content_type: content_type(encoding) }
+}
+
+/// The node ends before it has answered.
+pub(super) fn leaving(verb: Verb) -> Refusal {
+    let next = match verb {
+        Verb::Commit => "The transaction may have been committed: look before you send its statements again.",
+        Verb::Open | Verb::Run | Verb::RollBack => {
+            "Its transactions are rolled back. Begin again: other nodes answer."
+        }
+    };
+    let message = format!("This node is leaving. {next}");
+    Refusal::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, message)
+}
+
+/// There is no room for this answer.
+pub(super) fn too_many_answers(verb: Verb) -> Refusal {
+    let done = match verb {
+        Verb::Commit => "The transaction is committed.",
+        Verb::RollBack => "The transaction is rolled back.",
+        Verb::Open | Verb::Run => "The statement was carried out: delete the transaction, and begin again.",
+    };
+    Refusal::own(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Hopcache.TransientError.TooManyAnswers",
+        format!("Too many large answers are being read slowly. {done}"),
+    )
+}
+
+/// The response when the holder was not asked.
+pub(super) fn unsent() -> Refusal {
+    Refusal::own(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Hopcache.TransientError.HolderUnreachable",
+        "The node that holds the transaction cannot be asked now. Nothing was done: try again shortly, or begin again."
+            .to_owned(),
+    )
+}
+
+/// The response when the holder's answer did not come.
+pub(super) fn unanswered(verb: Verb) -> Refusal {
+    let next = match verb {
+        Verb::Commit => "The transaction may have been committed: look before you send its statements again.",
+        Verb::Open | Verb::Run => {
+            "Nothing is committed. Delete the transaction, or let it expire, and begin again."
+        }
+        Verb::RollBack => "The transaction is rolled back at the latest when it expires.",
+    };
+    Refusal::own(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Hopcache.TransientError.HolderLost",
+        format!("The answer of the node that holds the transaction did not come. {next}"),
+    )
+}

@@ -1,0 +1,45 @@
+//! Whether a statement at Neo4j that ended well may have changed something. Entries of its database end then.
+
+use hopcache_packstream::Value;
+
+/// Whether the summary does not show that nothing was updated. `kind` is Bolt's `type`. A procedure may have written in
+/// transactions of its own, which its summary does not count.
+pub(crate) fn may_have_written(kind: Option<&str>, summary: &Value, may_call: bool) -> bool {
+    let has_updates = match summary.get("stats") {
+        Some(Value::Map(counters)) => counters.iter().any(|(_, count)| !is_nothing(count)),
+        stats => stats.is_some(),
+    };
+    has_updates || (may_call && kind != Some("r"))
+}
+
+/// Whether a statement may call a procedure.
+pub(crate) fn names_call(statement: &str) -> bool {
+    statement.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"call"))
+}
+
+const fn is_nothing(count: &Value) -> bool {
+    matches!(count, Value::Int(0) | Value::Bool(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(stats: &[(&str, Value)]) -> Value {
+        let stats = stats.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Value::Map(vec![("stats".to_owned(), Value::Map(stats))])
+    }
+
+    #[test]
+    fn only_a_summary_without_updates_shows_that_nothing_has_changed() {
+        let created = summary(&[("nodes-created", Value::Int(1))]);
+        let none = summary(&[("nodes-created", Value::Int(0)), ("contains-updates", Value::Bool(false))]);
+        let absent = Value::Map(Vec::new());
+        assert!(may_have_written(Some("rw"), &created, false));
+        assert!(!may_have_written(Some("rw"), &none, false) && !may_have_written(None, &absent, false));
+        assert!(may_have_written(Some("rw"), &none, true), "a procedure hides its own transactions");
+        assert!(may_have_written(None, &absent, true));
+        assert!(!may_have_written(Some("r"), &absent, true));
+        assert!(names_call("MATCH (n) cAlL db.labels()") && !names_call("CREATE (:Card)"));
+    }
+}

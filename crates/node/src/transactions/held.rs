@@ -1,0 +1,228 @@
+//! One transaction that a node holds open. It reaches Neo4j with the first statement that the cache cannot answer. From
+//! then on everything in it runs on its one relay, which no other transaction uses.
+//!
+//! After an error the transaction is over: the caller drops it, or rolls it back. COMMIT is sent once, and its lost
+//! answer is never asked for again (I6).
+//!
+//! COMMIT of a transaction that has written ends the entries of its database before it is answered. So does a statement
+//! of an implicit transaction, which may commit by itself (`CALL { … } IN TRANSACTIONS`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_bolt::server::Kind;
+use hopcache_bolt::{Finished, RunError, RunFault, request_bytes};
+use hopcache_core::bookmark::Bookmark;
+use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::time::Millis;
+use hopcache_engine::identity::Identity;
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
+use hopcache_engine::{PendingWrite, Writes};
+use hopcache_packstream::Value;
+use tokio::time::{Instant, timeout};
+
+use super::lazy_begin::LazyBegin;
+use crate::origin::fault;
+use crate::origin::relays::{LentRelay, Relays};
+use crate::origin::updates::{may_have_written, names_call};
+
+/// Plain data: what holds for every statement of a transaction.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    /// The client that began it.
+    pub(crate) login: Arc<Identity>,
+    /// The identity that its statements run as.
+    pub(crate) acting: Arc<Identity>,
+    /// Another user to act as.
+    pub(crate) impersonated: Option<String>,
+    pub(crate) database: Arc<str>,
+    pub(crate) mode: AccessMode,
+    /// W3C trace context of the request that began it.
+    pub(crate) traceparent: Option<String>,
+}
+
+/// Plain data: the way of a transaction to Neo4j.
+#[derive(Clone)]
+pub(crate) struct ToNeo4j {
+    pub(crate) relays: Arc<Relays>,
+    /// Ends the entries of databases that are written.
+    pub(crate) writes: Arc<Writes>,
+}
+
+/// An open transaction.
+pub(crate) struct HeldTransaction {
+    terms: Terms,
+    begin: LazyBegin,
+    /// `None` for the sample graph, which has no transactions.
+    to_neo4j: Option<ToNeo4j>,
+    /// Present from BEGIN on.
+    relay: Option<LentRelay>,
+    has_written: bool,
+}
+
+impl HeldTransaction {
+    /// A transaction that Neo4j does not know of yet.
+    pub(crate) fn new(terms: Terms, begin: LazyBegin, to_neo4j: Option<ToNeo4j>) -> Self {
+        Self { terms, begin, to_neo4j, relay: None, has_written: false }
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Whether there is a Neo4j that has transactions.
+    pub(crate) fn has_neo4j(&self) -> bool {
+        self.to_neo4j.is_some()
+    }
+
+    /// Whether Neo4j may hold a change of this transaction, which COMMIT would show.
+    pub(crate) fn has_written(&self) -> bool {
+        self.has_written
+    }
+
+    /// What is known of a transaction that has not begun at Neo4j.
+    pub(crate) fn lazy(&mut self) -> Option<&mut LazyBegin> {
+        self.relay.is_none().then_some(&mut self.begin)
+    }
+
+    /// Begins at Neo4j without a statement.
+    pub(crate) async fn begin_now(&mut self, within: Duration) -> Result<(), OriginError> {
+        let relay = self.queue_begin().await?;
+        in_time(within, async { relay.answer().await.map(drop).map_err(RunError::from) }).await
+    }
+
+    /// Runs a statement to its end. The first one takes BEGIN along.
+    pub(crate) async fn run(
+        &mut self,
+        statement: &str,
+        params: &[u8],
+        within: Duration,
+    ) -> Result<Finished, OriginError> {
+        let begins = self.relay.is_none();
+        let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
+        if begins {
+            self.queue_begin().await?;
+        }
+        let write = if self.begin.is_implicit() { self.begin_write(within) } else { None };
+        let Some(relay) = &mut self.relay else { return Err(no_relays()) };
+        relay.queue(&request_bytes::run(statement, params, &Value::Map(Vec::new())));
+        relay.queue(&request_bytes::pull_all());
+        let place = relays.results().place();
+        let exchange = in_time(within, async {
+            if begins {
+                relay.answer().await?;
+            }
+            relay.result(PASS_THROUGH_BYTES_MAX, &place).await
+        });
+        match exchange.await {
+            Ok(finished) => {
+                let has_written = self.note_end(statement, &finished);
+                match write {
+                    Some(write) if has_written => write.committed(None).await,
+                    Some(write) => write.changed_nothing(),
+                    None => {}
+                }
+                Ok(Finished { records: place.keep(finished.records), ..finished })
+            }
+            Err(mut error) => {
+                write_failed(write, &error).await;
+                error.records = place.keep(error.records);
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits, and returns the bookmark. A transaction that Neo4j does not know of has only read: its bookmark covers
+    /// what the client asked for, and what the cache has shown.
+    ///
+    /// If the transaction has written, no node in touch serves an entry from before the commit when this returns.
+    pub(crate) async fn commit(mut self, within: Duration) -> Result<Option<String>, OriginError> {
+        let write = if self.has_written { self.begin_write(within) } else { None };
+        let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
+            self.begin.check_time()?;
+            return Ok(self.begin.asked().and_then(Bookmark::encode));
+        };
+        let begun = Instant::now();
+        relay.queue(&request_bytes::bare(Kind::Commit));
+        let success = match in_time(within, async { relay.answer().await.map_err(RunError::from) }).await {
+            Ok(success) => success,
+            Err(error) => {
+                write_failed(write, &error).await;
+                return Err(error);
+            }
+        };
+        relay.set_clean();
+        let bookmark = success.get("bookmark").and_then(Value::as_str).map(str::to_owned);
+        let position = bookmark.as_deref().and_then(|returned| {
+            let asked = self.begin.asked().cloned().unwrap_or_default();
+            relays.saw_bookmark(&self.terms.database, asked, returned, begun)
+        });
+        if let Some(write) = write {
+            write.committed(position).await;
+        }
+        Ok(bookmark)
+    }
+
+    /// Rolls back. When this returns Neo4j has rolled back, or the connection is closed, which makes it roll back.
+    pub(crate) async fn roll_back(self) {
+        if let Some(relay) = self.relay {
+            relay.reset().await;
+        }
+    }
+
+    /// Borrows a relay, and queues BEGIN.
+    async fn queue_begin(&mut self) -> Result<&mut LentRelay, OriginError> {
+        let Some(ToNeo4j { relays, .. }) = &self.to_neo4j else { return Err(no_relays()) };
+        let version = relays.gathering_version().await;
+        let mut relay = relays.lend(&self.terms.login, version).await?;
+        relay.queue(&self.begin.message());
+        Ok(self.relay.insert(relay))
+    }
+
+    /// What may write goes to Neo4j now. In read mode Neo4j refuses writes.
+    fn begin_write(&self, within: Duration) -> Option<PendingWrite> {
+        let ToNeo4j { writes, .. } = self.to_neo4j.as_ref()?;
+        if self.terms.mode == AccessMode::Read {
+            return None;
+        }
+        Some(writes.begin(WriteOf {
+            database: Arc::clone(&self.terms.database),
+            identity: Arc::clone(&self.terms.acting),
+            impersonated: self.terms.impersonated.clone(),
+            timeout_ms: Millis::from(within),
+        }))
+    }
+
+    /// A statement has ended well. Returns whether it may have written.
+    fn note_end(&mut self, statement: &str, finished: &Finished) -> bool {
+        let kind = finished.statement_type.as_deref();
+        let has_written = may_have_written(kind, &finished.summary, names_call(statement));
+        self.has_written |= has_written;
+        has_written
+    }
+}
+
+/// Says how a write without an answer of success has ended. The client gets its answer after that.
+async fn write_failed(write: Option<PendingWrite>, error: &OriginError) {
+    let Some(write) = write else { return };
+    match &error.kind {
+        _ if !error.was_sent => write.changed_nothing(),
+        OriginFault::Failed(failure) => write.refused(&failure.code).await,
+        _ => write.in_doubt().await,
+    }
+}
+
+fn no_relays() -> OriginError {
+    OriginFault::Unreachable("the sample graph has no transactions".to_owned()).into()
+}
+
+/// Waits for Neo4j at most that long.
+async fn in_time<T>(
+    within: Duration,
+    exchange: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, OriginError> {
+    match timeout(within, exchange).await {
+        Ok(ended) => ended.map_err(fault::of_transaction),
+        Err(_) => Err(fault::of_transaction(RunFault::TimedOut.into())),
+    }
+}

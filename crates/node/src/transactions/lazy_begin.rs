@@ -1,0 +1,156 @@
+//! BEGIN of a transaction that reaches Neo4j only when it has to: with the first statement that the cache cannot answer.
+//! Until then the cache may answer its reads. This file keeps what BEGIN has to say then.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hopcache_bolt::request_bytes;
+use hopcache_bolt::server::Kind;
+use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+use hopcache_packstream::{Reader, Value, encode};
+use tokio::time::Instant;
+
+const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+const TIMED_OUT_TEXT: &str = "The transaction has been terminated. Retry your operation in a new transaction, and you should see a successful result. The transaction has not completed within the timeout specified at its start by the client. You may want to retry with a longer timeout. ";
+
+/// BEGIN, as long as it has not been sent.
+pub(crate) struct LazyBegin {
+    /// Its options for Neo4j, encoded: a decoded map takes many times its bytes, and a transaction may be open for long.
+    extra: Bytes,
+    /// Whether its statements may commit for themselves.
+    is_implicit: bool,
+    deadline: Option<Instant>,
+    /// What every read of the transaction must cover: the client's bookmarks, and all that the cache has shown. `None` if
+    /// only Neo4j understands the bookmarks.
+    asked: Option<Bookmark>,
+    /// Whether the cache has answered in the transaction.
+    has_shown: bool,
+}
+
+impl LazyBegin {
+    /// A transaction that may take `timeout_ms` from now.
+    pub(crate) fn new(extra: &Value, timeout_ms: Option<u64>, asked: Option<Bookmark>) -> Self {
+        let deadline = timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        let is_implicit = extra.get("tx_type").is_some_and(|kind| kind.as_str() != Some("DEFAULT"));
+        Self { extra: encode(extra).into(), is_implicit, deadline, asked, has_shown: false }
+    }
+
+    /// Whether its statements may commit for themselves, as `CALL { … } IN TRANSACTIONS` does. Neo4j calls this kind
+    /// implicit.
+    pub(crate) fn is_implicit(&self) -> bool {
+        self.is_implicit
+    }
+
+    /// What every read of the transaction must cover.
+    pub(crate) fn asked(&self) -> Option<&Bookmark> {
+        self.asked.as_ref()
+    }
+
+    /// The time that is left, if the transaction has a time limit.
+    pub(crate) fn left_ms(&self) -> Option<u64> {
+        let left = self.deadline?.saturating_duration_since(Instant::now());
+        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether the time of the transaction is not over yet.
+    ///
+    /// # Errors
+    /// Neo4j's own failure when it is.
+    pub(crate) fn check_time(&self) -> Result<(), OriginFault> {
+        let failure = || Neo4jFailure { code: TIMED_OUT.to_owned(), message: TIMED_OUT_TEXT.to_owned() };
+        if self.left_ms() == Some(0) { Err(OriginFault::Failed(failure())) } else { Ok(()) }
+    }
+
+    /// The cache has answered in the transaction. Later reads, at Neo4j as well, must not be older.
+    pub(crate) fn saw(&mut self, read_to: Option<Position>) {
+        self.has_shown = true;
+        if let (Some(asked), Some(position)) = (&mut self.asked, read_to) {
+            asked.add(position);
+        }
+    }
+
+    /// The message for Neo4j, to be sent now.
+    pub(crate) fn message(&self) -> Vec<u8> {
+        // It was encoded here, so it can be read.
+        let mut extra = Reader::new(&self.extra).value().unwrap_or_else(|_| Value::Map(Vec::new()));
+        if let Some(left_ms) = self.left_ms() {
+            let left_ms = i64::try_from(left_ms).unwrap_or(i64::MAX).max(1);
+            set(&mut extra, "tx_timeout", Value::Int(left_ms));
+        }
+        // Neo4j must not show what is older than what the cache has shown.
+        if self.has_shown
+            && let Some(text) = self.asked.as_ref().and_then(Bookmark::encode)
+        {
+            set(&mut extra, "bookmarks", Value::List(vec![Value::String(text)]));
+        }
+        request_bytes::with_map(Kind::Begin, &extra)
+    }
+}
+
+/// Sets a member of a map.
+pub(crate) fn set(map: &mut Value, name: &str, value: Value) {
+    let Value::Map(pairs) = map else { return };
+    match pairs.iter_mut().find(|(known, _)| known == name) {
+        Some((_, old)) => *old = value,
+        None => pairs.push((name.to_owned(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
+
+    use super::*;
+
+    fn at(id: u64) -> Position {
+        Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) }
+    }
+
+    fn sent(begin: &LazyBegin) -> Value {
+        Reader::new(&begin.message()[2..]).value().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn begin_carries_what_is_left_of_the_time() {
+        let begin = LazyBegin::new(
+            &Value::Map(vec![("tx_timeout".to_owned(), Value::Int(5_000))]),
+            Some(5_000),
+            None,
+        );
+        assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(5_000)));
+        assert_eq!(begin.check_time(), Ok(()));
+        tokio::time::advance(Duration::from_millis(1_200)).await;
+        assert_eq!(
+            (begin.left_ms(), sent(&begin).get("tx_timeout")),
+            (Some(3_800), Some(&Value::Int(3_800)))
+        );
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(begin.left_ms(), Some(0));
+        assert!(matches!(begin.check_time(), Err(OriginFault::Failed(failure)) if failure.code == TIMED_OUT));
+        assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(1)), "zero would be no limit");
+        assert_eq!(LazyBegin::new(&Value::Map(Vec::new()), None, None).left_ms(), None);
+    }
+
+    #[test]
+    fn only_a_transaction_of_another_kind_commits_by_itself() {
+        let of_kind = |kind: &str| Value::Map(vec![("tx_type".to_owned(), Value::from(kind))]);
+        let is_implicit = |extra| LazyBegin::new(&extra, None, None).is_implicit();
+        assert!(is_implicit(of_kind("IMPLICIT")) && is_implicit(of_kind("of a later server")));
+        assert!(!is_implicit(of_kind("DEFAULT")) && !is_implicit(Value::Map(Vec::new())));
+    }
+
+    /// Neo4j must not show less than the cache has shown.
+    #[test]
+    fn begin_carries_what_the_cache_has_shown() {
+        let client = Bookmark::NONE.with(Some(at(3)));
+        let text = |bookmark: &Bookmark| Value::List(vec![Value::String(bookmark.encode().unwrap())]);
+        let extra = Value::Map(vec![("bookmarks".to_owned(), text(&client))]);
+        let mut begin = LazyBegin::new(&extra, None, Some(client.clone()));
+        assert_eq!(sent(&begin).get("bookmarks"), Some(&text(&client)));
+        begin.saw(Some(at(9)));
+        begin.saw(Some(at(5)));
+        let newest = Bookmark::NONE.with(Some(at(9)));
+        assert_eq!((begin.asked(), sent(&begin).get("bookmarks")), (Some(&newest), Some(&text(&newest))));
+    }
+}
