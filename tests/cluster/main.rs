@@ -24,5 +24,6 @@ mod origin_cut;
 mod owner_killed;
 mod purge;
 mod store_down;
+mod transactions;
 mod writes;
 mod written;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
-use crate::support::http::{self, Connection};
+use crate::support::http::{self, Connection, Reply};
 use crate::support::{environment, say, size, until};
 
 /// Each writer has a graph node of its own.
@@ -50,20 +50,42 @@ async fn bolt(addr: SocketAddr) -> BoltClient {
     client
 }
 
-/// Writes over HTTP, over Bolt, or in a transaction over Bolt, in turn.
+/// Writes over HTTP, over Bolt, or in a transaction over either, in turn.
 async fn write(cluster: &Cluster, node: usize, turn: i64, (statement, parameters): (&str, &Value)) {
     let addrs = &cluster.nodes[node].addrs;
-    match turn % 3 {
+    match turn % 4 {
         0 => {
             let reply = http::ask(addrs.client, &http::query(statement, parameters)).await.unwrap();
             assert_eq!(reply.status, 202, "{reply}");
         }
         1 => drop(bolt(addrs.bolt).await.write("neo4j", statement, parameters).await.unwrap().unwrap()),
-        _ => {
+        2 => {
             let mut client = bolt(addrs.bolt).await;
             client.write_in_transaction("neo4j", statement, parameters).await.unwrap().unwrap();
         }
+        _ => {
+            let id = begin(cluster, node, &json!({"statement": statement, "parameters": parameters})).await;
+            // Committed at another node than the one that holds it.
+            let committed = end(cluster, (node + 1) % 3, "POST", &format!("{id}/commit")).await;
+            assert_eq!(committed.status, 202, "{committed}");
+        }
     }
+}
+
+/// Begins a transaction over HTTP with this statement, and returns its name.
+async fn begin(cluster: &Cluster, node: usize, body: &Value) -> String {
+    let opening = http::post("/db/neo4j/query/v2/tx", &http::login(), &body.to_string());
+    let opened = http::ask(cluster.nodes[node].addrs.client, &opening).await.unwrap();
+    assert_eq!(opened.status, 202, "{opened}");
+    opened.json()["transaction"]["id"].as_str().unwrap().to_owned()
+}
+
+async fn end(cluster: &Cluster, node: usize, method: &str, path: &str) -> Reply {
+    let head = format!(
+        "{method} /db/neo4j/query/v2/tx/{path} HTTP/1.1\r\nhost: t\r\n{}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}",
+        http::login()
+    );
+    http::ask(cluster.nodes[node].addrs.client, &Arc::from(head.into_bytes())).await.unwrap()
 }
 
 /// The value over HTTP or Bolt, and whether it was a hit.
@@ -126,6 +148,68 @@ async fn a_write_that_fails_half_way_is_seen() {
     }
 }
 
+/// A transaction over HTTP that is rolled back ends nothing. One whose statements commit for themselves has ended the
+/// entries when its statement is answered, whatever becomes of the transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_transaction_commits_before_its_end_is_seen() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Implicit").await;
+    let (reading, writing) = (items.read(), items.write());
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    let undone = json!({"statement": writing, "parameters": {"id": 0, "at": 5}});
+    let id = begin(&cluster, 0, &undone).await;
+    assert_eq!(end(&cluster, 1, "DELETE", &id).await.status, 200);
+    for node in 0..3 {
+        assert_eq!(read(&cluster, node, node == 1, (&reading, 0)).await, (0, true));
+    }
+    let parts = format!(
+        "UNWIND [7] AS x CALL (x) {{ MATCH (n:{} {{id: 0}}) SET n.at = x }} IN TRANSACTIONS",
+        items.label.0
+    );
+    let id = begin(&cluster, 0, &json!({"statement": parts, "txType": "IMPLICIT"})).await;
+    for node in 0..3 {
+        assert_eq!(read(&cluster, node, node == 1, (&reading, 0)).await.0, 7);
+    }
+    assert_eq!(end(&cluster, 2, "DELETE", &id).await.status, 200);
+    assert_eq!(read(&cluster, 1, true, (&reading, 0)).await.0, 7);
+}
+
+/// The answer of a COMMIT is lost, and Neo4j may carry it out later. From the client's answer on no node serves an entry
+/// from before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_seen() {
+    let cluster = Cluster::of(Plan { origin: "timeout = \"3s\"", ..PLAN() }).await;
+    let items = Items::new("LostCommit").await;
+    let (reading, writing) = (items.read(), items.write());
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    let id = begin(&cluster, 0, &json!({"statement": writing, "parameters": {"id": 0, "at": 5}})).await;
+    cluster.proxy.stall();
+    let lost = end(&cluster, 1, "POST", &format!("{id}/commit")).await;
+    assert!(matches!(lost.status, 503 | 504) && lost.to_string().contains("may have been"), "{lost}");
+    let mut written = 0.0;
+    for node in &cluster.nodes {
+        written += node.metric("hopcache_invalidations_total", "cause=\"own_write\"").await.unwrap_or(0.0);
+    }
+    assert!(written >= 1.0, "the entries have ended before the answer");
+    // The proxy has kept COMMIT, and passes it on now. Neo4j carries it out, or sees first that its client has gone.
+    cluster.proxy.resume();
+    let at = format!("MATCH (n:{} {{id: 0}}) RETURN n.at AS at", items.label.0);
+    let mut same = 0;
+    for turn in 0..30 {
+        let before = at_neo4j(&at).await.value();
+        let (value, _) = read(&cluster, turn % 3, turn % 2 == 0, (&reading, 0)).await;
+        if at_neo4j(&at).await.value() == before {
+            assert_eq!(json!(value), before, "turn {turn}");
+            same += 1;
+        }
+    }
+    assert!(same >= 29, "{same}");
+}
+
 /// `mode = "ttl"`: entries live for their ttl whatever is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_ttl_a_write_ends_nothing() {
@@ -135,7 +219,7 @@ async fn with_ttl_a_write_ends_nothing() {
     for node in 0..3 {
         read(&cluster, node, true, (&reading, 0)).await;
     }
-    for turn in 0..3 {
+    for turn in 0..4 {
         write(&cluster, 0, turn, (&writing, &json!({"id": 0, "at": 5}))).await;
     }
     for node in 0..3 {

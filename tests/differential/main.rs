@@ -4,6 +4,7 @@
 
 mod bookmarks;
 mod cli;
+mod conversation;
 mod credentials;
 mod freshness;
 mod http;
@@ -12,4 +13,6 @@ mod outages;
 mod refusals;
 mod start;
 mod statements;
+mod transaction_lives;
+mod transactions;
 mod verdicts;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::http::{Answer, PLAIN, QUERY, Request, TYPED};
+use crate::http::{Answer, PLAIN, Request, TYPED};
 use crate::start::{Node, neo4j};
 
 const BODY: &str = "{\"statement\":\"RETURN 1 AS x\"}";
@@ -172,18 +172,10 @@ fn what_neo4j_refuses_is_refused_in_its_words() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Explicit transactions, and the discovery document: INTERFACE section 1 says how they differ.
+/// INTERFACE section 1 says how the discovery document differs.
 #[test]
-fn transactions_are_refused_clearly_and_the_discovery_document_names_the_query_path() {
+fn the_discovery_document_names_the_query_path() {
     let node = Node::start();
-    for (method, path) in
-        [("POST", "/tx"), ("POST", "/tx/a1b2"), ("POST", "/tx/a1b2/commit"), ("DELETE", "/tx/a1b2")]
-    {
-        let answer = one().method(method).path(&format!("{QUERY}{path}")).send(node.client);
-        assert_eq!(answer.status, 501, "{method} {path}");
-        assert_eq!(answer.code(), "Hopcache.ClientError.NotImplemented");
-        assert!(answer.text().contains("transactions are not served"), "{}", answer.text());
-    }
     let ours = Request::get("/").header("Accept", PLAIN).send(node.client);
     let theirs = Request::get("/").header("Accept", PLAIN).send(neo4j());
     assert_eq!((ours.status, ours.header("content-type")), (theirs.status, theirs.header("content-type")));

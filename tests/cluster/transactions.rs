@@ -1,0 +1,313 @@
+//! Explicit transactions over HTTP on three nodes: one node holds a transaction, and any node takes its requests.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
+use crate::support::http::{self, Reply};
+use crate::support::pace::Slowness;
+use crate::support::process::NodeProcess;
+use crate::support::{say, until};
+
+const TX: &str = "/db/neo4j/query/v2/tx";
+
+/// The trace of this program's requests. It is in the metadata of their transactions at Neo4j, where other programs have
+/// transactions too.
+static TRACE: LazyLock<String> = LazyLock::new(|| {
+    let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    format!("00-{nanos:032x}-00f067aa0ba902b7-01")
+});
+
+fn headers() -> String {
+    format!("{}traceparent: {}\r\n", http::login(), *TRACE)
+}
+
+fn posted(path: &str, body: &Value) -> Arc<[u8]> {
+    http::post(&format!("{TX}{path}"), &headers(), &body.to_string())
+}
+
+async fn post(node: &NodeProcess, path: &str, body: &Value) -> Reply {
+    node.ask(&posted(path, body)).await
+}
+
+async fn delete(node: &NodeProcess, id: &str) -> Reply {
+    let head = format!("DELETE {TX}/{id} HTTP/1.1\r\nhost: t\r\n{}\r\n", http::login());
+    node.ask(&Arc::from(head.into_bytes())).await
+}
+
+fn statement(text: &str) -> Value {
+    json!({ "statement": text })
+}
+
+/// The name of the transaction in an answer.
+fn id_of(reply: &Reply) -> String {
+    assert_eq!(reply.status, 202, "{reply}");
+    reply.json()["transaction"]["id"].as_str().expect("a transaction").to_owned()
+}
+
+fn create(label: &OwnLabel) -> Value {
+    statement(&format!("CREATE (n:{}) RETURN 1 AS made", label.0))
+}
+
+async fn made(label: &OwnLabel) -> Value {
+    at_neo4j(&format!("MATCH (n:{}) RETURN count(n) AS made", label.0)).await.value()
+}
+
+/// This program's transactions at Neo4j that run a statement with this text.
+async fn at_neo4j_with(text: &str) -> Value {
+    let show = "SHOW TRANSACTIONS YIELD metaData, currentQuery WHERE metaData.traceparent";
+    let trace = &*TRACE;
+    at_neo4j(&format!("{show} = '{trace}' AND currentQuery CONTAINS '{text}' RETURN count(*) AS open"))
+        .await
+        .value()
+}
+
+/// Waits until Neo4j holds none of this program's transactions.
+async fn until_none_at_neo4j(within: Duration) {
+    until("Neo4j has no open transaction", within, async || at_neo4j_with("").await == 0).await;
+}
+
+async fn held(node: &NodeProcess) -> f64 {
+    node.metric("hopcache_http_transactions", "").await.expect("a gauge")
+}
+
+/// INTERFACE section 1: any node takes any request of a transaction, one hop from the node that holds it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_node_takes_any_request_of_a_transaction() {
+    let label = OwnLabel::new("AnyNode");
+    let cluster = Cluster::start().await;
+    let nodes = &cluster.nodes;
+    for holder in 0..3 {
+        let before = made(&label).await;
+        let id = id_of(&post(&nodes[holder], "", &create(&label)).await);
+        for node in nodes {
+            let reply = post(node, &format!("/{id}"), &create(&label)).await;
+            assert_eq!((reply.value(), id_of(&reply)), (json!(1), id.clone()), "{reply}");
+            let status = reply.header("cache-status");
+            let expected = if node.name == nodes[holder].name {
+                format!("{}; fwd=bypass; detail=transaction", node.name)
+            } else {
+                format!(
+                    "{}; fwd=bypass; detail=transaction, {}; fwd=miss; detail=holder",
+                    nodes[holder].name, node.name
+                )
+            };
+            assert_eq!(status, expected);
+        }
+        assert_eq!(made(&label).await, before, "nothing is committed");
+        let elsewhere = &nodes[(holder + 1) % 3];
+        let committed = post(elsewhere, &format!("/{id}/commit"), &create(&label)).await;
+        assert_eq!(committed.json()["bookmarks"].as_array().map(Vec::len), Some(1), "{committed}");
+        assert_eq!(made(&label).await, json!(before.as_i64().unwrap() + 5));
+        for node in nodes {
+            assert_eq!(post(node, &format!("/{id}"), &json!({})).await.status, 404);
+            assert_eq!(held(node).await, 0.0);
+        }
+        let id = id_of(&post(&nodes[holder], "", &create(&label)).await);
+        let gone = delete(elsewhere, &id).await;
+        assert_eq!((gone.status, gone.body.len()), (200, 0), "{gone}");
+    }
+    until_none_at_neo4j(Duration::from_secs(10)).await;
+    assert_eq!(made(&label).await, 15);
+    for node in nodes {
+        let counted = node.metric("hopcache_requests_total", "").await.unwrap();
+        let parts = ["cache_hit_total", "cache_miss_total", "cache_bypass_total"];
+        let mut sum = 0.0;
+        for part in parts {
+            sum += node.metric(part, "").await.unwrap();
+        }
+        assert_eq!(sum, counted, "each request is counted once, where its client asked");
+    }
+}
+
+/// The node that holds a transaction is killed: Neo4j rolls back, and every other node says soon that it is unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_holder_takes_its_transactions_along() {
+    let label = OwnLabel::new("KilledHolder");
+    let mut cluster = Cluster::start().await;
+    let slowness = Slowness::of(&cluster.clients()).await;
+    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
+    assert_eq!(post(&cluster.nodes[1], &format!("/{id}"), &create(&label)).await.value(), 1);
+    assert_eq!(at_neo4j_with("").await, 1, "Neo4j shows it by its trace");
+    cluster.nodes[0].kill();
+    let killed_at = Instant::now();
+    let commit = post(&cluster.nodes[2], &format!("/{id}/commit"), &json!({})).await;
+    let run = post(&cluster.nodes[1], &format!("/{id}"), &create(&label)).await;
+    let ended = delete(&cluster.nodes[1], &id).await;
+    let took = killed_at.elapsed();
+    for reply in [&commit, &run, &ended] {
+        assert_eq!(reply.status, 404, "{reply}");
+        assert!(reply.json()["errors"][0]["message"].as_str().unwrap().contains("was not found"), "{reply}");
+    }
+    say(&format!("a killed holder: three answers after {} ms", took.as_millis()));
+    assert!(took < slowness.bound(Duration::from_secs(1)), "{took:?}");
+    until_none_at_neo4j(slowness.bound(Duration::from_secs(5))).await;
+    assert_eq!(made(&label).await, 0);
+}
+
+/// F12: a leaving node begins no transaction, and ends those it holds in order. Another node takes their requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leaving_node_ends_its_transactions_in_order() {
+    let label = OwnLabel::new("LeavingHolder");
+    let mut cluster = Cluster::start().await;
+    let slowness = Slowness::of(&cluster.clients()).await;
+    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
+    cluster.nodes[0].signal("TERM");
+    until("the node leaves", slowness.bound(Duration::from_secs(5)), async || {
+        cluster.nodes[1].metric("hopcache_ring_members", "").await == Some(2.0)
+    })
+    .await;
+    assert_eq!(post(&cluster.nodes[1], &format!("/{id}"), &create(&label)).await.value(), 1);
+    let committed = post(&cluster.nodes[2], &format!("/{id}/commit"), &json!({})).await;
+    assert_eq!(committed.status, 202, "{committed}");
+    let committed_at = Instant::now();
+    let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(10))).await;
+    say(&format!("leaving: gone {} ms after its last transaction", committed_at.elapsed().as_millis()));
+    assert_eq!((status.code(), made(&label).await), (Some(0), json!(2)));
+}
+
+/// F12: a transaction that nobody ends does not keep a leaving node. Neo4j rolls it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forgotten_transaction_keeps_no_node() {
+    let label = OwnLabel::new("Forgotten");
+    let mut cluster = Cluster::of(Plan { drain: "3s", ..Plan::default() }).await;
+    let slowness = Slowness::of(&cluster.clients()).await;
+    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
+    cluster.nodes[0].signal("TERM");
+    let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(6))).await;
+    assert_eq!(status.code(), Some(0));
+    assert!(cluster.nodes[0].log().contains("open transactions are rolled back"), "it was still open");
+    until_none_at_neo4j(slowness.bound(Duration::from_secs(5))).await;
+    let late = post(&cluster.nodes[1], &format!("/{id}/commit"), &json!({})).await;
+    assert_eq!((late.status, made(&label).await), (404, json!(0)), "{late}");
+}
+
+/// A transaction that no request uses expires after 30 s, at Neo4j too. A request extends its life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_transaction_expires() {
+    let label = OwnLabel::new("Expired");
+    let cluster = Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await;
+    let node = &cluster.nodes[0];
+    let id = id_of(&post(node, "", &create(&label)).await);
+    let asked_at = Instant::now();
+    // Neo4j sees the transaction, and this node's gauge does.
+    assert_eq!((held(node).await, at_neo4j_with("").await), (1.0, json!(1)));
+    until("it expires", Duration::from_secs(60), async || held(node).await == 0.0).await;
+    let lived = asked_at.elapsed();
+    say(&format!("an idle transaction lived for {} ms", lived.as_millis()));
+    assert!(lived >= Duration::from_secs(29), "{lived:?}");
+    until_none_at_neo4j(Duration::from_secs(10)).await;
+    assert_eq!((post(node, &format!("/{id}"), &json!({})).await.status, made(&label).await), (404, json!(0)));
+}
+
+/// I9: names that nobody gave cost an answer each, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_forged_names_are_unknown() {
+    const FORGED: usize = 10_000;
+    const AGAIN_MAX: usize = 100;
+    const UNREACHABLE: &str = "Hopcache.TransientError.HolderUnreachable";
+    let cluster = Cluster::start().await;
+    let id = id_of(&post(&cluster.nodes[0], "", &json!({})).await);
+    let (life, secret) = id.split_at(16);
+    let before = cluster.nodes[0].resident_bytes();
+    let node = cluster.nodes[1].addrs.client;
+    let mut connection = http::Connection::open(node).await.unwrap();
+    let mut again = 0;
+    for number in 0..FORGED {
+        // Of the holder's life, of no life, and of no form.
+        let name = match number % 3 {
+            0 => format!("{life}{number:032x}"),
+            1 => format!("{number:016x}{secret}"),
+            _ => format!("{number:x}"),
+        };
+        let verb = if number % 2 == 0 { "" } else { "/commit" };
+        let request = posted(&format!("/{name}{verb}"), &json!({}));
+        let mut reply = connection.ask(&request).await.unwrap();
+        // On a busy machine the holder may not say in time that it is there. Then nothing was done.
+        while reply.status == 503 && again < AGAIN_MAX {
+            assert_eq!(reply.json()["errors"][0]["code"], UNREACHABLE, "{name}: {reply}");
+            again += 1;
+            reply = connection.ask(&request).await.unwrap();
+        }
+        assert_eq!(reply.status, 404, "{name}: {reply}");
+    }
+    assert_eq!(held(&cluster.nodes[0]).await, 1.0, "the one that was opened");
+    assert_eq!(post(&cluster.nodes[1], &format!("/{id}"), &json!({})).await.status, 202);
+    let grown = cluster.nodes[0].resident_bytes().saturating_sub(before) >> 20;
+    say(&format!("{FORGED} forged names, {again} asked again: the holder grew by {grown} MiB"));
+    assert!(grown < 64, "{grown} MiB");
+    assert_eq!(delete(&cluster.nodes[2], &id).await.status, 200);
+}
+
+/// 200 transactions of one user, each on a connection of its own, through three nodes. Over its bound a user is told so,
+/// and other requests go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_transactions_of_one_user() {
+    const OPEN: usize = 200;
+    let label = OwnLabel::new("TwoHundred");
+    let cluster = Cluster::start().await;
+    let clients = cluster.clients();
+    let opening = posted("", &create(&label));
+    let crowd = (0..OPEN).map(|client| (clients[client % 3], Arc::clone(&opening))).collect();
+    let ids: Vec<String> =
+        http::crowd(crowd).await.iter().map(|reply| id_of(reply.as_ref().unwrap())).collect();
+    assert_eq!(made(&label).await, 0);
+    let commit = |(client, id): (usize, &String)| {
+        // At another node than the one that holds it.
+        (clients[(client + 1) % 3], posted(&format!("/{id}/commit"), &json!({})))
+    };
+    let replies = http::crowd(ids.iter().enumerate().map(commit).collect()).await;
+    for reply in replies {
+        let reply = reply.unwrap();
+        assert_eq!(reply.status, 202, "{reply}");
+    }
+    assert_eq!(made(&label).await, OPEN);
+    // Without a statement a transaction needs no connection. The bound holds all the same.
+    let node = &cluster.nodes[0];
+    let mut open = Vec::new();
+    let refused = loop {
+        let reply = post(node, "", &json!({})).await;
+        if reply.status != 202 {
+            break reply;
+        }
+        open.push(id_of(&reply));
+        assert!(open.len() <= 300, "no bound");
+    };
+    assert_eq!((refused.status, open.len()), (429, 300), "{refused}");
+    assert_eq!(refused.json()["errors"][0]["code"], "Hopcache.ClientError.TooManyTransactions");
+    let single = node.ask(&http::query("RETURN 1 AS x", &json!({}))).await;
+    assert_eq!(single.value(), 1, "other requests go on");
+    for id in &open {
+        assert_eq!(delete(node, id).await.status, 200);
+    }
+    assert_eq!((held(node).await, post(node, "", &json!({})).await.status), (0.0, 202));
+}
+
+/// A client that leaves in mid-statement takes its transaction along: no relay and no lock stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_in_mid_statement_leaks_nothing() {
+    let label = OwnLabel::new("LeftInMid");
+    let cluster = Cluster::start().await;
+    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
+    let long =
+        statement("UNWIND range(1, 1000000000) AS x WITH x WHERE x % 7 = 8 RETURN count(x) AS left_in_mid");
+    let request = posted(&format!("/{id}"), &long);
+    let leave = async |at: SocketAddr| {
+        let mut stream = http::connect(at).await.unwrap();
+        stream.write_all(&request).await.unwrap();
+        until("the statement runs", Duration::from_secs(20), async || {
+            at_neo4j_with("left_in_mid").await == 1
+        })
+        .await;
+    };
+    // Through another node than the holder.
+    leave(cluster.nodes[1].addrs.client).await;
+    until_none_at_neo4j(Duration::from_secs(20)).await;
+    until("the holder forgets it", Duration::from_secs(10), async || held(&cluster.nodes[0]).await == 0.0)
+        .await;
+    assert_eq!(made(&label).await, 0);
+}
