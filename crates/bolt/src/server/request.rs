@@ -160,11 +160,11 @@ pub enum Request {
         statement: String,
         /// Parameters: the bytes of one PackStream map.
         params: Bytes,
-        /// Everything else, a map.
-        extra: Value,
+        /// Everything else.
+        extra: ExtraBytes,
     },
     /// BEGIN with its map.
-    Begin(Value),
+    Begin(ExtraBytes),
     /// COMMIT.
     Commit,
     /// ROLLBACK.
@@ -177,6 +177,25 @@ pub enum Request {
     Reset,
     /// GOODBYE.
     Goodbye,
+}
+
+/// The map of RUN or BEGIN as the client sent it. A request can wait for long, and a decoded map takes up to 40 times its
+/// bytes: whoever needs the values decodes them for a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraBytes(Bytes);
+
+impl ExtraBytes {
+    fn read(kind: Kind, reader: &mut Reader<'_>, message: &Bytes) -> Result<Self, BadRequest> {
+        map_of(&mut reader.clone(), kind, "extra is not a map")?;
+        Ok(Self(message.slice_ref(reader.skip()?)))
+    }
+
+    /// The map.
+    #[must_use]
+    pub fn decoded(&self) -> Value {
+        // It was decoded once, when the request was read.
+        Reader::new(&self.0).value().unwrap_or_else(|_| Value::Map(Vec::new()))
+    }
 }
 
 /// The result and the number of records of PULL or DISCARD.
@@ -262,7 +281,7 @@ impl Request {
         Ok(match kind {
             Kind::Hello => Self::Hello(map(reader, "extra is not a map")?),
             Kind::Logon => Self::Logon(map(reader, "auth is not a map")?),
-            Kind::Begin => Self::Begin(map(reader, "extra is not a map")?),
+            Kind::Begin => Self::Begin(ExtraBytes::read(kind, reader, message)?),
             Kind::Pull => Self::Pull(take(kind, &map(reader, "extra is not a map")?)?),
             Kind::Discard => Self::Discard(take(kind, &map(reader, "extra is not a map")?)?),
             Kind::Telemetry => match reader.value()? {
@@ -280,7 +299,7 @@ impl Request {
                 },
                 extra: {
                     check_options(kind, reader)?;
-                    map(reader, "extra is not a map")?
+                    ExtraBytes::read(kind, reader, message)?
                 },
             },
             Kind::Route => Self::Route {
@@ -360,7 +379,8 @@ mod tests {
         let Ok(Request::Run { statement, params: kept, extra: read }) = Request::read(&bytes) else {
             unreachable!()
         };
-        assert_eq!((statement.as_str(), &kept[..], read), ("RETURN 1", &encode(&params)[..], extra));
+        assert_eq!((statement.as_str(), &kept[..]), ("RETURN 1", &encode(&params)[..]));
+        assert_eq!((&read.0[..], read.decoded()), (&encode(&extra)[..], extra));
     }
 
     #[test]

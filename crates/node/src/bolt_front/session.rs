@@ -8,6 +8,7 @@
 mod live;
 mod login;
 mod relayed;
+mod route;
 mod statement;
 mod transaction;
 
@@ -20,14 +21,14 @@ use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
-use hopcache_core::limits::{PARSE_INLINE_BYTES_MAX, ROUTING_TTL_S};
-use hopcache_core::membership::MemberInfo;
+use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_engine::identity::Identity;
 use hopcache_packstream::Value;
 
 use self::live::LiveResult;
-use self::login::Login;
+use self::login::{Hello, Login, credentials_in};
 use self::relayed::{RelayedResult, append_as_is, append_success};
+use self::route::RouteOptions;
 use self::statement::{Asked, Statement};
 use self::transaction::Transaction;
 use super::BoltFront;
@@ -248,6 +249,7 @@ impl Session {
         self.machine.ended(kind, ending);
     }
 
+    /// A request can wait for long, and a decoded map takes up to 40 times its bytes: so the maps are gone before the first wait.
     async fn carry_out(
         &mut self,
         request: Request,
@@ -255,21 +257,33 @@ impl Session {
     ) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
-            Request::Hello(extra) => self.hello(extra).await,
-            Request::Logon(auth) => self.log_on(&auth).await.map(|()| nothing()),
+            Request::Hello(extra) => {
+                let hello = Hello::read(self.version, &extra);
+                drop(extra);
+                self.hello(hello).await
+            }
+            Request::Logon(auth) => {
+                let credentials = credentials_in(&auth);
+                drop(auth);
+                self.log_on(credentials).await.map(|()| nothing())
+            }
             Request::Logoff => {
                 self.login = None;
                 Ok(nothing())
             }
             Request::Telemetry | Request::Goodbye => Ok(nothing()),
-            Request::Route { context, extra, .. } => self.route(&context, &extra).await,
+            Request::Route { context, bookmarks, extra } => {
+                let options = RouteOptions::read(&context, &extra);
+                drop((context, bookmarks, extra));
+                self.route(options).await
+            }
             Request::Run { statement, params, extra } => {
-                let statement = Statement { text: statement, params, message, room: room.shared() };
-                self.run(&statement, &extra).await
+                let statement = Statement { text: statement, params, extra, message, room: room.shared() };
+                self.run(&statement).await
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
-            Request::Begin(extra) => Box::pin(self.begin(&extra, room.shared())).await,
+            Request::Begin(extra) => Box::pin(self.begin(extra, room.shared())).await,
             Request::Commit => self.end_transaction(Kind::Commit).await,
             Request::Rollback => self.end_transaction(Kind::Rollback).await,
             Request::Reset => {
@@ -279,11 +293,11 @@ impl Session {
         }
     }
 
-    async fn run(&mut self, statement: &Statement, extra: &Value) -> Result<Value, RequestError> {
+    async fn run(&mut self, statement: &Statement) -> Result<Value, RequestError> {
         if self.transaction.is_some() {
-            return Box::pin(self.run_in_transaction(statement, extra)).await;
+            return Box::pin(self.run_in_transaction(statement)).await;
         }
-        let options = StatementOptions::read(extra)?;
+        let options = StatementOptions::read(&statement.extra.decoded())?;
         let identity = self.login()?.identity.clone();
         let acceptance = self.check(&identity).await?;
         match self.ask(&options, statement, Some(acceptance)).await? {
@@ -293,7 +307,7 @@ impl Session {
                 self.result = Some(OpenResult::Live(result));
                 Ok(opening)
             }
-            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, extra, reason)).await,
+            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, reason)).await,
         }
     }
 
@@ -309,11 +323,10 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-        extra: &Value,
         reason: Option<hopcache_engine::outcome::Reason>,
     ) -> Result<Value, RequestError> {
         self.need_relay(options).await?;
-        let (success, result) = self.relay_run(statement, extra, reason).await?;
+        let (success, result) = self.relay_run(statement, reason).await?;
         self.result = Some(OpenResult::Relayed(result));
         Ok(success)
     }
@@ -375,51 +388,4 @@ impl Session {
             relay.reset().await;
         }
     }
-
-    /// A routing table: every ready node has every role. If no node is known to be ready, the table has this node
-    /// alone.
-    async fn route(&mut self, context: &Value, extra: &Value) -> Result<Value, RequestError> {
-        let text = |name: &str| extra.get(name).and_then(Value::as_str).map(str::to_owned);
-        self.check_stays()?;
-        // In 4.3 the last field is the database itself.
-        let name = extra.as_str().map(str::to_owned).or_else(|| text("db"));
-        let user = text("imp_user");
-        let login = self.login()?.clone();
-        self.check(&login.identity).await?;
-        let (front, asked) = (Arc::clone(&self.front), user.as_deref());
-        let acting = front.shared.senders.acting(login.credentials, asked);
-        let acting =
-            acting.ok_or_else(|| BoltFailure::own("NoImpersonation", "imp_user is not possible here."))?;
-        let found = front.shared.databases.find(&acting, asked, name.as_deref());
-        let database = self.out.wait_for(found).await?;
-        let database =
-            database.map_err(|error| BoltFailure::of_routing(&error.kind, name.as_deref().unwrap_or("")))?;
-        Ok(table(&front.routers(context), &database))
-    }
-}
-
-impl BoltFront {
-    fn routers(&self, context: &Value) -> Vec<String> {
-        let members = self.state.members.members().into_iter().filter(MemberInfo::is_routable);
-        let mut routers: Vec<String> =
-            members.filter_map(|member| member.bolt).map(|addr| addr.as_str().to_owned()).collect();
-        if routers.is_empty() {
-            let dialled = context.get("address").and_then(Value::as_str);
-            let address = if self.advertised.is_empty() { dialled } else { Some(&*self.advertised) };
-            routers.extend(address.map(str::to_owned));
-        }
-        routers
-    }
-}
-
-/// A table in which every node has every role.
-fn table(addresses: &[String], database: &str) -> Value {
-    let map = |pairs: Vec<(&str, Value)>| {
-        Value::Map(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-    };
-    let all = || Value::List(addresses.iter().map(|address| Value::from(address.as_str())).collect());
-    let server = |role: &str| map(vec![("addresses", all()), ("role", role.into())]);
-    let servers = Value::List(["WRITE", "READ", "ROUTE"].map(server).into());
-    let table = map(vec![("ttl", Value::Int(ROUTING_TTL_S)), ("db", database.into()), ("servers", servers)]);
-    map(vec![("rt", table)])
 }

@@ -70,6 +70,11 @@ impl LazyBegin {
         }
     }
 
+    /// The message is sent, and is not sent again.
+    pub(crate) fn forget_options(&mut self) {
+        self.extra = Bytes::new();
+    }
+
     /// The message for Neo4j, to be sent now.
     pub(crate) fn message(&self) -> Vec<u8> {
         // It was encoded here, so it can be read.

@@ -22,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::{RequestError, Session};
-use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::failure::{BoltFailure, code_in};
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
 use crate::front::answer::cache_status;
@@ -195,7 +195,7 @@ impl Session {
             return RequestError::Neo4j(failure.as_sent.clone());
         }
         let text = |name: &str| metadata.get(name).and_then(Value::as_str);
-        let sent = match (text("neo4j_code").or_else(|| text("code")), text("message")) {
+        let sent = match (code_in(&metadata), text("message")) {
             (Some(code), Some(message)) => BoltFailure::new(code, message),
             _ => BoltFailure::of_fault(&failure.fault),
         };

@@ -12,7 +12,7 @@ use hopcache_packstream::Value;
 use super::{RequestError, Session};
 use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
-use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::filters;
 use crate::credentials::Acceptance;
 
@@ -29,13 +29,14 @@ pub(super) struct Login {
 
 impl Session {
     /// HELLO: its answer names the server. Below 5.1 it has the credentials.
-    pub(super) async fn hello(&mut self, extra: Value) -> Result<Value, RequestError> {
-        if !self.version.has_logon() {
-            self.log_on(&extra).await?;
+    pub(super) async fn hello(&mut self, hello: Hello) -> Result<Value, RequestError> {
+        let Hello { credentials, has_utc_patch, filters } = hello;
+        if let Some(credentials) = credentials {
+            self.log_on(credentials).await?;
         }
         let agent = self.front.server().await.agent;
-        self.has_utc_patch = offers_utc(self.version, &extra);
-        self.hello = filters(&extra)?;
+        self.has_utc_patch = has_utc_patch;
+        self.hello = filters?;
         let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
         let mut metadata = vec![
             text("server", agent.as_deref().unwrap_or(AGENT_DEFAULT)),
@@ -54,8 +55,11 @@ impl Session {
     }
 
     /// LOGON, or the credentials of an old HELLO.
-    pub(super) async fn log_on(&mut self, auth: &Value) -> Result<(), RequestError> {
-        let credentials = credentials(auth)?;
+    pub(super) async fn log_on(
+        &mut self,
+        credentials: Result<Credentials, BoltFailure>,
+    ) -> Result<(), RequestError> {
+        let credentials = credentials?;
         let identity = self.front.shared.senders.identity(credentials.clone());
         self.check(&identity).await?;
         self.login = Some(Login { credentials, identity });
@@ -80,10 +84,7 @@ impl Session {
     /// Neo4j refused a statement that it got from this client. If it refused the credentials, they are checked again.
     pub(super) fn take_note_of(&self, message: &[u8]) {
         let Some(login) = &self.login else { return };
-        let Ok(failure) = hopcache_bolt::metadata(message) else { return };
-        // From 5.7 on the code has another name.
-        let code = failure.get("neo4j_code").or_else(|| failure.get("code")).and_then(Value::as_str);
-        let error = Neo4jFailure { code: code.unwrap_or_default().to_owned(), message: String::new() };
+        let error = Neo4jFailure { code: code_of(message), message: String::new() };
         self.refused_by_neo4j(&login.identity, &error);
     }
 
@@ -100,7 +101,26 @@ impl Session {
     }
 }
 
-fn credentials(auth: &Value) -> Result<Credentials, BoltFailure> {
+/// What a node keeps of HELLO. The map itself is gone before anything waits: decoded, it takes up to 40 times its bytes.
+pub(super) struct Hello {
+    /// Below 5.1.
+    credentials: Option<Result<Credentials, BoltFailure>>,
+    has_utc_patch: bool,
+    filters: Result<Value, BoltFailure>,
+}
+
+impl Hello {
+    pub(super) fn read(version: Version, extra: &Value) -> Self {
+        Self {
+            credentials: (!version.has_logon()).then(|| credentials_in(extra)),
+            has_utc_patch: offers_utc(version, extra),
+            filters: filters(extra),
+        }
+    }
+}
+
+/// The credentials of LOGON, or of an old HELLO.
+pub(super) fn credentials_in(auth: &Value) -> Result<Credentials, BoltFailure> {
     let text = |name: &str| auth.get(name).and_then(Value::as_str).map(str::to_owned);
     let missing = |name: &str| BoltFailure::new(UNAUTHORIZED, format!("Authentication token has no {name}."));
     match text("scheme").as_deref() {
@@ -137,12 +157,12 @@ mod tests {
     fn schemes_are_those_of_the_http_front() {
         let basic = auth(&[("scheme", "basic"), ("principal", "neo4j"), ("credentials", "pw")]);
         let user = Credentials::Basic { user: "neo4j".to_owned(), password: "pw".to_owned() };
-        assert_eq!(credentials(&basic), Ok(user));
-        assert_eq!(credentials(&auth(&[("scheme", "none")])), Ok(Credentials::None));
+        assert_eq!(credentials_in(&basic), Ok(user));
+        assert_eq!(credentials_in(&auth(&[("scheme", "none")])), Ok(Credentials::None));
         let bearer = auth(&[("scheme", "bearer"), ("credentials", "t")]);
-        assert_eq!(credentials(&bearer), Ok(Credentials::Bearer { token: "t".to_owned() }));
+        assert_eq!(credentials_in(&bearer), Ok(Credentials::Bearer { token: "t".to_owned() }));
         for wrong in [&[("scheme", "kerberos")][..], &[("scheme", "basic")], &[("scheme", "bearer")]] {
-            assert_eq!(credentials(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
+            assert_eq!(credentials_in(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
         }
     }
 

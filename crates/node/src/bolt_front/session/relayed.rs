@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::statement::Statement;
 use super::{RequestError, Session};
-use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
@@ -65,17 +65,10 @@ impl Session {
     pub(super) async fn relay_run(
         &mut self,
         statement: &Statement,
-        extra: &Value,
         reason: Option<Reason>,
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
-        let extra = if self.transaction.is_some() {
-            extra.clone()
-        } else {
-            for_neo4j(extra, &self.hello, self.version)
-        };
-        let message = request_bytes::run(&statement.text, &statement.params, &extra);
-        let options = StatementOptions::read(&extra).ok();
+        let options = StatementOptions::read(&statement.extra.decoded()).ok();
         let may_commit = match &self.transaction {
             Some(transaction) => transaction.implicit_options().cloned(),
             None => options.clone(),
@@ -84,7 +77,7 @@ impl Session {
             Some(options) => self.begin_write(options).await?,
             None => None,
         };
-        self.queue(&message)?;
+        self.queue(&self.run_for_neo4j(statement))?;
         self.await_begin().await?;
         let success = self.answer().await;
         self.count(reason, success.is_ok());
@@ -96,6 +89,15 @@ impl Session {
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
         let may_call = self.read_apart(statement.text.len(), || names_call(&statement.text)).await?;
         Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call }))
+    }
+
+    /// RUN for Neo4j. Of a statement in a transaction BEGIN has said what Hopcache has to say.
+    fn run_for_neo4j(&self, statement: &Statement) -> Vec<u8> {
+        let mut extra = statement.extra.decoded();
+        if self.transaction.is_none() {
+            extra = for_neo4j(&extra, &self.hello, self.version);
+        }
+        request_bytes::run(&statement.text, &statement.params, &extra)
     }
 
     /// A statement, or a COMMIT, that may write goes to Neo4j now. In read mode Neo4j refuses writes.
@@ -126,9 +128,7 @@ impl Session {
         error: RequestError,
     ) -> RequestError {
         let (Some(write), RequestError::Neo4j(message)) = (write, &error) else { return error };
-        let code = metadata(message).ok();
-        let code = code.as_ref().and_then(|failure| failure.get("code")).and_then(Value::as_str);
-        let told = self.out.wait_for(write.refused(code.unwrap_or_default())).await;
+        let told = self.out.wait_for(write.refused(&code_of(message))).await;
         told.map_or_else(RequestError::from, |()| error)
     }
 

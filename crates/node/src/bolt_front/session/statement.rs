@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hopcache_bolt::server::ExtraBytes;
 use hopcache_bolt::server::old_values::has_other_times;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
@@ -33,6 +34,7 @@ use crate::logging::query_text;
 pub(super) struct Statement {
     pub(super) text: String,
     pub(super) params: Bytes,
+    pub(super) extra: ExtraBytes,
     /// The whole message.
     pub(super) message: Bytes,
     /// The room that the bytes take. A run can outlive its request.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hopcache_bolt::request_bytes;
-use hopcache_bolt::server::Kind;
+use hopcache_bolt::server::{ExtraBytes, Kind};
 use hopcache_core::bookmark::Position;
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
@@ -26,10 +26,10 @@ use crate::transactions::lazy_begin::{LazyBegin, set};
 pub(super) struct Transaction {
     options: StatementOptions,
     begin: LazyBegin,
-    /// The room that BEGIN's options take.
-    _room: SharedRoom,
+    /// The room that BEGIN's options take. `None` when Neo4j has them.
+    room: Option<SharedRoom>,
     /// Whether the transaction has begun at Neo4j.
-    has_begun: bool,
+    is_at_neo4j: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
     /// Whether a statement of it has written, or may have.
@@ -46,6 +46,13 @@ impl Transaction {
     /// might answer with something older.
     fn has_live(&self) -> bool {
         self.results.values().any(|result| matches!(result, OpenResult::Live(_)))
+    }
+
+    /// Neo4j has the options of BEGIN now.
+    fn has_begun(&mut self) {
+        self.is_at_neo4j = true;
+        self.begin.forget_options();
+        self.room = None;
     }
 
     /// The cache has shown what was there at this position: all that follows must be no older.
@@ -74,19 +81,19 @@ impl Transaction {
 impl Session {
     /// BEGIN. It is refused for the same reasons as at Neo4j: credentials, an unknown database, bad options and
     /// bookmarks.
-    pub(super) async fn begin(&mut self, extra: &Value, room: SharedRoom) -> Result<Value, RequestError> {
+    pub(super) async fn begin(&mut self, extra: ExtraBytes, room: SharedRoom) -> Result<Value, RequestError> {
         self.check_stays()?;
-        let options = StatementOptions::read(extra)?;
+        let (options, begin) = self.begin_of(&extra)?;
+        drop(extra);
         let identity = self.login()?.identity.clone();
         self.check(&identity).await?;
         let acting = self.acting(&options)?;
-        let sent = for_neo4j(extra, &self.hello, self.version);
         let is_eager = options.asked.is_none() || options.no_store;
         let mut transaction = Transaction {
             options: options.clone(),
-            begin: LazyBegin::new(&sent, options.timeout_ms, options.asked.clone()),
-            _room: room,
-            has_begun: false,
+            begin,
+            room: Some(room),
+            is_at_neo4j: false,
             results: BTreeMap::new(),
             next_qid: 0,
             has_written: false,
@@ -95,7 +102,7 @@ impl Session {
             self.need_relay(&options).await?;
             self.queue(&transaction.begin.message())?;
             let success = self.answer().await?;
-            transaction.has_begun = true;
+            transaction.has_begun();
             self.transaction = Some(transaction);
             return Ok(success);
         }
@@ -108,12 +115,16 @@ impl Session {
         Ok(Value::Map(named.into_iter().collect()))
     }
 
+    fn begin_of(&self, extra: &ExtraBytes) -> Result<(StatementOptions, LazyBegin), RequestError> {
+        let extra = extra.decoded();
+        let options = StatementOptions::read(&extra)?;
+        let sent = for_neo4j(&extra, &self.hello, self.version);
+        let begin = LazyBegin::new(&sent, options.timeout_ms, options.asked.clone());
+        Ok((options, begin))
+    }
+
     /// RUN in the transaction.
-    pub(super) async fn run_in_transaction(
-        &mut self,
-        statement: &Statement,
-        extra: &Value,
-    ) -> Result<Value, RequestError> {
+    pub(super) async fn run_in_transaction(&mut self, statement: &Statement) -> Result<Value, RequestError> {
         let transaction = self.transaction_mut()?;
         if transaction.open_results() >= BOLT_RESULTS_MAX {
             let message =
@@ -122,7 +133,7 @@ impl Session {
         }
         transaction.begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
         let mut reason = Some(Reason::Transaction);
-        if !transaction.has_begun {
+        if !transaction.is_at_neo4j {
             let options = transaction.options_now();
             let asked = if transaction.has_live() {
                 Asked::ToNeo4j(reason)
@@ -153,7 +164,7 @@ impl Session {
             }
             self.queue_begin(&options).await?;
         }
-        let (mut success, result) = self.relay_run(statement, extra, reason).await?;
+        let (mut success, result) = self.relay_run(statement, reason).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
         transaction.results.insert(qid, OpenResult::Relayed(result));
@@ -170,9 +181,9 @@ impl Session {
 
     /// Takes Neo4j's answer to a BEGIN that was sent together with the statement behind it.
     pub(super) async fn await_begin(&mut self) -> Result<(), RequestError> {
-        if self.transaction.as_ref().is_some_and(|transaction| !transaction.has_begun) {
+        if self.transaction.as_ref().is_some_and(|transaction| !transaction.is_at_neo4j) {
             self.answer().await?;
-            self.transaction_mut()?.has_begun = true;
+            self.transaction_mut()?.has_begun();
         }
         Ok(())
     }
@@ -209,7 +220,7 @@ impl Session {
     /// connection: the driver then knows that the commit may or may not have happened, and no part of Hopcache tries
     /// it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
-        if !self.transaction_mut()?.has_begun {
+        if !self.transaction_mut()?.is_at_neo4j {
             return Ok(self.end_unbegun(kind));
         }
         let transaction = self.transaction_mut()?;
