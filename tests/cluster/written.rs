@@ -81,11 +81,15 @@ async fn begin(cluster: &Cluster, node: usize, body: &Value) -> String {
 }
 
 async fn end(cluster: &Cluster, node: usize, method: &str, path: &str) -> Reply {
+    end_at(cluster.nodes[node].addrs.client, method, path).await
+}
+
+async fn end_at(client: SocketAddr, method: &str, path: &str) -> Reply {
     let head = format!(
         "{method} /db/neo4j/query/v2/tx/{path} HTTP/1.1\r\nhost: t\r\n{}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}",
         http::login()
     );
-    http::ask(cluster.nodes[node].addrs.client, &Arc::from(head.into_bytes())).await.unwrap()
+    http::ask(client, &Arc::from(head.into_bytes())).await.unwrap()
 }
 
 /// The value over HTTP or Bolt, and whether it was a hit.
@@ -195,19 +199,47 @@ async fn a_commit_whose_answer_is_lost_is_seen() {
         written += node.metric("hopcache_invalidations_total", "cause=\"own_write\"").await.unwrap_or(0.0);
     }
     assert!(written >= 1.0, "the entries have ended before the answer");
-    // The proxy has kept COMMIT, and passes it on now. Neo4j carries it out, or sees first that its client has gone.
+    assert_nothing_is_older(&cluster, &items, &[0, 1, 2]).await;
+}
+
+/// The proxy has kept COMMIT, and passes it on now. Neo4j carries it out, or sees first that its client has gone. No node
+/// serves what is older than Neo4j's own answer.
+async fn assert_nothing_is_older(cluster: &Cluster, items: &Items, nodes: &[usize]) {
     cluster.proxy.resume();
-    let at = format!("MATCH (n:{} {{id: 0}}) RETURN n.at AS at", items.label.0);
+    let (reading, at) = (items.read(), format!("MATCH (n:{} {{id: 0}}) RETURN n.at AS at", items.label.0));
     let mut same = 0;
     for turn in 0..30 {
         let before = at_neo4j(&at).await.value();
-        let (value, _) = read(&cluster, turn % 3, turn % 2 == 0, (&reading, 0)).await;
+        let (value, _) = read(cluster, nodes[turn % nodes.len()], turn % 2 == 0, (&reading, 0)).await;
         if at_neo4j(&at).await.value() == before {
             assert_eq!(json!(value), before, "turn {turn}");
             same += 1;
         }
     }
     assert!(same >= 29, "{same}");
+}
+
+/// The node that holds a transaction is killed while its COMMIT is under way. The node that the client asks says that it may
+/// have been carried out, and ends the entries first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_holder_is_killed_is_seen() {
+    let mut cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("KilledInCommit").await;
+    let (reading, writing) = (items.read(), items.write());
+    for node in 0..3 {
+        read(&cluster, node, true, (&reading, 0)).await;
+    }
+    let id = begin(&cluster, 0, &json!({"statement": writing, "parameters": {"id": 0, "at": 5}})).await;
+    let before = cluster.proxy.commits();
+    cluster.proxy.stall();
+    let client = cluster.nodes[1].addrs.client;
+    let committing = tokio::spawn(async move { end_at(client, "POST", &format!("{id}/commit")).await });
+    let is_under_way = async || cluster.proxy.commits() > before;
+    until("COMMIT is on its way", WAIT_MAX, is_under_way).await;
+    cluster.nodes[0].kill();
+    let lost = committing.await.unwrap();
+    assert!(matches!(lost.status, 502..=504) && lost.to_string().contains("may have been"), "{lost}");
+    assert_nothing_is_older(&cluster, &items, &[1, 2]).await;
 }
 
 /// `mode = "ttl"`: entries live for their ttl whatever is written.

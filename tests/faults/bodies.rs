@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout_at};
 
@@ -193,4 +193,39 @@ async fn open_transactions_keep_the_bytes_of_their_options() {
     ));
     // Twice their bytes, and the buffers of connections.
     assert!(after < before + 2 * 21 + 32, "{after} MiB");
+}
+
+/// Statements that wait behind a run, each with options that are large when they are decoded.
+const WAITING: u64 = 150;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_that_wait_over_bolt_keep_the_bytes_of_their_options() {
+    let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    proxy.trouble(STATEMENT, Trouble::StallAfter(0), 1);
+    let mut waiting = Vec::new();
+    for _ in 0..WAITING {
+        let mut client = BoltClient::connect(lone.node.addrs.bolt).await.unwrap();
+        client.log_on("neo4j", &password).await.unwrap().unwrap();
+        waiting.push(client);
+    }
+    let before = lone.node.resident_bytes() >> 20;
+    // One byte each in the message.
+    let options = json!({"mode": "r", "tx_metadata": {"a": vec![Value::Null; 60_000]}});
+    let parameters = json!({"k": -1});
+    for client in &mut waiting {
+        client.send_run_with(STATEMENT, &parameters, &options).await.unwrap();
+    }
+    let all_wait = async || {
+        let explained = lone.node.explain(STATEMENT, &parameters).await;
+        explained["flight"]["followers"].as_u64() == Some(WAITING - 1)
+    };
+    until("all wait for one run", Duration::from_secs(30), all_wait).await;
+    let after = lone.node.resident_bytes() >> 20;
+    say(&format!(
+        "I9 over Bolt: {WAITING} statements with 60 KB of options wait: RSS {before} MiB before, {after} after"
+    ));
+    // Three times their bytes, and the buffers of connections. Decoded, they would take 250.
+    assert!(after < before + 3 * 9 + 32, "{after} MiB");
+    proxy.cut();
 }

@@ -11,5 +11,6 @@ mod neighbours;
 mod outage;
 mod password_change;
 mod password_guessing;
+mod refusals_end;
 mod run_limits;
 pub mod scripted_cluster;

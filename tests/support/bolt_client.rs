@@ -165,6 +165,17 @@ impl BoltClient {
         self.send(&messages).await
     }
 
+    /// A RUN with its options, and PULL of all.
+    pub async fn send_run_with(
+        &mut self,
+        statement: &str,
+        parameters: &Value,
+        options: &Value,
+    ) -> std::io::Result<()> {
+        let run = [Value::from(statement), parameters.clone(), options.clone()];
+        self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await
+    }
+
     /// The first part of a RUN, which never ends.
     pub async fn send_part_of_a_run(&mut self, bytes: usize) -> std::io::Result<()> {
         let run = message(RUN, &[Value::from("R".repeat(bytes + 1_024))]);

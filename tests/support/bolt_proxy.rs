@@ -4,6 +4,10 @@
 //! It reads only the part of Bolt that counting needs: the handshake's length, chunks, and the statement of RUN. It
 //! changes bytes only on a test's order ([`Trouble`]).
 
+// Testbed includes this file by its path.
+#[path = "bolt_proxy/trouble.rs"]
+mod trouble;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,25 +22,17 @@ use tokio::task::JoinHandle;
 
 use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
+pub use trouble::Trouble;
+
+use self::trouble::SpoiltEnd;
+
 /// Bytes of Bolt's handshake: magic number and four versions.
 const HANDSHAKE_LEN: usize = 20;
 /// Tags of messages.
+const COMMIT: u8 = 0x12;
 const RESET: u8 = 0x0F;
 const FAILURE: u8 = 0x7F;
 const IGNORED: [u8; 2] = [0xB0, 0x7E];
-
-/// A fault of a run's answer. Bytes count from its RUN's answer on.
-#[derive(Debug, Clone)]
-pub enum Trouble {
-    /// After this many bytes the connection is closed.
-    CutAfter(usize),
-    /// After this many bytes no more bytes come.
-    StallAfter(usize),
-    /// After this many bytes come some that are no Bolt, and then none.
-    GarbageAfter(usize),
-    /// The server never sees the run; this code and message answer it.
-    Fail(&'static str, &'static str),
-}
 
 /// The fate of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,6 +98,7 @@ struct State {
     delays: Vec<(String, Delay)>,
     troubles: Vec<(String, Trouble, usize)>,
     taken: usize,
+    commits: usize,
     /// Numbers of those that are open.
     open: BTreeSet<usize>,
     manner: Manner,
@@ -214,6 +211,11 @@ impl BoltProxy {
     #[must_use]
     pub fn is_open(&self, connection: usize) -> bool {
         self.shared.state().open.contains(&connection)
+    }
+
+    /// COMMITs that have arrived, also those that did not pass.
+    pub fn commits(&self) -> usize {
+        self.shared.state().commits
     }
 
     #[must_use]
@@ -396,7 +398,9 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
             message.extend_from_slice(&raw[start..]);
             continue;
         }
-        has_failed &= message.get(1) != Some(&RESET);
+        let tag = message.get(1);
+        has_failed &= tag != Some(&RESET);
+        line.shared.state().commits += usize::from(tag == Some(&COMMIT));
         let mut text = String::new();
         if has_failed {
             let _ = line.injected.send(chunked(&IGNORED));
@@ -469,31 +473,4 @@ async fn to_client(
         tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
         return std::future::pending().await;
     }
-}
-
-/// How an answer is spoilt.
-struct SpoiltEnd {
-    /// Bytes of those just read that are still passed on.
-    keep: usize,
-    /// The bytes instead of the rest; none if the connection is closed.
-    last_words: Option<Vec<u8>>,
-}
-
-impl Trouble {
-    fn end(&self) -> Option<(usize, Option<Vec<u8>>)> {
-        match self {
-            Self::CutAfter(limit) => Some((*limit, None)),
-            Self::StallAfter(limit) => Some((*limit, Some(Vec::new()))),
-            Self::GarbageAfter(limit) => Some((*limit, Some(garbage()))),
-            Self::Fail(..) => None,
-        }
-    }
-}
-
-/// 0xC7 is no marker of PackStream. As the length of a chunk it asks for more of them; the zeros fill that up
-/// and end the message.
-fn garbage() -> Vec<u8> {
-    let mut bytes = vec![0xC7; 70_000];
-    bytes.resize(190_000, 0);
-    bytes
 }
