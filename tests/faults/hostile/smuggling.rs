@@ -224,7 +224,7 @@ fn bodies(shapes: &mut Shapes) {
         "OPTIONS /db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
         "GET /none HTTP/1.1\r\nHost: h",
         "DELETE /db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
-        "POST /db/neo4j/query/v2/tx HTTP/1.1\r\nHost: h",
+        "DELETE /db/neo4j/query/v2/tx/abcd HTTP/1.1\r\nHost: h",
     ] {
         let framing = format!("Content-Length: {}\r\nConnection: close\r\n", whole.len());
         shapes.add_line("a body where none is read", Fate::Last, start, &framing, "");
