@@ -196,7 +196,7 @@ async fn open_transactions_keep_the_bytes_of_their_options() {
 }
 
 /// Statements that wait behind a run, each with options that are large when they are decoded.
-const WAITING: u64 = 150;
+const WAITING: u64 = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_wait_over_bolt_keep_the_bytes_of_their_options() {
@@ -225,7 +225,7 @@ async fn statements_that_wait_over_bolt_keep_the_bytes_of_their_options() {
     say(&format!(
         "I9 over Bolt: {WAITING} statements with 60 KB of options wait: RSS {before} MiB before, {after} after"
     ));
-    // Three times their bytes, and the buffers of connections. Decoded, they would take 250.
-    assert!(after < before + 3 * 9 + 32, "{after} MiB");
+    // Three times their bytes, and what the allocator keeps of the decoded ones. If those were kept, it would be 500 MiB.
+    assert!(after < before + 3 * 18 + 64, "{after} MiB");
     proxy.cut();
 }

@@ -116,6 +116,7 @@ fn write(bytes: &mut Vec<u8>, value: &Value) {
                 write(bytes, each);
             }
         }
+        Value::Null => bytes.push(0xC0),
         Value::Number(number) if number.is_i64() => {
             bytes.push(0xCB);
             bytes.extend_from_slice(&number.as_i64().unwrap().to_be_bytes());
