@@ -20,6 +20,7 @@ mod draw;
 mod entry;
 mod gossip;
 mod headers;
+mod holder_message;
 mod learning;
 pub mod mutate;
 mod packed;
@@ -39,7 +40,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -60,6 +61,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "pull_digest", check: learning::check_digest, seeds: learning::digest_seeds },
     Target { name: "bookmark", check: bookmark::check, seeds: bookmark::seeds },
     Target { name: "credential_message", check: credential_message::check, seeds: credential_message::seeds },
+    Target { name: "holder_message", check: holder_message::check, seeds: holder_message::seeds },
 ];
 
 /// Checks `bytes` against the target of that name.

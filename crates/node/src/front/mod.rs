@@ -20,7 +20,7 @@ mod auth_errors;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
-pub(crate) mod transactions;
+pub mod transactions;
 
 pub(crate) use query_api_renderer::QueryApiRenderer;
 

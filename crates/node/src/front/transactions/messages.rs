@@ -38,18 +38,22 @@ const ANSWER_HEADERS: [HeaderName; 5] =
     [CONTENT_TYPE, AGE, RETRY_AFTER, WWW_AUTHENTICATE, HeaderName::from_static("cache-status")];
 
 /// Identifies one request of a client. A request that arrives twice is carried out once.
-pub(super) type Nonce = [u8; NONCE_BYTES];
+pub type Nonce = [u8; NONCE_BYTES];
 
 /// A client's request at the node that holds its transaction.
 #[derive(Debug)]
-pub(super) struct HolderRequest {
-    pub(super) nonce: Nonce,
-    pub(super) head: Parts,
-    pub(super) body: Bytes,
+pub struct HolderRequest {
+    /// Its own.
+    pub nonce: Nonce,
+    /// Method, path and the headers that decide the answer.
+    pub head: Parts,
+    /// The whole body.
+    pub body: Bytes,
 }
 
 /// Writes a request.
-pub(super) fn encode_request(nonce: Nonce, head: &Parts, body: &Bytes) -> Bytes {
+#[must_use]
+pub fn encode_request(nonce: Nonce, head: &Parts, body: &Bytes) -> Bytes {
     let mut writer = Writer::new();
     writer.list(4);
     writer.string(head.method.as_str());
@@ -65,7 +69,8 @@ pub(super) fn is_request(message: &[u8]) -> bool {
 }
 
 /// Reads a request. `None` for any other bytes.
-pub(super) fn decode_request(message: &Bytes) -> Option<HolderRequest> {
+#[must_use]
+pub fn decode_request(message: &Bytes) -> Option<HolderRequest> {
     let (nonce, rest) = message.strip_prefix(&[VERSION, KIND])?.split_first_chunk::<NONCE_BYTES>()?;
     let mut reader = Reader::new(rest);
     let Token::List(4) = reader.token().ok()? else { return None };
@@ -81,7 +86,8 @@ pub(super) fn decode_request(message: &Bytes) -> Option<HolderRequest> {
 }
 
 /// Writes an answer.
-pub(super) fn encode_answer(handled: &Handled) -> Bytes {
+#[must_use]
+pub fn encode_answer(handled: &Handled) -> Bytes {
     let mut writer = Writer::new();
     writer.list(4);
     writer.int(i64::from(handled.status.as_u16()));
@@ -93,7 +99,8 @@ pub(super) fn encode_answer(handled: &Handled) -> Bytes {
 }
 
 /// Reads an answer; its body stays a slice of `message`. `None` for any other bytes.
-pub(super) fn decode_answer(message: &Bytes) -> Option<Handled> {
+#[must_use]
+pub fn decode_answer(message: &Bytes) -> Option<Handled> {
     let mut reader = Reader::new(message);
     let Token::List(4) = reader.token().ok()? else { return None };
     let status = StatusCode::from_u16(u16::try_from(int(&mut reader)?).ok()?).ok()?;

@@ -14,7 +14,7 @@
 
 pub(crate) mod endpoint;
 mod holder;
-mod messages;
+pub mod messages;
 mod refusals;
 mod requests;
 mod statement;
@@ -80,12 +80,15 @@ struct Arrived {
 
 /// The response to a request about a transaction. It may have been made by another node.
 #[derive(Debug)]
-struct Handled {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
+pub struct Handled {
+    /// Its status.
+    pub status: StatusCode,
+    /// Those that its client gets.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
     /// How it is counted; `None` for a request that was refused.
-    how: Option<How>,
+    pub how: Option<How>,
 }
 
 impl Handled {
