@@ -28,7 +28,7 @@ const steps = {
     { title: "One", year: 2001, seen: "2024-02-29T12:00:00Z", at: { longitude: 1.5, latitude: 2 },
       actors: { create: [{ node: { name: "Anna" }, edge: { role: "A" } }, { node: { name: "Bo" } }] } },
     { title: "Two", year: 2002 }
-  ]) { info { nodesCreated relationshipsCreated } hcMovies { title year actors { name } } } }`,
+  ]) { info { nodesCreated relationshipsCreated } hcMovies { title year actors(sort: [{ name: ASC }]) { name } } } }`,
   all: '{ hcMovies(sort: [{ year: ASC }]) { title year seen at { longitude latitude } titleLength actors(sort: [{ name: ASC }]) { name } } }',
   'all again': '{ hcMovies(sort: [{ year: ASC }]) { title year actors(sort: [{ name: ASC }]) { name } } }',
   filtered: '{ hcMovies(where: { year: { gt: 2001 } }) { title } }',
