@@ -6,6 +6,7 @@ import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.concurrent.CompletionException;
 
 /**
  * An application on Neo4j's JDBC driver: statements, batches, transactions, metadata.
@@ -23,6 +24,9 @@ public final class App {
             seen = work.run();
         } catch (SQLException error) {
             seen = List.of(error.getClass().getSimpleName(), String.valueOf(error.getSQLState()), error.getMessage());
+        } catch (CompletionException error) {
+            // The driver reports a refused log-on in this way.
+            seen = List.of(error.getClass().getSimpleName(), error.getMessage());
         }
         System.out.println(name + ": " + seen);
     }

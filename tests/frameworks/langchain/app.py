@@ -59,7 +59,7 @@ def vectors():
     show("added", [document.page_content for document in store.similarity_search("four", k=1)])
     again = Neo4jVector.from_existing_index(DeterministicFakeEmbedding(size=16), **LOGIN, index_name="hcLangchain")
     show("existing", [document.page_content for document in again.similarity_search("three", k=1)])
-    store.delete_index()
+    store.query("DROP INDEX hcLangchain IF EXISTS")
     store.query("MATCH (n:HcLangchain) DETACH DELETE n")
 
 
