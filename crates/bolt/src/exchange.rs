@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use hopcache_packstream::{Reader, Token, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -11,19 +10,12 @@ use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
+use crate::records::{DAY, METADATA_BYTES_MAX, Records};
 use crate::run::{Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
 use crate::statuses;
 
-/// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up to 64 times as
-/// much.
-pub(crate) const METADATA_BYTES_MAX: usize = 2 << 20;
-/// Largest record of a result whose rest the caller takes: as large as one that a relay passes on.
-pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
-/// The bytes that a RECORD message adds to its list: marker and signature.
-const RECORD_OVERHEAD_BYTES: usize = 2;
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
 const METADATA_NAMES_MAX: usize = 64;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Connection {
     /// Runs one statement to its end. RUN and the first PULL leave in one write.
@@ -136,7 +128,7 @@ impl Connection {
         let fields = take_fields(&mut metadata)?;
         *named = Some(fields.clone());
         records.columns = fields.len();
-        records.tap.begin(&fields, &metadata);
+        records.tap().begin(&fields, &metadata);
         loop {
             let end = self.read_batch(records, room).await?;
             if end.get("has_more") != Some(&Value::Bool(true)) {
@@ -165,7 +157,7 @@ impl Connection {
         loop {
             records.widen(room).await?;
             if !has_message(&self.stream) {
-                records.tap.pause();
+                records.tap().pause();
                 if records.is_nearly_late() {
                     return self.left_open(records, RunFault::TimedOut);
                 }
@@ -175,114 +167,25 @@ impl Connection {
                 StreamFault::Cut(reason) => RunFault::Cut(reason),
                 StreamFault::TooLarge => records.too_large(),
             })?;
-            match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { list, values } => {
-                    if !records.push(list, values)? {
-                        return self.left_open(records, records.too_large());
-                    }
-                }
+            let values = match message::read(&bytes).map_err(RunFault::Protocol)? {
+                Response::Record { values, .. } => values,
                 Response::Success(metadata) => return Ok(metadata),
                 Response::Failure(failure) => return Err(RunFault::Failed(failure)),
                 Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
+            };
+            if !records.take(bytes, values).await? {
+                let fault = records.too_large();
+                return self.left_open(records, fault);
             }
         }
     }
 
     /// The run ends. If the caller takes the rest of its result, it stays open.
-    fn left_open(&mut self, records: &Records<'_>, fault: RunFault) -> Result<Value, RunFault> {
-        if records.tap.takes_rest() {
+    fn left_open(&mut self, records: &mut Records<'_>, fault: RunFault) -> Result<Value, RunFault> {
+        if records.tap().takes_rest() {
             self.state = State::InResult;
         }
         Err(fault)
-    }
-}
-
-/// From the start of a run to when its caller takes the rest: between two messages nothing is lost, at the deadline a
-/// part of a message may be.
-fn time_to_rest(timeout: Duration) -> Duration {
-    timeout - (timeout / 10).min(Duration::from_secs(1))
-}
-
-/// Records read so far.
-pub(crate) struct Records<'a> {
-    bytes: Vec<u8>,
-    rows: u64,
-    pub(crate) columns: usize,
-    bytes_max: usize,
-    /// The size up to which the granted room is enough.
-    allowed_bytes: usize,
-    /// From when on the caller takes the rest of a result, if it does so at all.
-    rest_from: Instant,
-    tap: &'a mut dyn RecordTap,
-}
-
-impl<'a> Records<'a> {
-    /// None yet. At most `bytes_max` bytes of them are kept. The run has `timeout` from now on.
-    pub(crate) fn new(
-        bytes_max: usize,
-        room: &dyn Room,
-        timeout: Duration,
-        tap: &'a mut dyn RecordTap,
-    ) -> Self {
-        Self {
-            bytes: Vec::new(),
-            rows: 0,
-            columns: 0,
-            bytes_max,
-            allowed_bytes: room.free_bytes(),
-            rest_from: Instant::now() + time_to_rest(timeout.min(DAY)),
-            tap,
-        }
-    }
-
-    /// Waits until there is room for the next record.
-    pub(crate) async fn widen(&mut self, room: &dyn Room) -> Result<(), RunFault> {
-        if self.bytes.len() > self.allowed_bytes {
-            self.tap.pause();
-            self.allowed_bytes = room.widen(self.bytes.len()).await.ok_or(RunFault::NoRoom)?;
-        }
-        Ok(())
-    }
-
-    /// The fault of a record that has no room.
-    pub(crate) fn too_large(&self) -> RunFault {
-        RunFault::TooLarge { limit_bytes: self.bytes_max }
-    }
-
-    /// The error of a result that has ended too early. The server's own failure shows the records before it.
-    pub(crate) fn failed(self, fault: RunFault, fields: Option<Vec<String>>) -> RunError {
-        let is_servers = matches!(fault, RunFault::Failed(_));
-        let records = if is_servers { self.bytes.into() } else { Bytes::new() };
-        RunError { fault, fields, records }
-    }
-
-    /// The largest next message: the room that is left for records, or metadata.
-    pub(crate) fn message_bytes_max(&self) -> usize {
-        if self.tap.takes_rest() {
-            return RECORD_BYTES_MAX;
-        }
-        let left = self.bytes_max.saturating_sub(self.bytes.len());
-        left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
-    }
-
-    /// Whether a result is still coming, and the run's time is nearly over.
-    fn is_nearly_late(&self) -> bool {
-        self.rows > 0 && self.tap.takes_rest() && Instant::now() >= self.rest_from
-    }
-
-    /// Takes a record. Returns whether there was room for it.
-    pub(crate) fn push(&mut self, list: &[u8], values: usize) -> Result<bool, RunFault> {
-        if values != self.columns {
-            let columns = self.columns;
-            return Err(RunFault::Protocol(format!("a record of {values} values for {columns} columns")));
-        }
-        self.tap.record(list);
-        self.rows += 1;
-        if list.len() > self.bytes_max.saturating_sub(self.bytes.len()) {
-            return Ok(false);
-        }
-        self.bytes.extend_from_slice(list);
-        Ok(true)
     }
 }
 
@@ -304,10 +207,9 @@ pub(crate) fn finish(
     first: Value,
     last: Value,
 ) -> Result<Finished, RunFault> {
-    // Without spare capacity, which would be kept as long as the records.
-    let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
     let Ended { statement_type, bookmark, summary } = ended([first, last])?;
-    Ok(Finished { fields, records: bytes.into(), rows: records.rows, statement_type, bookmark, summary })
+    let (rows, records) = (records.rows(), records.take_all());
+    Ok(Finished { fields, records, rows, statement_type, bookmark, summary })
 }
 
 /// The metadata of a result's end, from RUN's answer (if it is there) and the last PULL's.

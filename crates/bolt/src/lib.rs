@@ -12,7 +12,7 @@
 //! - A connection with an unfinished exchange (dropped future, deadline, broken stream, hostile bytes) is not
 //!   [`Connection::is_ready`] and refuses to run anything again.
 //!
-//! Framing uses the chunk reader and writer of `boltr`. Messages are read and written with `hopcache-packstream` and not
+//! Messages leave by the chunk writer of `boltr`. Messages are read and written with `hopcache-packstream` and not
 //! with the codec of `boltr`, which decodes records eagerly, keeps maps in hash order, and would decode and encode
 //! parameters that are PackStream already.
 //!
@@ -22,10 +22,12 @@
 mod address;
 mod auth;
 mod connection;
+mod copying;
 mod error;
 mod exchange;
 mod framing;
 mod message;
+mod records;
 mod relay;
 mod relay_exchange;
 pub mod request_bytes;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use hopcache_packstream::Value;
 
 use crate::error::{RunError, RunFault};
-use crate::exchange::{METADATA_BYTES_MAX, Records, finish, take_fields};
+use crate::exchange::{finish, take_fields};
 use crate::message::{self, Response};
+use crate::records::{METADATA_BYTES_MAX, Records};
 use crate::relay::{Relay, RelayCut};
 use crate::run::{Finished, NoTap, Room};
 
@@ -65,7 +66,7 @@ impl Relay {
             }
             match message::read(&bytes).map_err(RunFault::Protocol)? {
                 Response::Record { list, values } => {
-                    if !records.push(list, values)? {
+                    if !records.push(list, values).await? {
                         return Err(records.too_large());
                     }
                 }

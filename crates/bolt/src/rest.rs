@@ -4,10 +4,12 @@
 use hopcache_packstream::Value;
 
 use crate::connection::{Connection, State};
+use crate::copying::append;
 use crate::error::{RunError, RunFault};
-use crate::exchange::{RECORD_BYTES_MAX, ended};
+use crate::exchange::ended;
 use crate::framing::{StreamFault, has_record, read_message, write_messages};
 use crate::message::{self, Response};
+use crate::records::RECORD_BYTES_MAX;
 use crate::run::{Ended, Left};
 
 /// Bytes of records after which a piece ends.
@@ -46,7 +48,7 @@ impl Connection {
             }
             let bytes = read_message(&mut self.stream, RECORD_BYTES_MAX).await.map_err(too_large)?;
             match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { list, .. } if left == Left::Pulled => records.extend_from_slice(list),
+                Response::Record { list, .. } if left == Left::Pulled => append(&mut records, list).await,
                 Response::Record { .. } => {}
                 Response::Success(end) if end.get("has_more") == Some(&Value::Bool(true)) => {
                     let next = match left {

@@ -43,6 +43,7 @@ use crate::time::Millis;
 const MAGIC: [u8; 2] = *b"HC";
 const VERSION: u8 = 3;
 const FLAG_LZ4: u8 = 1;
+const RAW_LEN_AT: usize = 73;
 const RANGE_LEN_AT: usize = 77;
 const CHECKSUM_AT: usize = 78;
 const CHECKSUM_LEN: usize = 16;
@@ -185,6 +186,13 @@ impl Head {
     }
 }
 
+/// The length that the body of an entry has when it is unpacked, as its header says. Nothing was checked: it is good for
+/// deciding where to decode, not for allocating. 0 for bytes without a header.
+#[must_use]
+pub fn unpacked_len(bytes: &[u8]) -> usize {
+    u32_at(bytes, RAW_LEN_AT).unwrap_or(0)
+}
+
 impl Entry {
     /// The bytes to store under `key`. The body is compressed if it is large enough and that saves at least a tenth.
     /// Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it, and each to the next longer one.
@@ -240,7 +248,7 @@ impl Entry {
         }
         let head = Head::read(bytes).ok_or(BadEntry::Format)?;
         let number = |at: usize| u32_at(bytes, at).ok_or(BadEntry::Length);
-        let (name_len, body_len, raw_len) = (usize::from(bytes[68]), number(69)?, number(73)?);
+        let (name_len, body_len, raw_len) = (usize::from(bytes[68]), number(69)?, number(RAW_LEN_AT)?);
         let range_len = usize::from(bytes[RANGE_LEN_AT]);
         if bytes.len() - HEADER_LEN != (name_len + range_len).saturating_add(body_len) {
             return Err(BadEntry::Length);

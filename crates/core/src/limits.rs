@@ -256,7 +256,7 @@ pub const PEER_ANSWER_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX + (1 << 20);
 /// Largest answer to a probe, in bytes: an identity takes some hundred, and the answering side may be a stranger.
 pub const PEER_WELCOME_BYTES_MAX: usize = 4 << 10;
 /// Above this size, sealing and opening (about 1 ms for each MiB) leave the async workers.
-pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 1 << 20;
+pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 256 << 10;
 /// Peer sessions with a window on one node: twice the members, so that a rolling restart of all fits.
 pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 /// Messages of one session that may overtake each other: more than the messages that wait for a connection at a time

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
@@ -26,7 +27,9 @@ impl<B: AsRef<[u8]>, T> AsRef<[u8]> for Tied<B, T> {
     }
 }
 
-/// The whole body. A body that came in one piece, as small ones do, is not copied.
+/// The whole body. A body that came in one piece, as small ones do, is not copied. The room for a longer one is taken at
+/// once where its length is known: a buffer that grows copies megabytes at a time, and hits of this worker wait. The
+/// system gives memory as bytes arrive, so a length that is only claimed costs none.
 ///
 /// # Errors
 /// The error of the body.
@@ -40,11 +43,19 @@ where
     if body.is_end_stream() {
         return Ok(first);
     }
-    let mut pieces = BytesMut::from(first);
+    let len = body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok()?.checked_add(first.len()));
+    let mut pieces = BytesMut::with_capacity(len.unwrap_or_default());
+    pieces.extend_from_slice(&first);
+    let mut since_pause_bytes = 0;
     while let Some(frame) = body.frame().await {
         // Trailers are ignored.
-        if let Ok(piece) = frame?.into_data() {
-            pieces.extend_from_slice(&piece);
+        let Ok(piece) = frame?.into_data() else { continue };
+        pieces.extend_from_slice(&piece);
+        since_pause_bytes += piece.len();
+        if since_pause_bytes >= COPY_INLINE_BYTES_MAX {
+            since_pause_bytes = 0;
+            // A sender on another core may be as fast as this copy, and then no read ever waits.
+            tokio::task::yield_now().await;
         }
     }
     Ok(pieces.freeze())

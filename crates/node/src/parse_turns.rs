@@ -13,7 +13,7 @@ use hopcache_core::limits::{
     PARSES_WAITING_PER_PRINCIPAL_MAX,
 };
 use hopcache_core::turns::TurnBounds;
-use hopcache_engine::worker::apart_if_large;
+use hopcache_engine::worker::in_place_if_large;
 use tokio::time::Instant;
 
 use crate::crowding::{CrowdedOut, Principal};
@@ -51,7 +51,7 @@ impl ParseTurns {
         }
         let deadline = Instant::now() + Duration::from_millis(PARSE_WAIT_MS_MAX);
         let _turn = self.slots.take(whose, deadline).await.map_err(crowded_out)?;
-        Ok(apart_if_large(bytes, PARSE_INLINE_BYTES_MAX, read))
+        Ok(in_place_if_large(bytes, PARSE_INLINE_BYTES_MAX, read))
     }
 }
 

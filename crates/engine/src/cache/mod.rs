@@ -4,6 +4,7 @@
 //! The cache decides how a copy may be served. It never asks the store, another node or the origin for a value; it only
 //! watches the store for the rooms above.
 
+mod conversions;
 pub mod copy;
 mod copy_pace;
 mod degrees;
@@ -27,11 +28,9 @@ mod written;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::QueryKey;
-use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
@@ -45,7 +44,7 @@ use crate::model::ask::{Ask, Query};
 use crate::model::context::Context;
 use crate::model::policy::Policy;
 use crate::model::ports::Scope;
-use crate::model::rendering::{RenderError, Renderer, RenderingId};
+use crate::model::rendering::{Renderer, RenderingId};
 
 pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};
@@ -227,43 +226,9 @@ impl Cache {
         self.fallbacks.purges()
     }
 
-    /// A copy of a stored entry whose checksum holds. `held` is the copy in memory before it.
-    pub(crate) fn decode(
-        &self,
-        query: &Query,
-        stored: &StoredEntry,
-        asked: MonoTime,
-        held: Option<&MemoryCopy>,
-    ) -> Option<SharedCopy> {
-        let copy = MemoryCopy::decode(stored, (&query.key, &self.checksum_key), asked)?;
-        let heat = self.pace.heat_after(held, &query.key, self.context.now());
-        Some(Arc::new(copy.of_principal(query.identity.scope).with_heat(heat)))
-    }
-
-    /// The entry to store for a copy; `None` if it is too large for one.
-    pub(crate) fn seal(&self, key: &QueryKey, copy: &MemoryCopy, token: Token) -> Option<Bytes> {
-        copy.seal((key, &self.checksum_key), token, self.context.node())
-    }
-
     /// The key of checksums, for `explain`, which shows stored entries.
     pub(crate) fn checksum_key(&self) -> &ChecksumKey {
         &self.checksum_key
-    }
-
-    /// Renders a copy for a request. A copy in memory then weighs more.
-    pub(crate) fn render(
-        &self,
-        key: QueryKey,
-        copy: &SharedCopy,
-        id: RenderingId,
-        now: MonoTime,
-    ) -> Result<Bytes, RenderError> {
-        let is_new = !copy.has_rendering(id);
-        let body = copy.rendering(id, &*self.renderer);
-        if is_new {
-            self.memory.weigh_again(key, copy, copy.kept_until().since(now));
-        }
-        body
     }
 
     /// Whether this node can answer in a rendering. The stored form needs no renderer.

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::lease::{Commit, SlotView, Token};
-use hopcache_core::limits;
+use hopcache_core::limits::{self, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 
@@ -18,6 +19,7 @@ use crate::model::job::FetchJob;
 use crate::model::outcome::{Detail, Kept, Reason};
 use crate::model::ports::{Store, StoreError};
 use crate::model::span::{jittered_ttl, scaled};
+use crate::model::worker::apart_if_large;
 
 impl Fetch {
     /// Decides the use of a result.
@@ -34,15 +36,14 @@ impl Fetch {
             self.context.note(Event::Commit(Kept::Skipped));
             let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
             let copy = Arc::new(copy.of_principal(job.query.identity.scope));
-            let ran = self.ran(job, copy, bookmark.as_deref(), (Kept::Skipped, Some(detail)));
+            let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
-        let copy = self.copy_of(job, &under, &result, times);
-        drop(result);
+        let (copy, sealed) = self.copy_of(job, &under, result, times).await;
         let (kept, detail) = match under.lease {
             None if under.is_beside_lease => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
-            Some(lease) => match self.commit(&job.query, lease.token(), &copy).await {
+            Some(lease) => match self.commit(&job.query, lease.token(), (&copy, sealed)).await {
                 // The store cannot tell whether there is a newer leader, and by this node's clock there may be one:
                 //   we read X · we are stopped or cut off past our lease · another node leads and reads Y · we go on
                 //   without the store.
@@ -58,7 +59,7 @@ impl Fetch {
             Some(why @ (Detail::Degraded | Detail::Busy)) => self.brief(&copy, why),
             _ => copy,
         };
-        self.ran(job, copy, bookmark.as_deref(), (kept, detail))
+        self.ran(job, copy, bookmark, (kept, detail)).await
     }
 
     /// The reason for not storing a result, if there is one. The reason is remembered.
@@ -75,33 +76,39 @@ impl Fetch {
         (times.soft_ms == Millis::ZERO).then_some(Detail::Off)
     }
 
-    fn copy_of(
+    /// The copy of a result, and under a lease the entry to store, if it is not too large for one.
+    async fn copy_of(
         &self,
         job: &FetchJob,
         under: &RunUnder<'_>,
-        result: &ResultSet,
+        result: ResultSet,
         times: CopyTimes,
-    ) -> SharedCopy {
-        let query = &job.query;
+    ) -> (SharedCopy, Option<Bytes>) {
+        let query = Arc::clone(&job.query);
         let token = under.lease.map(RunLease::token);
         let held = under.held.map(|copy| &**copy);
         let heat = self.cache.pace().heat_after(held, &query.key, self.context.now());
-        let copy = MemoryCopy::new(result, times, token, query.tags.clone());
-        let copy = copy.of_principal(query.identity.scope).with_heat(heat);
-        Arc::new(copy.with_provenance(under.provenance.clone()))
+        let (cache, provenance) = (Arc::clone(&self.cache), under.provenance.clone());
+        apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
+            let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
+            let copy = copy.of_principal(query.identity.scope).with_heat(heat);
+            let copy = copy.with_provenance(provenance);
+            let sealed = token.and_then(|token| cache.seal(&query.key, &copy, token));
+            (Arc::new(copy), sealed)
+        })
+        .await
     }
 
-    fn ran(
+    async fn ran(
         &self,
         job: &FetchJob,
         copy: SharedCopy,
-        bookmark: Option<&str>,
+        bookmark: Option<String>,
         (kept, detail): (Kept, Option<Detail>),
     ) -> FetchResult {
-        let renderer = self.cache.renderer();
         let live = match copy.range() {
             Some(_) => None,
-            None => copy.live_rendering(job.rendering, renderer, bookmark).ok(),
+            None => self.cache.live_rendering(&copy, job.rendering, bookmark).await.ok(),
         };
         FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }
     }
@@ -115,7 +122,12 @@ impl Fetch {
         Arc::new(copy.with_times(times).unstored(why))
     }
 
-    async fn commit(&self, query: &Query, token: Token, copy: &MemoryCopy) -> (Kept, Option<Detail>) {
+    async fn commit(
+        &self,
+        query: &Query,
+        token: Token,
+        (copy, sealed): (&MemoryCopy, Option<Bytes>),
+    ) -> (Kept, Option<Detail>) {
         debug_assert_eq!(
             copy.token(),
             Some(token),
@@ -125,7 +137,7 @@ impl Fetch {
         // `entry::Head::read` requires this order of every entry.
         let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
         debug_assert!(is_in_order, "I4: {times:?}");
-        let Some(bytes) = self.cache.seal(&query.key, copy, token) else {
+        let Some(bytes) = sealed else {
             let _ = self.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
@@ -156,13 +168,13 @@ impl Fetch {
     async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
         let asked = self.context.now();
         match self.store.peek(&query.key).await {
-            Ok(SlotView { entry: Some(stored), .. })
-                if self
-                    .cache
-                    .decode(query, &stored, asked, None)
-                    .is_some_and(|copy| copy.token() == Some(token)) =>
-            {
-                (Kept::Stored, None)
+            Ok(SlotView { entry: Some(stored), .. }) => {
+                let copy = self.cache.decode(query, &stored, asked, None).await;
+                if copy.is_some_and(|copy| copy.token() == Some(token)) {
+                    (Kept::Stored, None)
+                } else {
+                    (Kept::Fenced, Some(Detail::Fenced))
+                }
             }
             Ok(_) => (Kept::Fenced, Some(Detail::Fenced)),
             Err(_) => (Kept::Skipped, Some(Detail::Degraded)),

@@ -140,7 +140,10 @@ impl Fetch {
         let key = &job.query.key;
         let asked = self.context.now();
         let seen = self.store.peek(key).await;
-        let found = seen.ok().and_then(|slot| self.stored_answer(job, &slot.entry?, asked, held));
+        let found = match seen.ok().and_then(|slot| slot.entry) {
+            Some(stored) => self.stored_answer(job, &stored, asked, held).await,
+            None => None,
+        };
         found.unwrap_or_else(|| {
             self.context.note(Event::HeldBack);
             FetchResult::HeldBack { left_ms }
@@ -148,14 +151,14 @@ impl Fetch {
     }
 
     /// The stored answer for a request that would otherwise be refused a run.
-    pub(super) fn stored_answer(
+    pub(super) async fn stored_answer(
         &self,
         job: &FetchJob,
         stored: &StoredEntry,
         asked: MonoTime,
         held: Option<&SharedCopy>,
     ) -> Option<FetchResult> {
-        let copy = self.cache.decode(&job.query, stored, asked, held.map(|copy| &**copy))?;
+        let copy = self.cache.decode(&job.query, stored, asked, held.map(|copy| &**copy)).await?;
         let now = self.context.now();
         // An entry also has age zero when the store's clock was set back (F24). A request that wants a read of its own
         // gets no stored entry.

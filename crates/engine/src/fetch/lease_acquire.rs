@@ -81,6 +81,7 @@ impl Fetch {
             Ok(Grant::Value(stored)) => self
                 .cache
                 .decode(&job.query, &stored, asked, held.map(|copy| &**copy))
+                .await
                 .map_or(Acquired::NoStore, Acquired::Value),
             Ok(Grant::Busy { token, .. }) if token.nonce == competition.ask.nonce => {
                 self.won(&competition, (GrantKind::Free, token), None)
@@ -126,16 +127,16 @@ impl Fetch {
                     Err(Unusable::Stays) => return Acquired::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
-                    let stale = self.stale_copy(&competition, stale, asked);
+                    let stale = self.stale_copy(&competition, stale, asked).await;
                     return self.won(&competition, (GrantKind::Free, token), stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    let stale = self.stale_copy(&competition, stale, asked);
+                    let stale = self.stale_copy(&competition, stale, asked).await;
                     return self.won(&competition, (kind, token), stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.context.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(&competition, stale, asked) {
+                    if let Some(copy) = self.stale_copy(&competition, stale, asked).await {
                         return Acquired::BusyStale(copy);
                     }
                     if self.context.now() >= probe_after {
@@ -191,7 +192,7 @@ impl Fetch {
         asked: MonoTime,
     ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
-        if let Some(copy) = self.cache.decode(query, stored, asked, held) {
+        if let Some(copy) = self.cache.decode(query, stored, asked, held).await {
             if copy.is_late_enough(&competition.job.bounds) {
                 return Ok(copy);
             }
@@ -206,7 +207,7 @@ impl Fetch {
     /// A stale value that may be served meanwhile. A value past grace may not be: it is put aside for the waiters, in
     /// case the run fails or takes too long. A corrupt entry is left alone: removing it would remove the lease with it,
     /// ours or the holder's, and the next commit replaces it anyway.
-    fn stale_copy(
+    async fn stale_copy(
         &self,
         competition: &Competition<'_>,
         stored: Option<StoredEntry>,
@@ -217,7 +218,7 @@ impl Fetch {
             return None;
         }
         let held = competition.held.map(|copy| &**copy);
-        let copy = self.cache.decode(&job.query, &stored?, asked, held)?;
+        let copy = self.cache.decode(&job.query, &stored?, asked, held).await?;
         if copy.is_stale_answer(&job.bounds, self.context.now()) {
             return Some(copy);
         }

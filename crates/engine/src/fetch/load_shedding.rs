@@ -75,7 +75,10 @@ impl Fetch {
         let fault = self.origin.would_shed(&query.identity, class, self.policy.run_timeout_ms)?;
         let asked = self.context.now();
         if let Ok(slot) = self.store.peek(&query.key).await {
-            let stored = slot.entry.and_then(|stored| self.stored_answer(job, &stored, asked, held));
+            let stored = match &slot.entry {
+                Some(stored) => self.stored_answer(job, stored, asked, held).await,
+                None => None,
+            };
             if stored.is_some() || slot.lease.is_some() {
                 return stored;
             }

@@ -117,11 +117,16 @@ impl Fetch {
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
         // A value from before the newest write would be no hit for anybody. Refreshes and prefetches have no mark yet.
         let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
-        if written == job.bounds.written {
-            return self.fetch_marked(job, terms, held).await;
+        let fetched = if written == job.bounds.written {
+            self.fetch_marked(job, terms, held).await
+        } else {
+            let bounds = ValueBounds { written, ..job.bounds.clone() };
+            self.fetch_marked(&FetchJob { bounds, ..job.clone() }, terms, held).await
+        };
+        if let Some(copy) = fetched.copy() {
+            self.cache.prepare(copy, job.rendering).await;
         }
-        let bounds = ValueBounds { written, ..job.bounds.clone() };
-        self.fetch_marked(&FetchJob { bounds, ..job.clone() }, terms, held).await
+        fetched
     }
 
     async fn fetch_marked(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {

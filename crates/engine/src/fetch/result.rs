@@ -186,6 +186,14 @@ impl Fetched {
         Self { result: Err(why), lease: None, is_leased: why != NotFetched::NoStore }
     }
 
+    /// The copy that it brought.
+    pub(super) fn copy(&self) -> Option<&SharedCopy> {
+        match self.result.as_ref().ok()? {
+            FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => Some(copy),
+            FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => None,
+        }
+    }
+
     /// Whether the store decided which node may run.
     pub(crate) fn is_leased(&self) -> bool {
         self.is_leased

@@ -34,6 +34,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::lease::StoredEntry;
 use hopcache_core::limits::{
     HANDOVER_ASK_MS, HANDOVER_BYTES_MAX, HANDOVER_MS, HANDOVER_NODES_ASKED_MAX, HANDOVER_RINGS_MAX,
+    RENDER_INLINE_BYTES_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::Ring;
@@ -47,6 +48,7 @@ use crate::model::bounds::ValueBounds;
 use crate::model::event::{Event, HandoverWord};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::{LogCursor, LogMark, Scope};
+use crate::model::worker::apart_if_large;
 use crate::peers::Wanted;
 use crate::peers::message::Moved;
 
@@ -245,7 +247,7 @@ impl Invalidate {
         };
         self.cache.pace().learn(&query.key, moved.plan);
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
-        let copy = self.cache.decode(query, &stored, asked, None)?;
+        let copy = self.cache.decode(query, &stored, asked, None).await?;
         // This was the first look at the log since the question: an invalidation in it may have covered this copy.
         (self.rings.log_read() == log || log != LogMark::default()).then_some(copy)
     }
@@ -274,7 +276,7 @@ impl Invalidate {
             .cache
             .look_for_new_owner(key)
             .filter(|copy| has_read_as_much && self.is_vouched_for(copy))?;
-        let moved = self.moved(key, &copy)?;
+        let moved = self.moved(key, &copy).await?;
         // The new owner asks because of a request, not a prediction (`prefetch::launch`).
         copy.serves_demand();
         self.context.note(Event::Handover(HandoverWord::Given));
@@ -288,13 +290,15 @@ impl Invalidate {
 
     /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no
     /// other node.
-    fn moved(&self, key: &QueryKey, copy: &MemoryCopy) -> Option<Moved> {
+    async fn moved(&self, key: &QueryKey, copy: &SharedCopy) -> Option<Moved> {
         let (now, token) = (self.context.now(), copy.token()?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
         if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
             return None;
         }
-        let entry = self.cache.seal(key, copy, token)?;
+        let (cache, sealed_key, sealed) = (Arc::clone(&self.cache), *key, Arc::clone(copy));
+        let seal = move || cache.seal(&sealed_key, &sealed, token);
+        let entry = apart_if_large(copy.weight_bytes(), RENDER_INLINE_BYTES_MAX, seal).await?;
         let plan = self.cache.pace().key_plan(key, copy, now);
         Some(Moved { left_ms: copy.fallback_until().since(now), plan, entry })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::cypher::verdict::BypassReason;
-use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
 
@@ -18,6 +18,7 @@ use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, WriteOf};
+use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::writes::PendingWrite;
 
@@ -47,10 +48,11 @@ impl Path {
             }
             end_write(write, reason, &ended).await;
             let result = ended.map_err(Failure::from)?;
-            let bookmark = result.bookmark.as_deref();
-            let body = render_passing(&result, rendering, path.cache.renderer(), bookmark);
             let range = result.range.clone().map(Arc::new);
-            body.map(|body| (body, range)).map_err(|error| Failure::from(FailureKind::from(error)))
+            let body = apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, move || {
+                render_passing(&result, rendering, path.cache.renderer(), result.bookmark.as_deref())
+            });
+            body.await.map(|body| (body, range)).map_err(|error| Failure::from(FailureKind::from(error)))
         });
         let left = ask.deadline.since(self.context.now());
         let answer = tokio::select! {

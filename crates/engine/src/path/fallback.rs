@@ -100,7 +100,7 @@ impl Path {
             () = self.context.sleep(late.since(asked)) => return None,
         };
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
-        let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref())?;
+        let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref()).await?;
         let now = self.context.now();
         if !self.is_allowed(ask, &copy, now) {
             return None;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
+use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::Writer;
 
@@ -15,6 +16,7 @@ use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Outcome};
+use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
@@ -58,7 +60,7 @@ impl Path {
             self.cache.written().take_mark(record.written);
         }
         let looked = match self.hit_of_forwarded(forwarded) {
-            Ok(reply) => return Ok(encode_reply(&forwarded.understood(reply))),
+            Ok(reply) => return Ok(encoded(forwarded.understood(reply)).await),
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
@@ -72,7 +74,7 @@ impl Path {
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };
-        Ok(encode_reply(&forwarded.understood(reply)))
+        Ok(encoded(forwarded.understood(reply)).await)
     }
 
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
@@ -130,6 +132,16 @@ impl Path {
             prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),
         }
     }
+}
+
+/// The reply as bytes. Its body is copied.
+async fn encoded(reply: Reply) -> Bytes {
+    let bytes = match &reply {
+        Reply::Answered(Outcome { answer: Answer::Body(body), .. })
+        | Reply::Near(Outcome { answer: Answer::Body(body), .. }, _) => body.len(),
+        _ => 0,
+    };
+    apart_if_large(bytes, COPY_INLINE_BYTES_MAX, move || encode_reply(&reply)).await
 }
 
 fn count(copies: u64) -> Bytes {

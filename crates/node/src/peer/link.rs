@@ -126,7 +126,7 @@ impl PeerLink {
     async fn attempt(
         &self,
         to: &NodeName,
-        session: &LinkSession,
+        session: &Arc<LinkSession>,
         path: PeerPath,
         message: &Bytes,
     ) -> Result<Bytes, Attempt> {
@@ -135,16 +135,14 @@ impl PeerLink {
             return Err(Attempt::Failed(PeerError::Refused(text)));
         }
         let counter = session.counter.fetch_add(1, Ordering::Relaxed) + 1;
-        let sealed = inline_or_apart(message.len(), || {
-            session.keys.seal_request(path, &self.me, &session.id, counter, message)
-        });
-        let body = Bytes::from(sealed);
+        let body = Bytes::from(self.sealed(session, path, counter, message).await);
         let reply =
             session.to.send(|| session.to.request(path, body.clone())).await.map_err(Attempt::Failed)?;
-        let (status, sealed) = (reply.status.as_u16(), reply.body);
-        let opened =
-            inline_or_apart(sealed.len(), || session.keys.open_answer(path, counter, status, sealed));
-        match opened {
+        let Reply { status, body: sealed } = reply;
+        let (status, sealed_bytes) = (status.as_u16(), sealed.len());
+        let known = Arc::clone(session);
+        let open = move || known.keys.open_answer(path, counter, status, sealed);
+        match apart_if_large(sealed_bytes, PEER_SEAL_INLINE_BYTES_MAX, open).await {
             Ok(answer) if (200..300).contains(&status) => Ok(answer),
             Ok(detail) => {
                 let detail = String::from_utf8_lossy(&detail);
@@ -156,6 +154,23 @@ impl PeerLink {
             }
             Err(_) => Err(Attempt::SessionLost),
         }
+    }
+
+    /// The message for one session, sealed.
+    async fn sealed(
+        &self,
+        session: &Arc<LinkSession>,
+        path: PeerPath,
+        counter: u64,
+        message: &Bytes,
+    ) -> Vec<u8> {
+        let bytes = message.len();
+        if bytes <= PEER_SEAL_INLINE_BYTES_MAX {
+            return session.keys.seal_request(path, &self.me, &session.id, counter, message);
+        }
+        let (session, me, message) = (Arc::clone(session), self.me.clone(), message.clone());
+        let seal = move || session.keys.seal_request(path, &me, &session.id, counter, &message);
+        apart_if_large(bytes, PEER_SEAL_INLINE_BYTES_MAX, seal).await
     }
 
     fn session_at(&self, addr: SocketAddr) -> Option<Arc<LinkSession>> {
@@ -272,9 +287,4 @@ async fn within<T>(
     work: impl Future<Output = Result<T, PeerError>>,
 ) -> Result<T, PeerError> {
     tokio::time::timeout(timeout_ms.duration(), work).await.unwrap_or(Err(PeerError::TimedOut))
-}
-
-/// Encrypts or decrypts, a large body where no other task waits for it.
-pub(super) fn inline_or_apart<T>(len_bytes: usize, work: impl FnOnce() -> T) -> T {
-    apart_if_large(len_bytes, PEER_SEAL_INLINE_BYTES_MAX, work)
 }

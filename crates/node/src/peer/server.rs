@@ -22,8 +22,10 @@ use axum::{BoxError, Router};
 use bytes::Bytes;
 use hopcache_core::limits::{
     NODE_NAME_LEN_MAX, PEER_BODY_MS_MAX, PEER_BODY_ROOM_BYTES, PEER_MESSAGE_BYTES_MAX,
+    PEER_SEAL_INLINE_BYTES_MAX,
 };
 use hopcache_core::node::NodeName;
+use hopcache_engine::worker::apart_if_large;
 use http_body_util::{LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -31,7 +33,6 @@ use tower::ServiceExt;
 
 use super::PeerPath;
 use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
-use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
 use crate::body_budget::BodyBudget;
@@ -62,7 +63,7 @@ pub struct PeerRefusal {
 /// Nearly all requests are forwarded ones. They go directly to the endpoint, other requests through axum's router.
 pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
     let bodies = BodyBudget::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
-    let endpoint = Arc::new(PeerEndpoint { service, sessions: Sessions::new(keys), bodies });
+    let endpoint = Arc::new(PeerEndpoint { service, sessions: Arc::new(Sessions::new(keys)), bodies });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
@@ -83,7 +84,7 @@ pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> imp
 
 struct PeerEndpoint<S> {
     service: Arc<S>,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     bodies: BodyBudget,
 }
 
@@ -104,7 +105,7 @@ async fn ask<S: PeerHandler>(endpoint: &PeerEndpoint<S>, body: Incoming) -> Resp
         Err(response) => return response,
     };
     let answer = endpoint.service.ask(&opened.session.sender, opened.message.clone()).await;
-    seal(PeerPath::Ask, &opened, answer)
+    seal(PeerPath::Ask, opened, answer).await
 }
 
 impl<S: PeerHandler> PeerEndpoint<S> {
@@ -116,7 +117,9 @@ impl<S: PeerHandler> PeerEndpoint<S> {
         let room = room.map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE))?;
         let body = read_body(body).await?;
         let room = room.shrunk_to(body.len());
-        let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
+        let (sessions, bytes) = (Arc::clone(&self.sessions), body.len());
+        let open = move || sessions.open(path, body);
+        let opened = apart_if_large(bytes, PEER_SEAL_INLINE_BYTES_MAX, open).await;
         let mut opened = opened.map_err(|error| refused(&*self.service, error))?;
         // A run can outlive the sender's timeout, and it keeps the parameters, which are a part of the message.
         opened.message = room.kept_by(opened.message);
@@ -137,12 +140,14 @@ where
     }
 }
 
-fn seal(path: PeerPath, opened: &Opened, answer: Result<Bytes, PeerRefusal>) -> Response {
+async fn seal(path: PeerPath, opened: Opened, answer: Result<Bytes, PeerRefusal>) -> Response {
     let (status, body) = match answer {
         Ok(body) => (StatusCode::OK, body),
         Err(refusal) => (StatusCode::BAD_REQUEST, Bytes::from(refusal.detail)),
     };
-    sealed(status, inline_or_apart(body.len(), || opened.seal_answer(path, status.as_u16(), &body)))
+    let bytes = body.len();
+    let seal = move || opened.seal_answer(path, status.as_u16(), &body);
+    sealed(status, apart_if_large(bytes, PEER_SEAL_INLINE_BYTES_MAX, seal).await)
 }
 
 fn sealed(status: StatusCode, body: Vec<u8>) -> Response {

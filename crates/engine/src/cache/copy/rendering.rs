@@ -7,7 +7,7 @@ use hopcache_core::result::ResultSet;
 
 use super::{Content, MemoryCopy, exact};
 use crate::model::rendering::{RenderError, Renderer, RenderingId};
-use crate::model::worker::apart_if_large;
+use crate::model::worker::in_place_if_large;
 
 impl MemoryCopy {
     /// The answer in a rendering. Made once for each copy. Its bookmark is the end of the copy's range, if that is known.
@@ -22,7 +22,7 @@ impl MemoryCopy {
             Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
             Content::Stored(body) => {
                 // The bytes were checked when the copy was made; bytes that are no result have no rendering.
-                apart_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
+                in_place_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
                     let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
                     Ok(exact(renderer.render(id, &result, self.own_bookmark().as_deref())?))
                 })?
@@ -74,7 +74,7 @@ pub(crate) fn render_passing(
     renderer: &dyn Renderer,
     bookmark: Option<&str>,
 ) -> Result<Bytes, RenderError> {
-    apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, || {
+    in_place_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, || {
         if id == RenderingId::RECORDS {
             return Ok(exact(result.to_bytes()));
         }

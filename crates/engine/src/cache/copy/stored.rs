@@ -6,13 +6,11 @@ use bytes::Bytes;
 use hopcache_core::entry::{ChecksumKey, Entry};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
-use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Content, CopyTimes, MemoryCopy};
-use crate::model::worker::apart_if_large;
 
 impl MemoryCopy {
     /// A copy of a stored entry whose checksum holds. `asked` is when the store was asked. The life left in the store's
@@ -26,10 +24,8 @@ impl MemoryCopy {
         (key, checksum_key): (&QueryKey, &ChecksumKey),
         asked: MonoTime,
     ) -> Option<Self> {
-        apart_if_large(stored.bytes.len(), RENDER_INLINE_BYTES_MAX, || {
-            let entry = Entry::decode(&stored.bytes, checksum_key, key).ok()?;
-            Self::of_entry(&entry, stored.left_ms, asked).ok()
-        })
+        let entry = Entry::decode(&stored.bytes, checksum_key, key).ok()?;
+        Self::of_entry(&entry, stored.left_ms, asked).ok()
     }
 
     /// A copy of a stored entry that has `left_ms` of its total life left now.
@@ -74,7 +70,6 @@ impl MemoryCopy {
             range: self.range.as_deref().cloned(),
             body: self.stored_form(),
         };
-        let encode = || entry.encode(checksum_key, key).ok();
-        apart_if_large(entry.body.len(), RENDER_INLINE_BYTES_MAX, encode)
+        entry.encode(checksum_key, key).ok()
     }
 }

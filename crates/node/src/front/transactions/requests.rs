@@ -66,7 +66,7 @@ impl Front {
             None => Ok(self.kept(in_use, read.form)),
             Some(statement) => {
                 let ran = self.run_statement(held, &statement, read.form).await;
-                self.shown(in_use, ran, read.form)
+                self.shown(in_use, ran, read.form).await
             }
         }
     }
@@ -84,7 +84,7 @@ impl Front {
             return Ok(self.kept(in_use, read.form));
         };
         let ran = self.run_statement(held, statement, read.form).await;
-        self.shown(in_use, ran, read.form)
+        self.shown(in_use, ran, read.form).await
     }
 
     /// `POST …/tx/{id}/commit`
@@ -103,7 +103,7 @@ impl Front {
                 Ok(ran) => ran,
                 Err(why) => return self.end(in_use, why, read.form),
             };
-            match self.with_result(&ran, read.form, &Told::Committed(None)) {
+            match self.with_result(&ran, read.form, Told::Committed(None)).await {
                 Ok(shown) => result = Some((ran, shown)),
                 Err(failure) => return self.end(in_use, failed(failure), read.form),
             }
@@ -178,12 +178,17 @@ impl Front {
     }
 
     /// The response to a statement after which the transaction stays open, if the statement succeeded.
-    fn shown(&self, in_use: InUse, ran: Result<Ran, Unrun>, form: ResponseForm) -> Result<Handled, Refusal> {
+    async fn shown(
+        &self,
+        in_use: InUse,
+        ran: Result<Ran, Unrun>,
+        form: ResponseForm,
+    ) -> Result<Handled, Refusal> {
         let ran = match ran {
             Ok(ran) => ran,
             Err(why) => return self.end(in_use, why, form),
         };
-        match self.with_result(&ran, form, &Told::Open(in_use.id().to_string())) {
+        match self.with_result(&ran, form, Told::Open(in_use.id().to_string())).await {
             Ok(handled) => {
                 in_use.keep();
                 Ok(handled)

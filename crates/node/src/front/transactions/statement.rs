@@ -29,6 +29,7 @@ use crate::logging::query_text;
 use crate::transactions::HeldTransaction;
 
 /// The whole result of a statement.
+#[derive(Clone)]
 pub(super) struct Ran {
     pub(super) fields: Vec<String>,
     pub(super) records: Bytes,
@@ -132,18 +133,19 @@ impl Front {
     }
 
     /// The response with a result.
-    pub(super) fn with_result(&self, ran: &Ran, form: ResponseForm, told: &Told) -> Result<Handled, Failure> {
-        let view = ResultView {
-            fields: &ran.fields,
-            records: &ran.records,
-            summary: &ran.summary,
-            bookmarks: &[],
-            errors: &[],
-        };
-        let body = apart_if_large(ran.records.len(), RENDER_INLINE_BYTES_MAX, || {
+    pub(super) async fn with_result(
+        &self,
+        ran: &Ran,
+        form: ResponseForm,
+        told: Told,
+    ) -> Result<Handled, Failure> {
+        let shown = ran.clone();
+        let body = apart_if_large(ran.records.len(), RENDER_INLINE_BYTES_MAX, move || {
+            let Ran { fields, records, summary, .. } = &shown;
+            let view = ResultView { fields, records, summary, bookmarks: &[], errors: &[] };
             told.show(|behind| render::in_transaction(&view, form, behind, PASS_THROUGH_BYTES_MAX))
         });
-        let body = body.map_err(|error| match error {
+        let body = body.await.map_err(|error| match error {
             RenderError::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
             _ => FailureKind::BadResult,
         })?;

@@ -1,0 +1,80 @@
+//! Copies from stored entries and into them, and their renderings, for the rooms above: large ones where no task waits
+//! for them (`model::worker`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::entry::unpacked_len;
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
+use hopcache_core::time::MonoTime;
+
+use crate::cache::Cache;
+use crate::cache::copy::{MemoryCopy, SharedCopy};
+use crate::model::ask::Query;
+use crate::model::rendering::{RenderError, RenderingId};
+use crate::model::worker::apart_if_large;
+
+impl Cache {
+    /// A copy of a stored entry whose checksum holds. `held` is the copy in memory before it.
+    pub(crate) async fn decode(
+        &self,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&MemoryCopy>,
+    ) -> Option<SharedCopy> {
+        let unpacked_len = unpacked_len(&stored.bytes);
+        let (stored, key, checksum_key) = (stored.clone(), query.key, self.checksum_key.clone());
+        let decode = move || MemoryCopy::decode(&stored, (&key, &checksum_key), asked);
+        let copy = apart_if_large(unpacked_len, RENDER_INLINE_BYTES_MAX, decode).await?;
+        let heat = self.pace.heat_after(held, &query.key, self.context.now());
+        Some(Arc::new(copy.of_principal(query.identity.scope).with_heat(heat)))
+    }
+
+    /// The entry to store for a copy; `None` if it is too large for one.
+    pub(crate) fn seal(&self, key: &QueryKey, copy: &MemoryCopy, token: Token) -> Option<Bytes> {
+        copy.seal((key, &self.checksum_key), token, self.context.node())
+    }
+
+    /// Makes the rendering of a copy that a request will ask for, where no task waits for it. It keeps nothing of a
+    /// failure: the request finds it again.
+    pub(crate) async fn prepare(&self, copy: &SharedCopy, id: RenderingId) {
+        if !copy.has_rendering(id) {
+            let bytes = copy.weight_bytes();
+            let (copy, renderer) = (Arc::clone(copy), Arc::clone(&self.renderer));
+            let render = move || drop(copy.rendering(id, &*renderer));
+            apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await;
+        }
+    }
+
+    /// As [`MemoryCopy::live_rendering`], where no task waits for it.
+    pub(crate) async fn live_rendering(
+        &self,
+        copy: &SharedCopy,
+        id: RenderingId,
+        bookmark: Option<String>,
+    ) -> Result<Bytes, RenderError> {
+        let bytes = copy.weight_bytes();
+        let (copy, renderer) = (Arc::clone(copy), Arc::clone(&self.renderer));
+        let render = move || copy.live_rendering(id, &*renderer, bookmark.as_deref());
+        apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await
+    }
+
+    /// Renders a copy for a request. A copy in memory then weighs more.
+    pub(crate) fn render(
+        &self,
+        key: QueryKey,
+        copy: &SharedCopy,
+        id: RenderingId,
+        now: MonoTime,
+    ) -> Result<Bytes, RenderError> {
+        let is_new = !copy.has_rendering(id);
+        let body = copy.rendering(id, &*self.renderer);
+        if is_new {
+            self.memory.weigh_again(key, copy, copy.kept_until().since(now));
+        }
+        body
+    }
+}
