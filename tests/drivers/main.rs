@@ -20,6 +20,7 @@ mod collapse;
 mod differential;
 mod hits;
 mod install;
+mod leaving;
 mod old_clients;
 mod raw;
 mod readme;

@@ -146,7 +146,8 @@ async fn a_reset_ends_the_running_statement_at_neo4j() {
     let node = Lone::start(&Spec::on("memory:")).await;
     let mut raw = Raw::logged_on(&node).await;
     let tag = format!("reset {}", node.addrs.bolt);
-    // Twelve nested loops of a hundred: no end within any test. A volatile function keeps it from the cache.
+    // Twelve nested loops of a hundred: no end within any test. A volatile function keeps it from the cache; `leaving` has
+    // those that the cache runs.
     let loops: String = (0..12).map(|n| format!("UNWIND range(1, 100) AS a{n} ")).collect();
     raw.run(&format!("{loops} WITH a0 WHERE rand() > 2 RETURN '{tag}' AS tag")).await;
     let mut watcher = Raw::logged_on(&node).await;

@@ -60,6 +60,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         run_ms_max: Some(Millis(900)),
         is_forwarded: false,
         live: None,
+        client: None,
         session: Some(SessionTag([4; 16])),
     }
 }

@@ -210,6 +210,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             run_ms_max: None,
             is_forwarded: false,
             live: None,
+            client: None,
             session: Some(SessionTag([4; 16])),
         }
     })

@@ -212,6 +212,7 @@ impl World {
             run_ms_max: None,
             is_forwarded: false,
             live: None,
+            client: None,
             session: None,
         }
     }

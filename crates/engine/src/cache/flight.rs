@@ -1,7 +1,8 @@
 //! Single flight: each key has one leader and any number of followers, and every follower learns how the flight ended.
 //!
 //! This module decides which request leads and which ones follow. It never runs anything: the caller does the leader's work in a task
-//! that no client owns, so a client that leaves cancels nothing (F3).
+//! that no client owns, so a client that leaves cancels nothing (F3). There is one exception: the clients of some fronts end what
+//! they have asked for, and a flight that only such clients want is abandoned when the last of them has left.
 //!
 //! Look-up and insertion are one step under the lock. In two steps, requests A and B for one key would both lead:
 //!   A finds no flight · B finds no flight · A inserts and leads · B inserts and leads.
@@ -49,6 +50,8 @@
 //!   Test: `stale_if_error.rs` `every_outage_is_answered_by_a_dead_copy_at_every_node`.
 //! - Result too old for a follower: `is_holder_too_old` (`path/answers.rs`). The follower competes again (I4).
 //!   Test: `a_holder_too_old_is_not_believed`.
+//! - Abandoned: [`Abandonment`]. All clients that wanted it have left. A request that joins at this moment competes again.
+//!   Test: `a_flight_that_nobody_wants_is_abandoned`.
 //! - Detached: [`FlightTable::detach`]. Its followers get its value; later requests start a new flight.
 //!   Test: `promises.rs` `a_result_read_before_a_purge_does_not_outlive_it`.
 //! - No room: [`Seat::Full`], `FailureKind::Overloaded`. The request gets 503, the flight goes on.
@@ -57,6 +60,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
 
 use super::seams::{AtomicU32, Mutex, Notify, Ordering};
 
@@ -82,6 +87,56 @@ struct Flight<V> {
     ended: Notify,
     /// Followers that wait now. One that leaves makes room for another.
     followers: AtomicU32,
+    wanted: Mutex<WantedBy>,
+}
+
+/// Who wants the end of a flight.
+enum WantedBy {
+    /// These clients, each until its token is cancelled.
+    Clients(Vec<CancellationToken>),
+    /// Somebody for whom it goes on, whoever leaves.
+    Anybody,
+}
+
+impl<V> Flight<V> {
+    fn wanted_by(&self, client: Option<&CancellationToken>) {
+        let mut wanted = self.wanted.lock();
+        match (&mut *wanted, client) {
+            (WantedBy::Clients(clients), Some(client)) => clients.push(client.clone()),
+            (_, None) => *wanted = WantedBy::Anybody,
+            (WantedBy::Anybody, Some(_)) => {}
+        }
+    }
+
+    /// One of those who are still there. `Err` if the flight goes on whoever leaves.
+    fn someone_there(&self) -> Result<Option<CancellationToken>, GoesOn> {
+        match &mut *self.wanted.lock() {
+            WantedBy::Clients(clients) => {
+                clients.retain(|client| !client.is_cancelled());
+                Ok(clients.first().cloned())
+            }
+            WantedBy::Anybody => Err(GoesOn),
+        }
+    }
+}
+
+/// The flight does not end with its clients.
+struct GoesOn;
+
+/// Tells the task of a flight that all its clients have left.
+pub struct Abandonment<V>(Arc<Flight<V>>);
+
+impl<V> Abandonment<V> {
+    /// Completes when all clients that wanted the flight have left, and never if somebody wants it whoever leaves.
+    pub async fn wait(self) {
+        loop {
+            match self.0.someone_there() {
+                Ok(None) => return,
+                Ok(Some(client)) => client.cancelled().await,
+                Err(GoesOn) => return std::future::pending().await,
+            }
+        }
+    }
 }
 
 enum State<V> {
@@ -135,6 +190,7 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
             state: Mutex::new(State::Computing),
             ended: Notify::new(),
             followers: AtomicU32::new(0),
+            wanted: Mutex::new(WantedBy::Clients(Vec::new())),
         });
         flights.insert(key.clone(), Arc::clone(&flight));
         Seat::Lead(Leader { table: Arc::clone(self), key: key.clone(), flight, landed: false })
@@ -181,6 +237,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     #[must_use]
     pub fn follow(&self) -> Follower<V> {
         Follower { flight: Arc::clone(&self.flight), kind: SeatKind::Leaders }
+    }
+
+    /// For the task that leads. Those who want the flight have to be noted before ([`Follower::wanted_by`]).
+    #[must_use]
+    pub fn abandonment(&self) -> Abandonment<V> {
+        Abandonment(Arc::clone(&self.flight))
     }
 
     /// Whether requests can still join (no invalidation took the flight out of the table).
@@ -247,6 +309,11 @@ impl<V> Drop for Follower<V> {
 }
 
 impl<V: Clone> Follower<V> {
+    /// Notes who waits: a client that ends what it leaves, or else somebody for whom the flight goes on.
+    pub fn wanted_by(&self, client: Option<&CancellationToken>) {
+        self.flight.wanted_by(client);
+    }
+
     /// Waits for the end of the flight. It has no deadline: the caller's deadline bounds it.
     pub async fn wait(self) -> Wait<V> {
         let ended = self.flight.ended.notified();

@@ -1,5 +1,8 @@
 //! The flight table on tokio's own runtime. Its races are explored in `tests/flight_races`.
 
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
 use super::flight::{FlightBounds, FlightTable, Seat, Wait};
 
 fn table() -> std::sync::Arc<FlightTable<u32, u32>> {
@@ -72,4 +75,23 @@ fn the_table_is_bounded() {
     let _first = table.join(&1);
     let _second = table.join(&2);
     assert!(matches!(table.join(&3), Seat::Full));
+}
+
+/// Of clients that end what they leave the last one ends the flight. Others keep it.
+#[tokio::test]
+async fn a_flight_that_nobody_wants_is_abandoned() {
+    for anybody_joins in [false, true] {
+        let table = table();
+        let Seat::Lead(leader) = table.join(&1) else { panic!("the first leads") };
+        let clients = [CancellationToken::new(), CancellationToken::new()];
+        leader.follow().wanted_by(Some(&clients[0]));
+        let mut abandonment = Box::pin(leader.abandonment().wait());
+        assert!(abandonment.as_mut().now_or_never().is_none());
+        let Seat::Follow(joined) = table.join(&1) else { panic!("the second follows") };
+        joined.wanted_by(if anybody_joins { None } else { Some(&clients[1]) });
+        clients[0].cancel();
+        assert!(abandonment.as_mut().now_or_never().is_none(), "somebody is still there");
+        clients[1].cancel();
+        assert_eq!(abandonment.as_mut().now_or_never().is_some(), !anybody_joins);
+    }
 }

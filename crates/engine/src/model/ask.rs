@@ -16,6 +16,7 @@ use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
@@ -249,6 +250,9 @@ pub struct Ask {
     pub is_forwarded: bool,
     /// Takes the records of a run that this request leads, while it goes on.
     pub live: Option<Arc<LiveRun>>,
+    /// Cancelled when the client has gone, of a front whose clients end what they leave. A run that only such clients want
+    /// ends with them; any other run goes on (F3).
+    pub client: Option<CancellationToken>,
     /// The session of this request, for learning: a keyed hash of the client's name for it.
     pub session: Option<SessionTag>,
 }

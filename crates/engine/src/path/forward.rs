@@ -99,7 +99,10 @@ impl Path {
             let joined = self.context.now();
             let (follower, role) = match self.forwards.join(&forward_key(ask)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
-                Seat::Follow(follower) => (follower, Role::Joined),
+                Seat::Follow(follower) => {
+                    follower.wanted_by(ask.client.as_ref());
+                    (follower, Role::Joined)
+                }
                 Seat::Lead(leader) => {
                     if let Some(shared) = &first
                         && !self.fetch.may_retry()
@@ -135,13 +138,19 @@ impl Path {
         ask: &Ask,
         to: &NodeName,
     ) -> Follower<Arc<SharedForward>> {
-        let follower = leader.follow();
+        let (follower, abandonment) = (leader.follow(), leader.abandonment());
+        follower.wanted_by(ask.client.as_ref());
         let (path, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
         let (sent, hints, deadline) = (self.context.now(), ask.hints, ask.deadline);
         let whose = ask.query.identity.fingerprint;
         let untold = self.cache.take_near_hits(&ask.query.key);
         self.context.spawn(async move {
-            let Reached { hop, near_ms } = path.ask_peer(&ask, &to, Some(untold.count())).await;
+            let Reached { hop, near_ms } = tokio::select! {
+                biased;
+                reached = path.ask_peer(&ask, &to, Some(untold.count())) => reached,
+                // Dropped, the question's connection closes, and the asked node knows that the client has gone.
+                () = abandonment.wait() => return untold.put_back(),
+            };
             if matches!(hop, Hop::NextNode) {
                 untold.put_back();
             }

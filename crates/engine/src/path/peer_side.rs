@@ -8,6 +8,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::Writer;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::Provenance;
 use crate::cache::copy::Life;
@@ -69,7 +70,11 @@ impl Path {
         let written = self.cache.written().of(ask.query.tags.database()).or(ask.written);
         let ask = Ask { written, ..ask };
         self.fetch.pay_for_retries();
-        let reply = match self.answer_here(&ask, looked).await {
+        // The connection closes when the sender's client has gone, and this future is dropped.
+        let waiting = ask.client.clone().map(CancellationToken::drop_guard);
+        let answer = self.answer_here(&ask, looked).await;
+        waiting.map(DropGuard::disarm);
+        let reply = match answer {
             LocalAnswer::Answered(outcome) => Reply::Answered(outcome),
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,

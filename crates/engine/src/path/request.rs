@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, FORWARDS_MAX, LEASE_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
+use tokio_util::sync::CancellationToken;
 
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{Follower, Seat, Wait};
@@ -52,7 +53,8 @@ impl Path {
         outcome
     }
 
-    /// As [`Path::request`], for a front that itself passes statements on to the origin.
+    /// As [`Path::request`], for a front that itself passes statements on to the origin. Its clients end what they leave, as
+    /// at the origin: if this future is dropped, a run for it ends unless somebody else wants it.
     ///
     /// # Errors
     /// The reason why the request bypasses the cache. Then nothing was run for it, except to find that out.
@@ -60,7 +62,14 @@ impl Path {
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
-            None => Box::pin(self.cached_answer(ask, looked)).await?,
+            None => {
+                let client = CancellationToken::new();
+                let ask = Ask { client: Some(client.clone()), ..ask.clone() };
+                let waiting = client.drop_guard();
+                let outcome = Box::pin(self.cached_answer(&ask, looked)).await;
+                waiting.disarm();
+                outcome?
+            }
         };
         self.prefetch.observe(ask, &outcome, came);
         Ok(outcome)
@@ -238,6 +247,7 @@ impl Path {
                 Seat::Follow(follower) => {
                     self.context.note(Event::Joined);
                     self.prefetch.joined(&ask.query.key);
+                    follower.wanted_by(ask.client.as_ref());
                     (follower, Role::Joined)
                 }
                 Seat::Lead(leader) => {
@@ -247,7 +257,7 @@ impl Path {
                         leader.land(Arc::clone(landed));
                         return self.of_result(ask, landed.result(), Role::Joined, joined);
                     }
-                    (self.launch(leader, self.job_of_miss(ask), held.clone()), Role::Led)
+                    (self.launch(leader, ask, held.clone()), Role::Led)
                 }
             };
             let landed = match self.wait_for_flight(ask, follower, held.as_ref()).await {
@@ -335,20 +345,23 @@ impl Path {
     }
 
     /// Starts the leader's task, and gives its request a seat on the flight. The task belongs to this node, not to the
-    /// request: a client that leaves cancels nothing.
+    /// request: a client that leaves cancels nothing, unless it ends what it leaves and nobody else waits.
     fn launch(
         self: &Arc<Self>,
         leader: FlightLeader,
-        job: FetchJob,
+        ask: &Ask,
         held: Option<SharedCopy>,
     ) -> Follower<Arc<FlightResult>> {
-        let (follower, path) = (leader.follow(), Arc::clone(self));
+        let (follower, abandonment) = (leader.follow(), leader.abandonment());
+        follower.wanted_by(ask.client.as_ref());
+        let (path, job) = (Arc::clone(self), self.job_of_miss(ask));
         self.context.spawn(async move {
             tokio::select! {
                 biased;
                 () = path.lead(leader, job, held) => {}
-                // Dropped, the leader gives its lease back and ends the flight as lost.
+                // Dropped, the leader gives its lease back and ends the flight as lost. Its run ends at the origin.
                 () = path.context.lifecycle().flights_handed_on() => {}
+                () = abandonment.wait() => {}
             }
         });
         follower
@@ -397,13 +410,14 @@ impl Path {
     async fn read_anew(self: &Arc<Self>, ask: &Ask, held: Option<SharedCopy>) -> LocalAnswer {
         let mut job = FetchJob::of(ask, Cause::Miss);
         job.bounds.age_max_ms = Some(Millis::ZERO);
-        let path = Arc::clone(self);
+        let (path, client) = (Arc::clone(self), ask.client.clone());
         let task = self.context.spawn(async move {
             tokio::select! {
                 biased;
                 result = path.lead_anew(&job, held.as_ref()) => Some(result),
                 // Dropped, the run gives its lease back.
                 () = path.context.lifecycle().flights_handed_on() => None,
+                () = gone(client.as_ref()) => None,
             }
         });
         let left = ask.deadline.since(self.context.now());
@@ -443,6 +457,14 @@ impl Path {
         if result.was_run() {
             self.prefetch.demand_miss();
         }
+    }
+}
+
+/// Completes when the client has gone, if it ends what it leaves.
+async fn gone(client: Option<&CancellationToken>) {
+    match client {
+        Some(client) => client.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

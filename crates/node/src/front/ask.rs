@@ -150,6 +150,7 @@ impl AskReader {
             traceparent: traceparent(head),
             is_forwarded: false,
             live: None,
+            client: None,
             session: self.session(head)?,
         })
     }
@@ -224,6 +225,7 @@ impl AskReader {
             traceparent: terms.traceparent.clone(),
             is_forwarded: false,
             live: None,
+            client: None,
             session: statement.session,
         }
     }

@@ -115,6 +115,7 @@ mod tests {
             run_ms_max: None,
             is_forwarded: false,
             live: None,
+            client: None,
             session: None,
         }
     }

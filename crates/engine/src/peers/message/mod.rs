@@ -9,8 +9,8 @@
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
 //! little slower. A node that does not ask for them never gets [`Reply::Near`].
 //!
-//! The client's limit for a run, and the entry node's reading of the statement (`query`): both stand after the query,
-//! and a node that does not know them stops reading before them.
+//! The client's limit for a run, the entry node's reading of the statement (`query`), and whether the client ends what it
+//! leaves: these stand after the query, and a node that does not know them stops reading before them.
 //!
 //! Bookmarks: a request with bookmarks has a kind of its own (`KIND_ASK_AFTER`). A node that does not know this kind
 //! refuses it, and so never answers with an older value. In every request the freshness says with `WITH_RANGE` that
@@ -43,7 +43,8 @@ use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::WrittenRecord;
-use hopcache_packstream::{DecodeError, Reader, Token, Writer};
+use hopcache_packstream::{DecodeError, Reader, Token, Value, Writer};
+use tokio_util::sync::CancellationToken;
 
 use crate::model::ask::{Ask, Freshness, SessionTag};
 use crate::model::inspection::KeyPlan;
@@ -211,6 +212,10 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
     write_query(&mut writer, &ask.query);
     write_millis(&mut writer, ask.run_ms_max);
     write_reading(&mut writer, &ask.query);
+    if ask.client.is_some() {
+        // An older node reads no further.
+        writer.bool(true);
+    }
     head.extend_from_slice(&writer.into_bytes());
     if let Some(hits) = near_hits {
         head.extend_from_slice(&hits.to_be_bytes());
@@ -399,6 +404,8 @@ impl ForwardedAsk {
             _ => return Err(BadMessage::Form("session")),
         };
         let (query, run_ms_max) = read_told_query(&mut reader, &self.rest, &self.key, lexicon)?;
+        // Nothing more, or from an older node: it does not.
+        let ends_with_client = matches!(reader.value(), Ok(Value::Bool(true)));
         Ok(Ask {
             query,
             rendering: self.rendering,
@@ -413,6 +420,7 @@ impl ForwardedAsk {
             traceparent,
             is_forwarded: true,
             live: None,
+            client: ends_with_client.then(CancellationToken::new),
             session,
         })
     }

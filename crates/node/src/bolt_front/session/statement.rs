@@ -193,6 +193,7 @@ impl Session {
             traceparent: None,
             is_forwarded: false,
             live: None,
+            client: None,
             session: self.session_tag(options),
         })
     }
