@@ -140,6 +140,35 @@ async fn what_no_driver_sends_ends_its_connection_and_nothing_else() {
     assert_eq!(kinds, [0x70, 0x71, 0x70], "the node serves on");
 }
 
+/// A transaction that has not reached Neo4j keeps its time as well: its COMMIT fails as at Neo4j, its ROLLBACK succeeds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_after_the_transactions_time_fails() {
+    const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+    let node = Lone::start(&Spec::on("memory:")).await;
+    // 200 ms.
+    let begin = [&[0xB1, 0x11, 0xA1][..], &text("tx_timeout"), &[0xC9, 0x00, 0xC8]].concat();
+    let mut sessions = [
+        (Raw::at_neo4j().await, 0x12),
+        (Raw::logged_on(&node).await, 0x12),
+        (Raw::logged_on(&node).await, 0x13),
+    ];
+    for (raw, _) in &mut sessions {
+        raw.send(&begin).await;
+        assert_eq!(raw.reply().await[1], 0x70);
+    }
+    // tidy: the time of the transactions, and Neo4j's interval between two looks for such
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    for (raw, end) in &mut sessions {
+        raw.send(&[0xB0, *end]).await;
+        let reply = raw.reply().await;
+        let is_commit = *end == 0x12;
+        assert_eq!(reply[1], if is_commit { 0x7F } else { 0x70 }, "{reply:02X?}");
+        assert_eq!(String::from_utf8_lossy(&reply).contains(TIMED_OUT), is_commit, "{reply:02X?}");
+        raw.send(&[0xB0, 0x0F]).await;
+        assert_eq!(raw.reply().await[1], 0x70, "RESET");
+    }
+}
+
 /// RESET overtakes: it ends the statement at Neo4j and is answered at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_ends_the_running_statement_at_neo4j() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
-use hopcache_core::bookmark::Position;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
@@ -209,11 +209,17 @@ impl Session {
         }
     }
 
-    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j.
-    fn end_unbegun(&mut self, kind: Kind) -> Value {
+    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j. COMMIT is refused after the
+    /// transaction's time, as by Neo4j.
+    fn end_unbegun(&mut self, kind: Kind) -> Result<Value, RequestError> {
         let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
-        let bookmark = transaction.and_then(|transaction| transaction.begin.asked()?.encode());
-        Value::Map(bookmark.map(|text| ("bookmark".to_owned(), Value::String(text))).into_iter().collect())
+        let mut bookmark = None;
+        if let Some(Transaction { begin, .. }) = transaction {
+            begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
+            bookmark = begin.asked().and_then(Bookmark::encode);
+        }
+        let pair = bookmark.map(|text| ("bookmark".to_owned(), Value::String(text)));
+        Ok(Value::Map(pair.into_iter().collect()))
     }
 
     /// COMMIT or ROLLBACK. If the transaction has begun at Neo4j, Neo4j's answer is passed on. A lost answer ends the
@@ -221,7 +227,7 @@ impl Session {
     /// it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
         if !self.transaction_mut()?.is_at_neo4j {
-            return Ok(self.end_unbegun(kind));
+            return self.end_unbegun(kind);
         }
         let transaction = self.transaction_mut()?;
         let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
