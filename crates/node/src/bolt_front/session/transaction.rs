@@ -20,6 +20,7 @@ use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::origin::updates::WriteWords;
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.
@@ -34,6 +35,8 @@ pub(super) struct Transaction {
     next_qid: i64,
     /// Whether a statement of it has written, or may have.
     has_written: bool,
+    /// Whether a statement of it may name a graph by itself: then its COMMIT ends the entries of all databases.
+    may_name_graph: bool,
 }
 
 impl Transaction {
@@ -97,6 +100,7 @@ impl Session {
             results: BTreeMap::new(),
             next_qid: 0,
             has_written: false,
+            may_name_graph: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -233,10 +237,11 @@ impl Session {
         let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
         // Of a result that was not read to its end nothing is known.
         let may_write = transaction.has_written || transaction.results.values().any(is_open);
+        let may_name_graph = transaction.may_name_graph;
         let asked = transaction.begin.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
         let write = match kind {
-            Kind::Commit if may_write => self.begin_write(&options).await?,
+            Kind::Commit if may_write => self.begin_write(&options, may_name_graph).await?,
             _ => None,
         };
         let begun = Instant::now();
@@ -253,6 +258,13 @@ impl Session {
         }
         self.release();
         Ok(success)
+    }
+
+    /// A statement goes to Neo4j now, in the transaction if there is one.
+    pub(super) fn transaction_has_words(&mut self, words: WriteWords) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.may_name_graph |= words.may_name_graph;
+        }
     }
 
     /// A statement of the transaction has written: its COMMIT ends entries.

@@ -13,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::cypher::graphs::may_hold_use;
 use hopcache_core::limits::{HOLDER_REQUESTS_SEEN_MAX, PEER_BREAKER_PROBE_MS};
 use hopcache_core::membership::{MemberInfo, MemberState};
 use hopcache_core::node::NodeName;
@@ -134,13 +135,19 @@ impl Front {
     }
 
     /// The holder tells what a request has written. If its answer does not come, this node does, before its client is
-    /// answered: a COMMIT may have happened, and a statement of an implicit transaction too.
+    /// answered: a COMMIT may have happened, and a statement of an implicit transaction too. This node does not know the
+    /// statements before a COMMIT, so one of them may have named a graph by itself.
     fn write_at_holder(&self, arrived: &Arrived, endpoint: &Endpoint) -> Result<PendingWrite, Refusal> {
         Ok(self.engine.writes().begin(WriteOf {
             database: ask::database(&endpoint.database)?.into(),
             identity: Arc::clone(&arrived.identity),
             impersonated: None,
             timeout_ms: self.reader.run_timeout_ms(),
+            may_name_graph: match endpoint.verb {
+                Verb::Commit => true,
+                Verb::Open | Verb::Run => may_hold_use(&arrived.body),
+                Verb::RollBack => false,
+            },
         }))
     }
 
