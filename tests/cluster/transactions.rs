@@ -149,6 +149,46 @@ async fn a_killed_holder_takes_its_transactions_along() {
     assert_eq!(made(&label).await, 0);
 }
 
+/// F56: the node that holds a transaction is stopped. Other nodes say soon that they cannot ask it, also when gossip has
+/// given it up. When it goes on, so does its transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_holder_is_not_waited_for() {
+    let label = OwnLabel::new("StoppedHolder");
+    let cluster = Cluster::start().await;
+    let slowness = Slowness::of(&cluster.clients()).await;
+    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
+    cluster.nodes[0].signal("STOP");
+    let mut replies = Vec::new();
+    for round in 0..2 {
+        let stopped_at = Instant::now();
+        replies.push(post(&cluster.nodes[1], &format!("/{id}"), &create(&label)).await);
+        replies.push(post(&cluster.nodes[2], &format!("/{id}/commit"), &json!({})).await);
+        replies.push(delete(&cluster.nodes[2], &id).await);
+        let took = stopped_at.elapsed();
+        say(&format!("a stopped holder, round {round}: three answers after {} ms", took.as_millis()));
+        assert!(took < slowness.bound(Duration::from_secs(3)), "{took:?}");
+        until("it is off the ring", slowness.bound(Duration::from_secs(10)), async || {
+            cluster.nodes[1].metric("hopcache_ring_members", "").await == Some(2.0)
+        })
+        .await;
+    }
+    cluster.nodes[0].signal("CONT");
+    for reply in &replies {
+        let code = &reply.json()["errors"][0]["code"];
+        assert_eq!(
+            (reply.status, code),
+            (503, &json!("Hopcache.TransientError.HolderUnreachable")),
+            "{reply}"
+        );
+    }
+    until("the transaction goes on", slowness.bound(Duration::from_secs(10)), async || {
+        post(&cluster.nodes[1], &format!("/{id}"), &create(&label)).await.status == 202
+    })
+    .await;
+    assert_eq!(post(&cluster.nodes[2], &format!("/{id}/commit"), &json!({})).await.status, 202);
+    assert_eq!(made(&label).await, 2);
+}
+
 /// F12: a leaving node begins no transaction, and ends those it holds in order. Another node takes their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leaving_node_ends_its_transactions_in_order() {

@@ -72,9 +72,38 @@ async fn write(cluster: &Cluster, node: usize, turn: i64, (statement, parameters
     }
 }
 
+/// Writes as [`write`] does, with the database `system`: the statement names its graph by itself.
+async fn write_by_use(cluster: &Cluster, node: usize, turn: i64, (statement, parameters): (&str, &Value)) {
+    let addrs = &cluster.nodes[node].addrs;
+    let body = json!({"statement": statement, "parameters": parameters});
+    match turn % 4 {
+        0 => {
+            let asked = http::post("/db/system/query/v2", &http::login(), &body.to_string());
+            let reply = http::ask(addrs.client, &asked).await.unwrap();
+            assert_eq!(reply.status, 202, "{reply}");
+        }
+        1 => drop(bolt(addrs.bolt).await.write("system", statement, parameters).await.unwrap().unwrap()),
+        2 => {
+            let mut client = bolt(addrs.bolt).await;
+            client.write_in_transaction("system", statement, parameters).await.unwrap().unwrap();
+        }
+        _ => {
+            let id = begin_in(cluster, node, ("system", &body)).await;
+            let client = cluster.nodes[(node + 1) % 3].addrs.client;
+            let committed = end_in(client, "POST", ("system", &format!("{id}/commit"))).await;
+            assert_eq!(committed.status, 202, "{committed}");
+        }
+    }
+}
+
 /// Begins a transaction over HTTP with this statement, and returns its name.
 async fn begin(cluster: &Cluster, node: usize, body: &Value) -> String {
-    let opening = http::post("/db/neo4j/query/v2/tx", &http::login(), &body.to_string());
+    begin_in(cluster, node, ("neo4j", body)).await
+}
+
+async fn begin_in(cluster: &Cluster, node: usize, (database, body): (&str, &Value)) -> String {
+    let path = format!("/db/{database}/query/v2/tx");
+    let opening = http::post(&path, &http::login(), &body.to_string());
     let opened = http::ask(cluster.nodes[node].addrs.client, &opening).await.unwrap();
     assert_eq!(opened.status, 202, "{opened}");
     opened.json()["transaction"]["id"].as_str().unwrap().to_owned()
@@ -85,8 +114,12 @@ async fn end(cluster: &Cluster, node: usize, method: &str, path: &str) -> Reply 
 }
 
 async fn end_at(client: SocketAddr, method: &str, path: &str) -> Reply {
+    end_in(client, method, ("neo4j", path)).await
+}
+
+async fn end_in(client: SocketAddr, method: &str, (database, path): (&str, &str)) -> Reply {
     let head = format!(
-        "{method} /db/neo4j/query/v2/tx/{path} HTTP/1.1\r\nhost: t\r\n{}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}",
+        "{method} /db/{database}/query/v2/tx/{path} HTTP/1.1\r\nhost: t\r\n{}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}",
         http::login()
     );
     http::ask(client, &Arc::from(head.into_bytes())).await.unwrap()
@@ -130,6 +163,27 @@ async fn a_write_is_seen_through_every_node_over_both_fronts() {
         written += node.metric("hopcache_invalidations_total", "cause=\"own_write\"").await.unwrap_or(0.0);
     }
     assert_eq!(written, 12.0);
+}
+
+/// A statement names its graph by itself, and writes in another database than its client's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_through_use_is_seen() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Use").await;
+    let (reading, writing) = (items.read(), items.write());
+    for at in 1..=8 {
+        for node in 0..3 {
+            read(&cluster, node, true, (&reading, 0)).await;
+        }
+        assert!(read(&cluster, 0, true, (&reading, 0)).await.1, "there is something to end");
+        let spelled = ["USE neo4j", "/* it */ uSe`neo4j`"][usize::from(at > 4)];
+        let (writer, text) = (usize::try_from(at).unwrap() % 3, format!("{spelled} {writing}"));
+        write_by_use(&cluster, writer, at, (&text, &json!({"id": 0, "at": at}))).await;
+        for turn in 0..6 {
+            let (value, _) = read(&cluster, (writer + 1 + turn) % 3, turn % 2 == 0, (&reading, 0)).await;
+            assert_eq!(value, at, "turn {turn}");
+        }
+    }
 }
 
 /// A statement that fails half-way has committed a part: `CALL { } IN TRANSACTIONS`.

@@ -135,6 +135,32 @@ async fn old_clients_get_from_the_cache_what_neo4j_sends_them() {
     assert_eq!(old, 0.0);
 }
 
+/// Clients below 4.3 ask for a routing table by a statement. It leads to the node, and not past it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_routing_table_by_a_statement_leads_to_the_node() {
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let through = node.addrs.bolt.to_string();
+    for (minor, procedure) in [(1, "dbms.routing"), (2, "dbms.routing"), (2, "dbms.cluster.routing")] {
+        let call = format!("CALL {procedure}.getRoutingTable($context, $database)");
+        let context = [&text("context")[..], &[0xA1], &text("address"), &text(&through)].concat();
+        let params = [&[0xA2][..], &context, &text("database"), &[0xC0]].concat();
+        let extra = [&[0xA1][..], &text("db"), &text("system")].concat();
+        let run = [&[0xB3, 0x10][..], &text(&call), &params, &extra].concat();
+        for at in [&neo4j(), &through] {
+            let (mut raw, _) = connect(at, (minor, false)).await;
+            raw.send(&run).await;
+            raw.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
+            let replies = [raw.reply().await, raw.reply().await, raw.reply().await];
+            let shown = replies.each_ref().map(|reply| String::from_utf8_lossy(reply).into_owned());
+            assert_eq!(replies.each_ref().map(|reply| reply[1]), [SUCCESS, RECORD, SUCCESS], "{shown:?}");
+            assert!(shown[0].contains("ttl") && shown[0].contains("servers"), "{shown:?}");
+            assert_eq!(shown[1].matches(&through).count(), 3, "{at}: {shown:?}");
+            let address = neo4j();
+            assert!(at == &address || !shown[1].contains(&address), "{shown:?}");
+        }
+    }
+}
+
 /// Parameters in a form that Bolt 5 does not have: Neo4j itself answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_date_times_in_parameters_pass_through() {

@@ -140,6 +140,70 @@ async fn what_no_driver_sends_ends_its_connection_and_nothing_else() {
     assert_eq!(kinds, [0x70, 0x71, 0x70], "the node serves on");
 }
 
+/// A field that is wrong is a FAILURE that RESET recovers from, with Neo4j's code, through the node as at Neo4j.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reset_recovers_from_a_wrong_field() {
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let pull = |extra: &[u8]| [&[0xB1, 0x3F][..], extra].concat();
+    let read = [&[0xB3, 0x10][..], &text("RETURN 1"), &[0xA0, 0xA0]].concat();
+    let write = [&[0xB3, 0x10][..], &text("CREATE (n) DELETE n RETURN 1"), &[0xA0, 0xA0]].concat();
+    let begin = vec![0xB1, 0x11, 0xA0];
+    let wrongs = [
+        vec![read.clone(), pull(&[0xA1, 0x81, b'n', 0x00])],
+        vec![write.clone(), pull(&[0xA1, 0x81, b'n', 0xFE])],
+        vec![read.clone(), pull(&[0xA0])],
+        vec![begin, write, pull(&[0xA1, 0x81, b'n', 0x81, b'x'])],
+        vec![vec![0xB3, 0x10, 0x01, 0xA0, 0xA0]],
+        vec![vec![0xB1, 0x54, 0x81, b'x']],
+    ];
+    for wrong in wrongs {
+        for raw in [&mut Raw::at_neo4j().await, &mut Raw::logged_on(&node).await] {
+            for (at, message) in wrong.iter().enumerate() {
+                raw.send(message).await;
+                let reply = raw.reply().await;
+                let is_last = at + 1 == wrong.len();
+                assert_eq!(reply[1], if is_last { 0x7F } else { 0x70 }, "{wrong:02X?}: {reply:02X?}");
+                let is_invalid = String::from_utf8_lossy(&reply).contains("Neo.ClientError.Request.Invalid");
+                assert_eq!(is_invalid, is_last, "{reply:02X?}");
+            }
+            raw.send(&[0xB0, 0x0F]).await;
+            assert_eq!(raw.reply().await[1], 0x70, "RESET");
+            raw.run("RETURN 1").await;
+            let kinds = [raw.reply().await[1], raw.reply().await[1], raw.reply().await[1]];
+            assert_eq!(kinds, [0x70, 0x71, 0x70], "{wrong:02X?}: the connection works on");
+        }
+    }
+}
+
+/// A transaction that has not reached Neo4j keeps its time as well: its COMMIT fails as at Neo4j, its ROLLBACK succeeds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_after_the_transactions_time_fails() {
+    const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+    let node = Lone::start(&Spec::on("memory:")).await;
+    // 200 ms.
+    let begin = [&[0xB1, 0x11, 0xA1][..], &text("tx_timeout"), &[0xC9, 0x00, 0xC8]].concat();
+    let mut sessions = [
+        (Raw::at_neo4j().await, 0x12),
+        (Raw::logged_on(&node).await, 0x12),
+        (Raw::logged_on(&node).await, 0x13),
+    ];
+    for (raw, _) in &mut sessions {
+        raw.send(&begin).await;
+        assert_eq!(raw.reply().await[1], 0x70);
+    }
+    // tidy: the time of the transactions, and Neo4j's interval between two looks for such
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    for (raw, end) in &mut sessions {
+        raw.send(&[0xB0, *end]).await;
+        let reply = raw.reply().await;
+        let is_commit = *end == 0x12;
+        assert_eq!(reply[1], if is_commit { 0x7F } else { 0x70 }, "{reply:02X?}");
+        assert_eq!(String::from_utf8_lossy(&reply).contains(TIMED_OUT), is_commit, "{reply:02X?}");
+        raw.send(&[0xB0, 0x0F]).await;
+        assert_eq!(raw.reply().await[1], 0x70, "RESET");
+    }
+}
+
 /// RESET overtakes: it ends the statement at Neo4j and is answered at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_ends_the_running_statement_at_neo4j() {

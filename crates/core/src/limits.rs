@@ -37,6 +37,7 @@
 mod access;
 mod bodies;
 mod bolt_front;
+mod clients;
 mod cpu;
 mod credentials;
 mod embedded;
@@ -53,6 +54,7 @@ mod writes;
 pub use access::*;
 pub use bodies::*;
 pub use bolt_front::*;
+pub use clients::*;
 pub use cpu::*;
 pub use credentials::*;
 pub use embedded::*;

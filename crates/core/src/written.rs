@@ -247,6 +247,12 @@ impl WrittenTable {
         Some(now.unwrap_or(Written::nothing(database)).in_doubt())
     }
 
+    /// Every name.
+    #[must_use]
+    pub fn names(&self) -> Vec<DatabaseTag> {
+        self.names.keys().copied().collect()
+    }
+
     /// The names that lead to a database.
     #[must_use]
     pub fn names_of(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {

@@ -14,13 +14,16 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
+use hopcache_core::limits::{
+    CLIENT_KEEPALIVE_AFTER_S, CLIENT_KEEPALIVE_EVERY_S, CLIENT_KEEPALIVE_PROBES, LAST_CALL_MS,
+    SEND_BUFFER_BYTES,
+};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -249,9 +252,21 @@ fn connected(listener: TcpListener) -> Vec<TcpStream> {
     accepted
         .filter_map(|(stream, _)| {
             stream.set_nonblocking(true).ok()?;
-            TcpStream::from_std(stream).ok()
+            TcpStream::from_std(stream).inspect(watch_client).ok()
         })
         .collect()
+}
+
+/// Has the kernel ask a silent client whether it is still there. A client that vanished without a word (a machine that
+/// lost its power, a forgotten NAT entry) would keep its connection, and its open transaction, for ever.
+pub(crate) fn watch_client(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(CLIENT_KEEPALIVE_AFTER_S))
+        .with_interval(Duration::from_secs(CLIENT_KEEPALIVE_EVERY_S))
+        .with_retries(CLIENT_KEEPALIVE_PROBES);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+        tracing::debug!(%error, "no TCP keepalive for a client");
+    }
 }
 
 /// When an accept last failed because no descriptor was free.
@@ -274,6 +289,7 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
         Ok((stream, _)) => {
             // Without it a 64 KB body waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
             let _ = stream.set_nodelay(true);
+            watch_client(&stream);
             Some(stream)
         }
         Err(error) => {
@@ -388,4 +404,22 @@ async fn close<T: AsyncRead + AsyncWrite + Unpin>(timed: TimedStream<T>, shared:
 /// Clients of a query API know the lengths of their bodies, so this affects few.
 fn end_after<B>(response: &mut Response<B>) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_asks_silent_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let _client = TcpStream::connect(addr).await.unwrap();
+        let accepted = accept(&listener, &mut Shortage::default()).await.unwrap();
+        let socket = SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(CLIENT_KEEPALIVE_AFTER_S));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(CLIENT_KEEPALIVE_EVERY_S));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), CLIENT_KEEPALIVE_PROBES);
+    }
 }

@@ -27,7 +27,7 @@ pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
 use transactions::Transactions;
 pub use transactions::{DATABASE, bookmark};
-pub use writes::{WRITE, WriteFate};
+pub use writes::{WRITE, WRITE_BY_USE, WriteFate};
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;

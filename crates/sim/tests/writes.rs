@@ -10,7 +10,7 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::{OriginBehavior, WRITE, WriteFate, bookmark};
+use hopcache_sim::origin::{OriginBehavior, WRITE, WRITE_BY_USE, WriteFate, bookmark};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 
@@ -108,6 +108,28 @@ async fn a_write_through_an_alias_is_seen() {
     for node in 0..NODES {
         assert_eq!(version(&read(&world, node, &other_name).await), 2);
     }
+}
+
+/// A statement that names its graph by itself may have written in any database, known here or not.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_names_its_graph_ends_all_entries() {
+    let world = world(408).await;
+    let asks = ["neo4j", "other", "third"].map(|database| world.ask_in(database, READ, "alice"));
+    for ask in &asks {
+        // The node that writes has seen none of these databases.
+        for node in 1..NODES {
+            world.send(node, ask).await.unwrap();
+        }
+    }
+    let runs = world.origin.runs();
+    let outcome = world.send(0, &world.ask_in("system", WRITE_BY_USE, "alice")).await.unwrap();
+    assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
+    for node in 0..NODES {
+        for ask in &asks {
+            assert_eq!(version(&read(&world, node, ask).await), 2);
+        }
+    }
+    assert_eq!(world.origin.runs() - runs, asks.len(), "one run for each entry");
 }
 
 /// A write that changes nothing, and one that was refused before it did anything, end nothing.

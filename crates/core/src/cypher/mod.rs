@@ -3,6 +3,7 @@
 
 pub mod anchor;
 pub mod columns;
+pub mod graphs;
 pub mod lexer;
 pub mod normal;
 pub mod pattern;

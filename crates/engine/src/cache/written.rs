@@ -87,6 +87,11 @@ impl WrittenMarks {
         self.table.read().in_doubt(name)
     }
 
+    /// Every name that is known to lead to a database.
+    pub(crate) fn names(&self) -> Vec<DatabaseTag> {
+        self.table.read().names()
+    }
+
     /// The names of a database.
     pub(crate) fn names_of(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
         self.table.read().names_of(database)

@@ -51,6 +51,8 @@ pub struct WriteOf {
     pub impersonated: Option<String>,
     /// How long the write may run at the origin.
     pub timeout_ms: Millis,
+    /// Whether a statement of it may name a graph by itself (`USE`). Then it may have written in any database.
+    pub may_name_graph: bool,
 }
 
 /// The bookmarks of a run.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
+use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -34,7 +35,10 @@ impl Path {
         // A run in read mode changes nothing, and neither does a statement that the server calls a read.
         let may_write =
             run.mode == AccessMode::Write && self.fetch.classifier().verdict(&ask.query) != Verdict::Read;
-        let write = may_write.then(|| self.writes.begin(write_of(&run)));
+        let write = may_write.then(|| {
+            let may_name_graph = may_name_graph(&ask.query.statement);
+            self.writes.begin(write_of(&run, may_name_graph))
+        });
         let task = self.context.spawn(async move {
             let started = path.context.now();
             let ended = path.origin.run(&run).await;
@@ -85,12 +89,13 @@ impl Path {
     }
 }
 
-fn write_of(run: &OriginRun) -> WriteOf {
+fn write_of(run: &OriginRun, may_name_graph: bool) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
+        may_name_graph,
     }
 }
 
@@ -112,7 +117,9 @@ async fn end_write(write: Option<PendingWrite>, reason: Reason, ended: &Result<R
 /// Whether the summary of a run shows that nothing was updated. A procedure may have written in transactions of its own,
 /// which its summary does not count.
 fn has_changed_nothing(result: &ResultSet, reason: Reason) -> bool {
-    let may_hide =
-        reason == Reason::Text(BypassReason::Procedure) && result.kind != Some(StatementKind::Read);
+    // What stands before the call may be the reason as well.
+    let may_call =
+        matches!(reason, Reason::Text(BypassReason::Procedure | BypassReason::Use | BypassReason::Prefix));
+    let may_hide = may_call && result.kind != Some(StatementKind::Read);
     !result.has_updates() && !may_hide
 }

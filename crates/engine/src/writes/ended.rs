@@ -7,9 +7,15 @@
 //! A write whose answer was lost may be committed later:
 //!   a COMMIT is sent · its connection breaks · Neo4j is asked, and tells 40 · Neo4j commits it as 41.
 //! So Neo4j is asked again each second, until its own timeout for the write is over.
+//!
+//! A write that names a graph by itself (`USE`) may have written in any database, and its bookmark tells only that of its
+//! client's. So the marks of all other databases become unsettled. If the write has ended, all entries are purged too:
+//! another node may have entries of databases that this node does not know. While it is in doubt they stay, for
+//! stale-if-error.
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
@@ -44,6 +50,12 @@ impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
         let Self { writes, of, name, before } = self;
+        if of.may_name_graph {
+            writes.end_elsewhere(name).await;
+        }
+        if of.may_name_graph && !matches!(end, WriteEnd::InDoubt) {
+            writes.purge(&Scope::All).await;
+        }
         match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(name, before, position).await,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
@@ -101,10 +113,20 @@ impl Writes {
             }
             Newest::Unknown => match self.cache.written().in_doubt(name) {
                 Some(written) => self.note_and_tell(name, written, false).await,
-                None => self.purge(name).await,
+                None => self.purge_name(name).await,
             },
-            Newest::Untold => self.purge(name).await,
+            Newest::Untold => self.purge_name(name).await,
         }
+    }
+
+    /// A write may have written in any database: the marks of those that this node knows become unsettled. That of the
+    /// write's own name is told apart.
+    async fn end_elsewhere(self: &Arc<Self>, own: DatabaseTag) {
+        let marks = self.cache.written();
+        let others = marks.names().into_iter().filter(|name| *name != own);
+        let unsettled = others.filter_map(|name| Some((name, marks.in_doubt(name)?)));
+        let told = unsettled.map(|(name, written)| self.note_and_tell(name, written, false));
+        join_all(told.collect::<Vec<_>>()).await;
     }
 
     async fn newest(&self, of: &WriteOf) -> Newest {
@@ -127,7 +149,7 @@ impl Writes {
 
     async fn note_and_tell(self: &Arc<Self>, name: DatabaseTag, written: Written, is_back: bool) {
         if self.note(name, written) == Change::Full {
-            return self.purge(name).await;
+            return self.purge_name(name).await;
         }
         if is_back {
             self.purge_names(written);
@@ -144,9 +166,13 @@ impl Writes {
     }
 
     /// For a server that tells no transactions, and for databases beyond the bound: the entries themselves are removed.
-    async fn purge(&self, name: DatabaseTag) {
+    async fn purge_name(&self, name: DatabaseTag) {
+        self.purge(&Scope::Tag(Tag::Database(name))).await;
+    }
+
+    async fn purge(&self, scope: &Scope) {
         self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
-        let _ = self.invalidate.purge(&Scope::Tag(Tag::Database(name))).await;
+        let _ = self.invalidate.purge(scope).await;
     }
 
     /// Ids have gone back: the database was restored. Entries from before it may carry ids that come again.
@@ -168,7 +194,8 @@ impl Writes {
         let is_first = !doubts.contains_key(&name);
         let doubt = doubts.entry(name).or_insert(Doubt { of: of.clone(), until });
         doubt.until = doubt.until.max(until);
-        doubt.of = of;
+        let may_name_graph = doubt.of.may_name_graph || of.may_name_graph;
+        doubt.of = WriteOf { may_name_graph, ..of };
         drop(doubts);
         if is_first {
             let writes = Arc::clone(self);
@@ -188,6 +215,9 @@ impl Writes {
             self.context.sleep(Millis(WRITTEN_ASK_AGAIN_MS)).await;
             let asked = self.context.now();
             let Some(of) = self.doubts.lock().get(&name).map(|doubt| doubt.of.clone()) else { return };
+            if of.may_name_graph {
+                self.end_elsewhere(name).await;
+            }
             self.ask_and_tell(&of, name).await;
             let mut doubts = self.doubts.lock();
             if doubts.get(&name).is_none_or(|doubt| doubt.until <= asked) {

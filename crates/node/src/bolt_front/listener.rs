@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::{BoltFront, connection};
 use crate::client_addr::{self, ClientAddr};
 use crate::connection_slots::ConnectionSlots;
-use crate::listener::Listening;
+use crate::listener::{Listening, watch_client};
 use crate::refusal_response::Unserved;
 use crate::tls::HandshakeError;
 
@@ -64,6 +64,7 @@ pub(crate) async fn serve(
             let _held = (place, counted);
             // Without it a small reply waits for the client's delayed ACK (40 ms).
             let _ = socket.set_nodelay(true);
+            watch_client(&socket);
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

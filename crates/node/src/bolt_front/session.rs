@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
-    Admission, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
+    Admission, BadRequest, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_engine::identity::Identity;
@@ -171,6 +171,10 @@ impl Session {
         }
         let done = match self.read_apart(received.message.len(), || received.read()).await {
             Ok(Ok(request)) => self.carry_out(request, (received.message, room)).await,
+            // As at Neo4j, RESET recovers from a field that is wrong. Bytes that are no PackStream end the connection.
+            Ok(Err(error @ (BadRequest::Field(..) | BadRequest::Options { .. }))) => {
+                Err(BoltFailure::of_bad_request(&error).into())
+            }
             Ok(Err(error)) => return self.refuse(&BoltFailure::of_bad_request(&error)),
             Err(error) => Err(error),
         };

@@ -1,6 +1,24 @@
-//! Whether a statement at Neo4j that ended well may have changed something. Entries of its database end then.
+//! Whether a statement at Neo4j that ended well may have changed something. Entries of its database end then, or of all
+//! databases if it names a graph by itself.
 
+use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_packstream::Value;
+
+/// Plain data: what the text of a statement says about its writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriteWords {
+    /// Whether it may call a procedure.
+    pub(crate) may_call: bool,
+    /// Whether it may name a graph by itself (`USE`).
+    pub(crate) may_name_graph: bool,
+}
+
+impl WriteWords {
+    /// Takes time linear in the length of the text.
+    pub(crate) fn of(statement: &str) -> Self {
+        Self { may_call: names_call(statement), may_name_graph: may_name_graph(statement) }
+    }
+}
 
 /// Whether the summary does not show that nothing was updated. `kind` is Bolt's `type`. A procedure may have written in
 /// transactions of its own, which its summary does not count.
@@ -13,7 +31,7 @@ pub(crate) fn may_have_written(kind: Option<&str>, summary: &Value, may_call: bo
 }
 
 /// Whether a statement may call a procedure.
-pub(crate) fn names_call(statement: &str) -> bool {
+fn names_call(statement: &str) -> bool {
     statement.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"call"))
 }
 

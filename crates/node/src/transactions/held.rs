@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 use super::lazy_begin::LazyBegin;
 use crate::origin::fault;
 use crate::origin::relays::{LentRelay, Relays};
-use crate::origin::updates::{may_have_written, names_call};
+use crate::origin::updates::{WriteWords, may_have_written};
 
 /// Plain data: what holds for every statement of a transaction.
 #[derive(Clone)]
@@ -58,12 +58,14 @@ pub(crate) struct HeldTransaction {
     /// Present from BEGIN on.
     relay: Option<LentRelay>,
     has_written: bool,
+    /// Whether a statement of it may name a graph by itself: then its COMMIT ends the entries of all databases.
+    may_name_graph: bool,
 }
 
 impl HeldTransaction {
     /// A transaction that Neo4j does not know of yet.
     pub(crate) fn new(terms: Terms, begin: LazyBegin, to_neo4j: Option<ToNeo4j>) -> Self {
-        Self { terms, begin, to_neo4j, relay: None, has_written: false }
+        Self { terms, begin, to_neo4j, relay: None, has_written: false, may_name_graph: false }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -103,6 +105,8 @@ impl HeldTransaction {
         if begins {
             self.queue_begin().await?;
         }
+        let words = WriteWords::of(statement);
+        self.may_name_graph |= words.may_name_graph;
         let write = if self.begin.is_implicit() { self.begin_write(within) } else { None };
         let Some(relay) = &mut self.relay else { return Err(no_relays()) };
         relay.queue(&request_bytes::run(statement, params, &Value::Map(Vec::new())));
@@ -116,7 +120,7 @@ impl HeldTransaction {
         });
         match exchange.await {
             Ok(finished) => {
-                let has_written = self.note_end(statement, &finished);
+                let has_written = self.note_end(words, &finished);
                 match write {
                     Some(write) if has_written => write.committed(None).await,
                     Some(write) => write.changed_nothing(),
@@ -190,13 +194,14 @@ impl HeldTransaction {
             identity: Arc::clone(&self.terms.acting),
             impersonated: self.terms.impersonated.clone(),
             timeout_ms: Millis::from(within),
+            may_name_graph: self.may_name_graph,
         }))
     }
 
     /// A statement has ended well. Returns whether it may have written.
-    fn note_end(&mut self, statement: &str, finished: &Finished) -> bool {
+    fn note_end(&mut self, words: WriteWords, finished: &Finished) -> bool {
         let kind = finished.statement_type.as_deref();
-        let has_written = may_have_written(kind, &finished.summary, names_call(statement));
+        let has_written = may_have_written(kind, &finished.summary, words.may_call);
         self.has_written |= has_written;
         has_written
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, OriginError, OriginFault, OriginRun};
@@ -16,6 +16,11 @@ use crate::record::{Life, What};
 
 /// The statement of a write. The lexer takes it for one.
 pub const WRITE: &str = "CREATE (w:Written)";
+
+/// The statement of a write that names its graph by itself. As at Neo4j, its bookmark is of its client's database, where
+/// nothing was written.
+pub const WRITE_BY_USE: &str = "USE neo4j CREATE (w:Written)";
+const CLIENTS_DATABASE: DatabaseUuid = DatabaseUuid([9; 16]);
 
 /// How a write ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub enum WriteFate {
 
 /// Whether a run is one of these writes.
 pub(super) fn is_write(run: &OriginRun) -> bool {
-    run.mode == AccessMode::Write && *run.statement == *WRITE
+    run.mode == AccessMode::Write && [WRITE, WRITE_BY_USE].contains(&&*run.statement)
 }
 
 impl ScriptedOrigin {
@@ -75,7 +80,13 @@ impl ScriptedOrigin {
             WriteFate::Well => {
                 let written = self.commit_write(by);
                 self.state.lock().transactions.saw(by, written);
-                Ok(written_result(written, 1))
+                let mut result = written_result(written, 1);
+                if *run.statement == *WRITE_BY_USE {
+                    let to = Position { database: CLIENTS_DATABASE, id: TransactionId(1) };
+                    result.range = ReadRange::new(Bookmark::NONE, to);
+                    result.bookmark = Bookmark::NONE.with(Some(to)).encode();
+                }
+                Ok(result)
             }
             WriteFate::Nothing => Ok(written_result(i64::from(self.version()), 0)),
             WriteFate::Fails => {

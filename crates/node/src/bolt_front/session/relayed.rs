@@ -24,7 +24,7 @@ use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
 use crate::origin::relays::LentRelay;
-use crate::origin::updates::{may_have_written, names_call};
+use crate::origin::updates::{WriteWords, may_have_written};
 
 /// An open result at Neo4j.
 pub(super) struct RelayedResult {
@@ -73,8 +73,10 @@ impl Session {
             Some(transaction) => transaction.implicit_options().cloned(),
             None => options.clone(),
         };
+        let words = self.read_apart(statement.text.len(), || WriteWords::of(&statement.text)).await?;
+        self.transaction_has_words(words);
         let write = match &may_commit {
-            Some(options) => self.begin_write(options).await?,
+            Some(options) => self.begin_write(options, words.may_name_graph).await?,
             None => None,
         };
         self.queue(&self.run_for_neo4j(statement))?;
@@ -87,8 +89,7 @@ impl Session {
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        let may_call = self.read_apart(statement.text.len(), || names_call(&statement.text)).await?;
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call }))
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call: words.may_call }))
     }
 
     /// RUN for Neo4j. Of a statement in a transaction BEGIN has said what Hopcache has to say.
@@ -104,6 +105,7 @@ impl Session {
     pub(super) async fn begin_write(
         &mut self,
         options: &StatementOptions,
+        may_name_graph: bool,
     ) -> Result<Option<PendingWrite>, RequestError> {
         if options.mode == AccessMode::Read {
             return Ok(None);
@@ -116,7 +118,7 @@ impl Session {
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
         let impersonated = options.impersonated.clone();
-        let of = WriteOf { database, identity, impersonated, timeout_ms };
+        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph };
         Ok(Some(self.front.engine.writes().begin(of)))
     }
 

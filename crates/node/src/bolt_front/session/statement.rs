@@ -17,6 +17,7 @@ use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
 use super::live::{LiveResult, Waited};
+use super::route::RouteOptions;
 use super::{RequestError, Session};
 use crate::audit::ClientListener;
 use crate::body_budget::SharedRoom;
@@ -60,6 +61,9 @@ impl Session {
         remembered: Option<Arc<Acceptance>>,
     ) -> Result<Asked, RequestError> {
         let (started, came) = (Instant::now(), self.front.clock.now());
+        if let Some(routing) = RouteOptions::of_call(self.version, &statement.text, &statement.params) {
+            return Ok(Asked::Answered(self.route_as_result(routing).await?));
+        }
         let identity = self.acting(options)?;
         let has_relays = self.front.relays.is_some();
         if has_relays && options.asked.is_none() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
-use hopcache_core::bookmark::Position;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
@@ -20,6 +20,7 @@ use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::origin::updates::WriteWords;
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.
@@ -34,6 +35,8 @@ pub(super) struct Transaction {
     next_qid: i64,
     /// Whether a statement of it has written, or may have.
     has_written: bool,
+    /// Whether a statement of it may name a graph by itself: then its COMMIT ends the entries of all databases.
+    may_name_graph: bool,
 }
 
 impl Transaction {
@@ -97,6 +100,7 @@ impl Session {
             results: BTreeMap::new(),
             next_qid: 0,
             has_written: false,
+            may_name_graph: false,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -209,11 +213,17 @@ impl Session {
         }
     }
 
-    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j.
-    fn end_unbegun(&mut self, kind: Kind) -> Value {
+    /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j. COMMIT is refused after the
+    /// transaction's time, as by Neo4j.
+    fn end_unbegun(&mut self, kind: Kind) -> Result<Value, RequestError> {
         let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
-        let bookmark = transaction.and_then(|transaction| transaction.begin.asked()?.encode());
-        Value::Map(bookmark.map(|text| ("bookmark".to_owned(), Value::String(text))).into_iter().collect())
+        let mut bookmark = None;
+        if let Some(Transaction { begin, .. }) = transaction {
+            begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
+            bookmark = begin.asked().and_then(Bookmark::encode);
+        }
+        let pair = bookmark.map(|text| ("bookmark".to_owned(), Value::String(text)));
+        Ok(Value::Map(pair.into_iter().collect()))
     }
 
     /// COMMIT or ROLLBACK. If the transaction has begun at Neo4j, Neo4j's answer is passed on. A lost answer ends the
@@ -221,16 +231,17 @@ impl Session {
     /// it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
         if !self.transaction_mut()?.is_at_neo4j {
-            return Ok(self.end_unbegun(kind));
+            return self.end_unbegun(kind);
         }
         let transaction = self.transaction_mut()?;
         let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
         // Of a result that was not read to its end nothing is known.
         let may_write = transaction.has_written || transaction.results.values().any(is_open);
+        let may_name_graph = transaction.may_name_graph;
         let asked = transaction.begin.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
         let write = match kind {
-            Kind::Commit if may_write => self.begin_write(&options).await?,
+            Kind::Commit if may_write => self.begin_write(&options, may_name_graph).await?,
             _ => None,
         };
         let begun = Instant::now();
@@ -247,6 +258,13 @@ impl Session {
         }
         self.release();
         Ok(success)
+    }
+
+    /// A statement goes to Neo4j now, in the transaction if there is one.
+    pub(super) fn transaction_has_words(&mut self, words: WriteWords) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.may_name_graph |= words.may_name_graph;
+        }
     }
 
     /// A statement of the transaction has written: its COMMIT ends entries.

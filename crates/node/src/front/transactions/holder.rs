@@ -11,10 +11,14 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use hopcache_core::limits::{HOLDER_REQUESTS_SEEN_MAX, PEER_BREAKER_PROBE_MS};
-use hopcache_core::membership::{MemberInfo, MemberState};
+use hopcache_core::cypher::graphs::may_hold_use;
+use hopcache_core::limits::{
+    HOLDER_LOOK_EVERY_MS, HOLDER_REQUESTS_SEEN_MAX, HOLDER_SILENT_LOOKS_MAX, PEER_BREAKER_PROBE_MS,
+};
+use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
@@ -97,25 +101,32 @@ impl Front {
     ) -> Result<Handled, Refusal> {
         let encoding = ask::accepted(&arrived.head.headers).unwrap_or(Encoding::Plain);
         let peers = &self.transactions.parts.peers;
-        // Without an answer a COMMIT is in doubt. So the usual case, a holder that is dead already, is found first.
-        if endpoint.verb == Verb::Commit {
-            match peers.probe(holder, Millis(PEER_BREAKER_PROBE_MS)).await {
-                Ok(_) => {}
-                Err(PeerError::Gone(_)) => return Err(unknown(endpoint, encoding)),
-                Err(_) => return Err(unsent()),
+        // Without an answer a request is in doubt. So the usual case, a holder that is dead or silent already, is found
+        // first.
+        match peers.probe(holder, Millis(PEER_BREAKER_PROBE_MS)).await {
+            Ok(_) => {}
+            Err(PeerError::Gone(_)) if endpoint.verb != Verb::Open => {
+                return Err(unknown(endpoint, encoding));
             }
+            Err(_) => return Err(unsent()),
         }
         let write = self.write_at_holder(&arrived, endpoint)?;
         let request = encode_request(rand::random(), &arrived.head, &arrived.body);
         // The copy in the request is enough.
         drop(arrived);
         let within = self.reader.answer_timeout_ms(None);
-        let answer = match peers.forward(holder, request, within).await {
+        let answer = tokio::select! {
+            biased;
+            answer = peers.forward(holder, request, within) => answer,
+            () = self.until_silent(holder) => Err(PeerError::TimedOut),
+        };
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%holder, %error, "no answer about a transaction");
                 write.in_doubt().await;
-                let is_gone = matches!(error, PeerError::Gone(_)) && endpoint.verb != Verb::Commit;
+                let is_gone = matches!(error, PeerError::Gone(_))
+                    && matches!(endpoint.verb, Verb::Run | Verb::RollBack);
                 return Err(if is_gone { unknown(endpoint, encoding) } else { unanswered(endpoint.verb) });
             }
         };
@@ -133,14 +144,31 @@ impl Front {
         Ok(handled)
     }
 
+    /// Completes when the holder no longer answers looks. A run that waits for its turn first may take twice
+    /// `origin.timeout`, and a client of a stopped holder should not wait for that.
+    async fn until_silent(&self, holder: &NodeName) {
+        let mut silent = 0;
+        while silent < HOLDER_SILENT_LOOKS_MAX {
+            tokio::time::sleep(Duration::from_millis(HOLDER_LOOK_EVERY_MS)).await;
+            let looked = self.transactions.parts.peers.probe(holder, Millis(PEER_BREAKER_PROBE_MS)).await;
+            silent = if looked.is_ok() { 0 } else { silent + 1 };
+        }
+    }
+
     /// The holder tells what a request has written. If its answer does not come, this node does, before its client is
-    /// answered: a COMMIT may have happened, and a statement of an implicit transaction too.
+    /// answered: a COMMIT may have happened, and a statement of an implicit transaction too. This node does not know the
+    /// statements before a COMMIT, so one of them may have named a graph by itself.
     fn write_at_holder(&self, arrived: &Arrived, endpoint: &Endpoint) -> Result<PendingWrite, Refusal> {
         Ok(self.engine.writes().begin(WriteOf {
             database: ask::database(&endpoint.database)?.into(),
             identity: Arc::clone(&arrived.identity),
             impersonated: None,
             timeout_ms: self.reader.run_timeout_ms(),
+            may_name_graph: match endpoint.verb {
+                Verb::Commit => true,
+                Verb::Open | Verb::Run => may_hold_use(&arrived.body),
+                Verb::RollBack => false,
+            },
         }))
     }
 
@@ -188,7 +216,8 @@ impl Front {
     }
 }
 
-/// Whether the known life of a member may still hold transactions. A silent one may only be stopped, or cut off.
+/// Whether the known life of a member may still hold transactions. One that is silent, or that gossip has given up, may
+/// only be stopped, or cut off: it is asked, and goes on with its transactions afterwards.
 fn may_hold(member: &MemberInfo) -> bool {
-    !(member.is_gone || member.has_left || (member.is_lost && member.state == MemberState::Down))
+    !(member.is_gone || member.has_left)
 }
