@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use boltr::chunk::ChunkWriter;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
 
 use crate::copying::make_room;
 use crate::error::RunFault;
@@ -13,6 +13,8 @@ use crate::transport::Duplex;
 
 /// Bytes that are read without a pause.
 const READ_BYTES_MAX: usize = 256 << 10;
+/// The end of a message: a chunk of no bytes.
+const END: [u8; 2] = [0, 0];
 /// The start of a RECORD message: a structure of one field.
 const RECORD_HEAD: [u8; 2] = [0xB1, 0x71];
 
@@ -63,6 +65,20 @@ pub(crate) fn has_record(stream: &BufReader<Box<dyn Duplex>>) -> bool {
     has_message(stream) && stream.buffer()[2..].starts_with(&RECORD_HEAD)
 }
 
+/// Takes a whole message of one chunk that has been read from the socket already, if it has no more than these bytes. Most
+/// records are such messages, and a result may have millions.
+fn take_buffered(stream: &mut BufReader<Box<dyn Duplex>>, bytes_max: usize) -> Option<Vec<u8>> {
+    let (header, rest) = stream.buffer().split_first_chunk::<2>()?;
+    let len = usize::from(u16::from_be_bytes(*header));
+    let message = rest.get(..len).filter(|_| len > 0 && len <= bytes_max)?;
+    if !rest[len..].starts_with(&END) {
+        return None;
+    }
+    let message = message.to_vec();
+    Pin::new(stream).consume(2 + len + END.len());
+    Some(message)
+}
+
 /// Reads the next message. It skips NOOPs, the empty messages that show that the server lives.
 ///
 /// A message of megabytes is read into memory that was not cleared before, and pauses for other tasks.
@@ -70,6 +86,9 @@ pub(crate) async fn read_message(
     stream: &mut BufReader<Box<dyn Duplex>>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, StreamFault> {
+    if let Some(message) = take_buffered(stream, bytes_max) {
+        return Ok(message);
+    }
     let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
     let mut reader = PausingReader { stream, since_pause_bytes: 0 };
     let mut message = Vec::new();
@@ -113,5 +132,53 @@ impl AsyncRead for PausingReader<'_> {
         let polled = Pin::new(&mut *self.stream).poll_read(context, into);
         self.since_pause_bytes += into.filled().len() - before;
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn stream_of(bytes: Vec<u8>) -> BufReader<Box<dyn Duplex>> {
+        let (mut far, near) = tokio::io::duplex(bytes.len().max(1));
+        far.write_all(&bytes).await.unwrap();
+        BufReader::new(Box::new(near))
+    }
+
+    fn chunked(message: &[u8], chunk_bytes: usize) -> Vec<u8> {
+        let chunks = message.chunks(chunk_bytes);
+        let mut bytes: Vec<u8> =
+            chunks.flat_map(|chunk| [&(chunk.len() as u16).to_be_bytes(), chunk].concat()).collect();
+        bytes.extend_from_slice(&END);
+        bytes
+    }
+
+    /// Messages of one chunk and of several, small and long, with NOOPs between them, wherever the buffer ends.
+    #[tokio::test]
+    async fn messages_come_whole_and_in_order() {
+        let messages: Vec<Vec<u8>> =
+            (0..400_u32).map(|n| vec![n as u8; 1 + (n as usize * 37) % 900]).collect();
+        let long = vec![9; 3 * READ_BYTES_MAX];
+        let mut bytes: Vec<u8> = Vec::new();
+        for (place, message) in messages.iter().enumerate() {
+            bytes.extend(chunked(message, if place % 3 == 0 { 100 } else { usize::from(u16::MAX) }));
+            bytes.extend_from_slice(if place % 7 == 0 { &END } else { &[] });
+        }
+        bytes.extend(chunked(&long, usize::from(u16::MAX)));
+        let mut stream = stream_of(bytes).await;
+        for message in messages.iter().chain([&long]) {
+            assert_eq!(&read_message(&mut stream, long.len()).await.unwrap(), message);
+        }
+        assert!(matches!(read_message(&mut stream, 1).await, Err(StreamFault::Cut(_))), "the end");
+    }
+
+    #[tokio::test]
+    async fn a_message_over_the_bound_is_refused() {
+        for chunk_bytes in [10, 100] {
+            let bytes = chunked(&[7; 100], chunk_bytes);
+            assert_eq!(read_message(&mut stream_of(bytes.clone()).await, 100).await.unwrap().len(), 100);
+            let refused = read_message(&mut stream_of(bytes).await, 99).await;
+            assert!(matches!(refused, Err(StreamFault::TooLarge)));
+        }
     }
 }

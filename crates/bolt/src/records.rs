@@ -120,7 +120,11 @@ impl<'a> Records<'a> {
         if list.len() > self.bytes_max.saturating_sub(self.len()) {
             return Ok(false);
         }
-        append(&mut self.bytes, list).await;
+        if list.len() < MOVED_BYTES_MIN && self.bytes.capacity() - self.bytes.len() >= list.len() {
+            self.bytes.extend_from_slice(list);
+        } else {
+            append(&mut self.bytes, list).await;
+        }
         Ok(true)
     }
 
