@@ -76,7 +76,8 @@ pub fn decode_request(message: &Bytes) -> Option<HolderRequest> {
     let Token::List(4) = reader.token().ok()? else { return None };
     let method = Method::from_bytes(text(&mut reader)?.as_bytes()).ok()?;
     let path = text(&mut reader)?;
-    if path.len() > HOLDER_PATH_BYTES_MAX {
+    // Another form of a target has no path: `encode_request` never writes it.
+    if path.len() > HOLDER_PATH_BYTES_MAX || !path.starts_with('/') {
         return None;
     }
     let mut request = http::Request::builder().method(method).uri(path).body(()).ok()?;
