@@ -9,7 +9,7 @@
 //! | `messages` | the bytes of that hop |
 //! | `refusals` | the responses when a request is not carried out |
 //!
-//! [`crate::transactions`] holds the transactions. A transaction is held by the node that began it. Any node takes a
+//! `crate::transactions` holds the transactions. A transaction is held by the node that began it. Any node takes a
 //! request for it and asks the holder, whose answer it passes on.
 
 pub(crate) mod endpoint;
