@@ -216,7 +216,7 @@ mod tests {
                 let mut out = Vec::new();
                 super::string(&mut out, &text);
                 assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
-                assert!(!out.iter().any(|&byte| byte < 0x20 || byte >= 0xF0), "{special:?} at {before}");
+                assert!(out.iter().all(|byte| (0x20..0xF0).contains(byte)), "{special:?} at {before}");
             }
         }
     }
