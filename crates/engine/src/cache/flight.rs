@@ -102,7 +102,13 @@ impl<V> Flight<V> {
     fn wanted_by(&self, client: Option<&CancellationToken>) {
         let mut wanted = self.wanted.lock();
         match (&mut *wanted, client) {
-            (WantedBy::Clients(clients), Some(client)) => clients.push(client.clone()),
+            (WantedBy::Clients(clients), Some(client)) => {
+                // A client may come and leave all the time: those who have left go before the list grows.
+                if clients.len() == clients.capacity() {
+                    clients.retain(|client| !client.is_cancelled());
+                }
+                clients.push(client.clone());
+            }
             (_, None) => *wanted = WantedBy::Anybody,
             (WantedBy::Anybody, Some(_)) => {}
         }
@@ -243,6 +249,15 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     #[must_use]
     pub fn abandonment(&self) -> Abandonment<V> {
         Abandonment(Arc::clone(&self.flight))
+    }
+
+    /// The number of clients whose leaving ends the flight, if it ends with them.
+    #[cfg(test)]
+    pub(crate) fn clients_noted(&self) -> usize {
+        match &*self.flight.wanted.lock() {
+            WantedBy::Clients(clients) => clients.len(),
+            WantedBy::Anybody => 0,
+        }
     }
 
     /// Whether requests can still join (no invalidation took the flight out of the table).

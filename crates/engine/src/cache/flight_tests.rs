@@ -95,3 +95,18 @@ async fn a_flight_that_nobody_wants_is_abandoned() {
         assert_eq!(abandonment.as_mut().now_or_never().is_some(), !anybody_joins);
     }
 }
+
+/// I9: a client that comes and leaves all the time takes no memory.
+#[tokio::test]
+async fn those_who_have_left_are_forgotten() {
+    let table = table();
+    let Seat::Lead(leader) = table.join(&1) else { panic!("the first leads") };
+    leader.follow().wanted_by(Some(&CancellationToken::new()));
+    for _ in 0..1_000 {
+        let Seat::Follow(joined) = table.join(&1) else { panic!("another follows") };
+        let client = CancellationToken::new();
+        joined.wanted_by(Some(&client));
+        client.cancel();
+    }
+    assert!(leader.clients_noted() <= 8, "{} of 1,001", leader.clients_noted());
+}
