@@ -22,7 +22,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The counters from the entries of the summary's `stats`, by their names in Bolt.
+    /// The counters from the numbers in the summary's `stats`, by their names in Bolt.
     #[must_use]
     pub fn of<'a>(stats: impl IntoIterator<Item = (&'a str, i64)>) -> Self {
         let mut counters = Self::default();

@@ -1,6 +1,6 @@
 //! The parameters of a statement, as far as they name labels, types and keys.
 
-use hopcache_packstream::{Reader, Value, decode};
+use hopcache_packstream::{Reader, Token, Value, decode};
 
 use crate::limits::MARKS_MAX;
 
@@ -32,16 +32,18 @@ impl Params<'_> {
         }
     }
 
+    /// The parameter's value. A parameter that is there twice has none: which of them counts is the server's choice.
     fn get(self, parameter: &str) -> Option<Value> {
         let mut reader = Reader::new(self.0);
-        let Ok(hopcache_packstream::Token::Map(entries)) = reader.token() else { return None };
+        let Ok(Token::Map(entries)) = reader.token() else { return None };
+        let mut found = None;
         for _ in 0..entries {
             let is_it = reader.key().ok()? == parameter;
             let value = reader.skip().ok()?;
-            if is_it {
-                return decode(value).ok();
+            if is_it && found.replace(value).is_some() {
+                return None;
             }
         }
-        None
+        decode(found?).ok()
     }
 }

@@ -215,6 +215,7 @@ fn n8_unknown_constructs() {
         "CREATE (n) RETURN n",
         "MATCH (n) DELETE n",
         "MATCH (n:A) RETURN [x IN [n] WHERE x:A | x.y]",
+        "MATCH (n:A) MATCH (m:$([x IN [{a: n}] | x.a.name])) RETURN count(m)",
         "MATCH (n:A) RETURN [x IN [n] WHERE x:A|B | x.y]",
         "MATCH (n RETURN n",
         "RETURN 'cut",
@@ -329,6 +330,10 @@ fn t9_dynamic_names_come_from_the_parameters() {
         &[Touch::NodeCreated, relationship("A")],
     );
     touches_with("MATCH (n:A) SET n[$x] = 1", &known, &[key("A")]);
+    let mut twice = params(&[("x", Value::from("A")), ("y", Value::from("B"))]);
+    let at = twice.iter().rposition(|byte| *byte == b'y').unwrap();
+    twice[at] = b'x';
+    touches_with("CREATE (:$($x))", &twice, &[Touch::NodeCreated, Touch::NewAnyLabel]);
     touches("CREATE (:$($x))", &[Touch::NodeCreated, Touch::NewAnyLabel]);
     touches("MATCH (n:A) SET n:$($xs)", &[Touch::AnyLabelChanged]);
     touches("MATCH (n:A) REMOVE n:$(n.name)", &[Touch::AnyLabelChanged]);

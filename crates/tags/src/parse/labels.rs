@@ -53,7 +53,8 @@ impl Parser<'_> {
         Ok(LabelExpr::Name(self.name()?))
     }
 
-    /// After `$`: `(expression)`, `any(expression)` or `all(expression)`.
+    /// After `$`: `(expression)`, `any(expression)` or `all(expression)`. An expression with maps, subqueries or
+    /// variables of its own is not read: [`crate::names`] does not look into labels.
     fn dynamic_label(&mut self) -> Parsed<LabelExpr> {
         if !self.skip_word("ANY") {
             self.skip_word("ALL");
@@ -61,6 +62,13 @@ impl Parser<'_> {
         self.expect('(')?;
         let names = self.expr()?;
         self.expect(')')?;
+        let is_plain = names.in_maps.is_empty()
+            && names.bindings.is_empty()
+            && names.patterns.is_empty()
+            && names.queries.is_empty();
+        if !is_plain {
+            return Err(Unread);
+        }
         Ok(LabelExpr::Dynamic(Box::new(names)))
     }
 }

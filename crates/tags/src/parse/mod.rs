@@ -17,6 +17,7 @@
 //! | [`labels`] | expressions of labels and types |
 //! | [`exprs`] | expressions |
 //! | [`operands`] | operands of expressions |
+//! | [`lists`] | lists and comprehensions |
 //! | [`calls`] | functions, and what they do with graph elements |
 
 mod calls;
@@ -24,6 +25,7 @@ mod changes;
 mod clauses;
 mod exprs;
 mod labels;
+mod lists;
 mod operands;
 mod patterns;
 
