@@ -7,8 +7,8 @@
 //! Everything here is a function of its arguments, as in `hopcache_core`: no clock, no dice, no sockets.
 //!
 //! The parser is this crate's own. `open-cypher` 0.5, the only published one with a typed tree, does not read
-//! `CALL { … }`, `FOREACH`, `EXISTS { (a)-->(:B) }`, dynamic labels, index hints and `FINISH`, and takes minutes for
-//! 60 KB of `( ( ( …`.
+//! `CALL { … }`, `FOREACH`, `EXISTS { (a)-->(:B) }`, dynamic labels, index hints and `FINISH`, and took
+//! 132 s for 60 KB of `( ( ( …` (not optimised, on a busy machine).
 //!
 //! ```
 //! use hopcache_tags::{ReadTags, WriteEffects};
