@@ -51,17 +51,19 @@ pub(crate) fn prove(root: &Path) -> Result<()> {
         apply(&fresh, patch)?;
     }
     replace_changed(&fresh, &tree)?;
+    forget_builds(root)?;
     let tested = test(root, &tree);
     forget_builds(root)?;
     tested
 }
 
-/// The copy lies in the target folder, and cargo notes files there relative to that folder. So a later build of the
-/// checkout would take the copy's crates for its own, and look at the copy's times only. The dependencies are kept.
+/// The checkout and its copy build into one folder, so that they share their dependencies. Of their own crates cargo keeps
+/// one build, and may take that of the one for that of the other: it compares times of files, and the copy's are noted
+/// relative to the target folder, in which the copy lies.
 fn forget_builds(root: &Path) -> Result<()> {
     let folder = target(root).join(SIMULATION[1]).join(".fingerprint");
-    let built = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    for entry in built.filter_map(Result::ok) {
+    // There is none before the first build.
+    for entry in std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
         if entry.file_name().to_string_lossy().starts_with("hopcache") {
             remove(&entry.path())?;
         }
