@@ -114,20 +114,17 @@ impl<V> Flight<V> {
         }
     }
 
-    /// One of those who are still there. `Err` if the flight goes on whoever leaves.
-    fn someone_there(&self) -> Result<Option<CancellationToken>, GoesOn> {
+    /// One of those who are still there. If the flight goes on whoever leaves, it is somebody who never does.
+    fn someone_there(&self) -> Option<CancellationToken> {
         match &mut *self.wanted.lock() {
             WantedBy::Clients(clients) => {
                 clients.retain(|client| !client.is_cancelled());
-                Ok(clients.first().cloned())
+                clients.first().cloned()
             }
-            WantedBy::Anybody => Err(GoesOn),
+            WantedBy::Anybody => Some(CancellationToken::new()),
         }
     }
 }
-
-/// The flight does not end with its clients.
-struct GoesOn;
 
 /// Tells the task of a flight that all its clients have left.
 pub struct Abandonment<V>(Arc<Flight<V>>);
@@ -135,12 +132,8 @@ pub struct Abandonment<V>(Arc<Flight<V>>);
 impl<V> Abandonment<V> {
     /// Completes when all clients that wanted the flight have left, and never if somebody wants it whoever leaves.
     pub async fn wait(self) {
-        loop {
-            match self.0.someone_there() {
-                Ok(None) => return,
-                Ok(Some(client)) => client.cancelled().await,
-                Err(GoesOn) => return std::future::pending().await,
-            }
+        while let Some(client) = self.0.someone_there() {
+            client.cancelled().await;
         }
     }
 }
