@@ -42,6 +42,7 @@ pub use address::{Address, AddressError, Security};
 pub use auth::Auth;
 pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
+pub use message::failure_code;
 pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use rest::Piece;
 pub use roots::Roots;

@@ -231,9 +231,14 @@ fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
 
 pub(crate) fn to_failure(metadata: &Value) -> Failure {
     let text = |name| metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // From 5.7 on the code has another name.
-    let code = if metadata.get("code").is_some() { text("code") } else { text("neo4j_code") };
+    let code = failure_code(metadata).unwrap_or_default().to_owned();
     Failure { code, message: text("message"), as_sent: Bytes::new() }
+}
+
+/// The code in the metadata of a FAILURE of Neo4j. From 5.7 on it has another name.
+#[must_use]
+pub fn failure_code(metadata: &Value) -> Option<&str> {
+    metadata.get("code").or_else(|| metadata.get("neo4j_code")).and_then(Value::as_str)
 }
 
 #[cfg(test)]

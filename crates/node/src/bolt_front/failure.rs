@@ -4,10 +4,10 @@
 //! have Neo4j's form over Bolt: `Neo.TransientError.Hopcache.Overloaded` for `Hopcache.TransientError.Overloaded`.
 //! The failure of a statement that may have written is never called transient (I6).
 
+use hopcache_bolt::failure_code;
 use hopcache_bolt::server::BadRequest;
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
-use hopcache_packstream::Value;
 
 use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::front::answer::{Fate, fate, own_failure};
@@ -24,15 +24,10 @@ pub(super) struct BoltFailure {
     pub(super) message: String,
 }
 
-/// The code in the metadata of a FAILURE of Neo4j. From 5.7 on it has another name.
-pub(super) fn code_in(metadata: &Value) -> Option<&str> {
-    metadata.get("neo4j_code").or_else(|| metadata.get("code")).and_then(Value::as_str)
-}
-
 /// The code of a FAILURE of Neo4j. Empty if it has none.
 pub(super) fn code_of(message: &[u8]) -> String {
     let metadata = hopcache_bolt::metadata(message).ok();
-    metadata.as_ref().and_then(code_in).unwrap_or_default().to_owned()
+    metadata.as_ref().and_then(failure_code).unwrap_or_default().to_owned()
 }
 
 impl BoltFailure {

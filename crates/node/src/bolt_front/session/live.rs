@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use hopcache_bolt::failure_code;
 use hopcache_bolt::server::{Kind, Version};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{LIVE_BYTES_MIN, LIVE_WAIT_MS};
@@ -22,7 +23,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::{RequestError, Session};
-use crate::bolt_front::failure::{BoltFailure, code_in};
+use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
 use crate::front::answer::cache_status;
@@ -195,7 +196,7 @@ impl Session {
             return RequestError::Neo4j(failure.as_sent.clone());
         }
         let text = |name: &str| metadata.get(name).and_then(Value::as_str);
-        let sent = match (code_in(&metadata), text("message")) {
+        let sent = match (failure_code(&metadata), text("message")) {
             (Some(code), Some(message)) => BoltFailure::new(code, message),
             _ => BoltFailure::of_fault(&failure.fault),
         };
