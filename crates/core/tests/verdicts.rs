@@ -2,7 +2,7 @@
 //! `verdicts_real` shows that the server agrees.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
-use hopcache_core::cypher::verdict::{BypassReason, Lexed};
+use hopcache_core::cypher::verdict::{BypassReason, Lexed, is_known_function};
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -32,6 +32,17 @@ fn configured_procedures_are_allowed_by_their_exact_name() {
     assert_eq!(Lexed::of("CALL apoc . meta.schema()", &extra), Lexed::PerhapsRead);
     for text in ["CALL APOC.meta.schema()", "CALL `apoc.meta`.schema()", "CALL apoc.meta.schema.x()"] {
         assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::Procedure), "{text}");
+    }
+}
+
+/// `hopcache_tags` reads no text with another function.
+#[test]
+fn functions_of_cypher_are_known_and_others_are_not() {
+    for name in ["count", "labels", "point.distance", "rand", "date", "date.truncate", "datetime.realtime"] {
+        assert!(is_known_function(name), "{name}");
+    }
+    for name in ["apoc.text.random", "my.fn", "date.mine", "graph.byname", "Count", ""] {
+        assert!(!is_known_function(name), "{name}");
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) enum Single {
 }
 
 /// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 11] = [
+const WITH_SERVICES: [(&str, &str); 12] = [
     ("hopcache", "cluster"),
     ("hopcache", "containers"),
     ("hopcache", "differential"),
@@ -71,6 +71,7 @@ const WITH_SERVICES: [(&str, &str); 11] = [
     ("hopcache", "with_services"),
     ("hopcache-bolt", "contract"),
     ("hopcache-queryapi", "differential"),
+    ("hopcache-tags", "oracle"),
 ];
 
 /// `args` go to the test programs.

@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-queryapi", &["hopcache-packstream"]),
     ("hopcache-core", &["hopcache-packstream"]),
     ("hopcache-learning", &["hopcache-core", "hopcache-packstream"]),
+    ("hopcache-tags", &["hopcache-core", "hopcache-packstream"]),
     ("hopcache-engine", &["hopcache-core", "hopcache-learning", "hopcache-packstream"]),
     ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),

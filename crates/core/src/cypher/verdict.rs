@@ -133,6 +133,19 @@ impl Lexed {
     }
 }
 
+/// Whether `name`, in lower case, is a function of Cypher on the lists of this module: it changes nothing, and its value
+/// depends only on its arguments, the graph, the clock or chance.
+#[must_use]
+pub fn is_known_function(name: &str) -> bool {
+    let (family, member) = name.split_once('.').unwrap_or((name, ""));
+    let is_temporal = names::TEMPORAL.contains(&family)
+        && (matches!(member, "" | "truncate") || names::CLOCK_MEMBERS.contains(&member));
+    names::DETERMINISTIC.binary_search(&name).is_ok()
+        || names::DETERMINISTIC_MORE.contains(&name)
+        || names::VOLATILE.contains(&name)
+        || is_temporal
+}
+
 fn trouble(token: &Token) -> Option<BypassReason> {
     match token.kind {
         TokenKind::Trouble(Trouble::Unterminated) => Some(BypassReason::Unterminated),

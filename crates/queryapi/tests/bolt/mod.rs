@@ -23,6 +23,7 @@ impl Bolt {
     pub fn connect() -> Self {
         let url = setting("HOPCACHE_TEST_NEO4J_BOLT");
         let mut stream = TcpStream::connect(url.trim_start_matches("bolt://")).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.write_all(&[0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
         let mut version = [0; 4];
         stream.read_exact(&mut version).unwrap();
@@ -64,7 +65,7 @@ impl Bolt {
         Run { fields, records, end, failed }
     }
 
-    fn send(&mut self, tag: u8, fields: &[Value]) {
+    pub fn send(&mut self, tag: u8, fields: &[Value]) {
         let mut writer = Writer::new();
         writer.structure(tag, fields.len());
         fields.iter().for_each(|field| writer.value(field));
@@ -76,7 +77,7 @@ impl Bolt {
         self.0.write_all(&[0, 0]).unwrap();
     }
 
-    fn receive(&mut self) -> Vec<u8> {
+    pub fn receive(&mut self) -> Vec<u8> {
         let mut message = Vec::new();
         loop {
             let mut size = [0; 2];

@@ -1,0 +1,215 @@
+//! A parser of Cypher 5 for tags: it reads the tokens of `hopcache_core::cypher::lexer` by recursive descent.
+//!
+//! It fails on any text that it does not read for certain, and the tags of such a text are "anything". So it may know
+//! too little of Cypher, and it must never read a text in another sense than Neo4j does. Three choices serve that:
+//!
+//! - No word is reserved in Cypher. The parser knows at each token whether an operand or an operator is due, so a word
+//!   is a variable only where an operand stands.
+//! - It never goes back to try another reading. `(a)--(b)` in an expression is a pattern or an error.
+//! - Syntax that it does not know (procedures, type predicates, `USE`, schema commands, …) is an error.
+//!
+//! | module | reads |
+//! |---|---|
+//! | this | tokens, names, brackets, bounds |
+//! | [`clauses`] | clauses and subqueries |
+//! | [`changes`] | the clauses that write |
+//! | [`patterns`] | paths, nodes, relationships |
+//! | [`labels`] | expressions of labels and types |
+//! | [`exprs`] | expressions |
+//! | [`operands`] | operands of expressions |
+//! | [`lists`] | lists and comprehensions |
+//! | [`calls`] | functions, and what they do with graph elements |
+
+mod calls;
+mod changes;
+mod clauses;
+mod exprs;
+mod labels;
+mod lists;
+mod operands;
+mod patterns;
+
+use hopcache_core::cypher::lexer::{Token, TokenKind, tokens};
+
+use crate::limits::{COPIES_MAX, NESTING_MAX, STATEMENT_BYTES_MAX};
+use crate::tree::Query;
+
+/// A text, or a part of one, that this parser does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unread;
+
+type Parsed<T> = Result<T, Unread>;
+
+/// The tree of `text`. Takes time linear in its length.
+pub(crate) fn parse(text: &str) -> Parsed<Query> {
+    if text.len() > STATEMENT_BYTES_MAX {
+        return Err(Unread);
+    }
+    let tokens: Vec<Token> = tokens(text).collect();
+    let mut parser =
+        Parser { text, closers: closers(&tokens)?, tokens: &tokens, at: 0, depth: 0, bars: 0, copies: 0 };
+    let query = parser.query()?;
+    if parser.is(';') {
+        parser.at += 1;
+    }
+    if parser.at == tokens.len() { Ok(query) } else { Err(Unread) }
+}
+
+/// For each opening bracket the index of its closing one, and for other tokens their own. Fails if brackets do not match.
+fn closers(tokens: &[Token]) -> Parsed<Vec<usize>> {
+    let mut closers: Vec<usize> = (0..tokens.len()).collect();
+    let mut open: Vec<(usize, char)> = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        match token.kind {
+            TokenKind::Trouble(_) => return Err(Unread),
+            TokenKind::Punct('(') => open.push((index, ')')),
+            TokenKind::Punct('[') => open.push((index, ']')),
+            TokenKind::Punct('{') => open.push((index, '}')),
+            TokenKind::Punct(close @ (')' | ']' | '}')) => match open.pop() {
+                Some((from, awaited)) if awaited == close => closers[from] = index,
+                _ => return Err(Unread),
+            },
+            _ => {}
+        }
+    }
+    if open.is_empty() { Ok(closers) } else { Err(Unread) }
+}
+
+/// The parser's place in a text.
+struct Parser<'a> {
+    text: &'a str,
+    tokens: &'a [Token],
+    closers: Vec<usize>,
+    at: usize,
+    depth: usize,
+    /// How many constructs are open whose parts a `|` separates, such as list comprehensions.
+    bars: usize,
+    copies: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn kind(&self, ahead: usize) -> Option<TokenKind> {
+        self.tokens.get(self.at + ahead).map(|token| token.kind)
+    }
+
+    fn source(&self, ahead: usize) -> &'a str {
+        self.tokens.get(self.at + ahead).map_or("", |token| token.text(self.text))
+    }
+
+    fn is(&self, punct: char) -> bool {
+        self.is_at(0, punct)
+    }
+
+    fn is_at(&self, ahead: usize, punct: char) -> bool {
+        self.kind(ahead) == Some(TokenKind::Punct(punct))
+    }
+
+    /// Whether the next tokens are these characters.
+    fn are(&self, puncts: &str) -> bool {
+        puncts.chars().enumerate().all(|(ahead, punct)| self.is_at(ahead, punct))
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.is_word_at(0, word)
+    }
+
+    fn is_word_at(&self, ahead: usize, word: &str) -> bool {
+        self.kind(ahead) == Some(TokenKind::Word) && self.source(ahead).eq_ignore_ascii_case(word)
+    }
+
+    fn is_any_word(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is_word(word))
+    }
+
+    fn is_name_at(&self, ahead: usize) -> bool {
+        matches!(self.kind(ahead), Some(TokenKind::Word | TokenKind::QuotedWord))
+    }
+
+    /// Skips `punct` if it is next.
+    fn skip(&mut self, punct: char) -> bool {
+        let is_it = self.is(punct);
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    /// Skips `word` if it is next.
+    fn skip_word(&mut self, word: &str) -> bool {
+        let is_it = self.is_word(word);
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn expect(&mut self, punct: char) -> Parsed<()> {
+        if self.skip(punct) { Ok(()) } else { Err(Unread) }
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.skip_word(word) { Ok(()) } else { Err(Unread) }
+    }
+
+    /// A name, without its backticks.
+    fn name(&mut self) -> Parsed<String> {
+        let source = self.source(0);
+        let name = match self.kind(0) {
+            Some(TokenKind::Word) => source.to_owned(),
+            Some(TokenKind::QuotedWord) => unquoted(source),
+            _ => return Err(Unread),
+        };
+        self.at += 1;
+        Ok(name)
+    }
+
+    /// `$name` or `$0`. The name of the parameter.
+    fn parameter(&mut self) -> Parsed<String> {
+        self.expect('$')?;
+        if self.kind(0) == Some(TokenKind::Number) {
+            self.at += 1;
+            return Ok(self.tokens[self.at - 1].text(self.text).to_owned());
+        }
+        self.name()
+    }
+
+    /// Runs `read` one level deeper.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth == NESTING_MAX {
+            return Err(Unread);
+        }
+        self.depth += 1;
+        let parsed = read(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    /// Runs `read` where a `|` separates, so that labels with a `|` are not read.
+    fn before_bar<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.bars += 1;
+        let parsed = read(self);
+        self.bars -= 1;
+        parsed
+    }
+
+    /// `read (, read)*`.
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![read(self)?];
+        while self.skip(',') {
+            items.push(read(self)?);
+        }
+        Ok(items)
+    }
+
+    /// Counts `count` copies of names; fails when there are too many.
+    fn copy(&mut self, count: usize) -> Parsed<()> {
+        self.copies += count;
+        if self.copies > COPIES_MAX { Err(Unread) } else { Ok(()) }
+    }
+
+    /// The index after the bracket that closes the one that is next.
+    fn behind_bracket(&self) -> usize {
+        self.closers.get(self.at).map_or(self.at, |close| close + 1)
+    }
+}
+
+/// A name without its backticks.
+fn unquoted(quoted: &str) -> String {
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().replace("``", "`")
+}

@@ -1,0 +1,96 @@
+//! What a write touches.
+
+use std::collections::BTreeSet;
+
+use crate::counters::Counters;
+use crate::id::{TagId, ids};
+use crate::limits::MARKS_MAX;
+use crate::names::Names;
+use crate::params::Params;
+use crate::parse::parse;
+use crate::rules::{Mark, Touch};
+use crate::touches::{Cause, Touches, touches};
+
+/// Everything that a write may do to the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteEffects {
+    found: BTreeSet<(Option<Cause>, Touch)>,
+    /// Whether the counters tell about all that the statement has done.
+    is_counted: bool,
+    ids: Vec<TagId>,
+}
+
+impl WriteEffects {
+    /// The effects of `statement` with these parameters (one PackStream map), before anything is known of its run.
+    #[must_use]
+    pub fn of(statement: &str, params: &[u8]) -> Self {
+        let Ok(query) = parse(statement) else { return Self::anything() };
+        let Some(names) = Names::of(&query) else { return Self::anything() };
+        let Touches { touches: found, in_transactions } = touches(&query, &names, Params(params));
+        let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
+        Self::from_touches(found.collect(), !in_transactions)
+    }
+
+    /// The effects of a write about which nothing is known: it touches every read.
+    #[must_use]
+    pub fn anything() -> Self {
+        Self::from_touches(BTreeSet::from([(None, Touch::Anything)]), false)
+    }
+
+    /// The effects of a write that does these things.
+    #[must_use]
+    pub fn from_parts(touches: impl IntoIterator<Item = Touch>) -> Self {
+        Self::from_touches(touches.into_iter().map(|touch| (None, touch)).collect(), false)
+    }
+
+    fn from_touches(found: BTreeSet<(Option<Cause>, Touch)>, is_counted: bool) -> Self {
+        let change = if found.is_empty() { None } else { Some(Mark::Change) };
+        let marks = ids(found.iter().flat_map(|(_, touch)| touch.marks()).chain(change));
+        if marks.len() > MARKS_MAX { Self::anything() } else { Self { found, is_counted, ids: marks } }
+    }
+
+    /// The effects that a run had which succeeded with these counters. A run that failed may have done more than its
+    /// counters tell if it has committed parts (`CALL { … } IN TRANSACTIONS`), or if its end is not known: use
+    /// [`WriteEffects::of`] alone for these.
+    #[must_use]
+    pub fn narrowed(&self, counters: &Counters) -> Self {
+        if counters.others != 0 || self.is_anything() {
+            return Self::anything();
+        }
+        if !self.is_counted {
+            return self.clone();
+        }
+        let happened =
+            |(cause, _): &&(Option<Cause>, Touch)| cause.is_none_or(|cause| count(counters, cause) != 0);
+        Self::from_touches(self.found.iter().filter(happened).cloned().collect(), true)
+    }
+
+    /// What the write may do, for people.
+    pub fn touches(&self) -> impl Iterator<Item = &Touch> {
+        self.found.iter().map(|(_, touch)| touch)
+    }
+
+    /// Whether nothing is known of the write.
+    #[must_use]
+    pub fn is_anything(&self) -> bool {
+        self.touches().any(|touch| *touch == Touch::Anything)
+    }
+
+    /// The marks as sorted numbers, at most [`MARKS_MAX`]; none if the write does nothing.
+    #[must_use]
+    pub fn ids(&self) -> &[TagId] {
+        &self.ids
+    }
+}
+
+fn count(counters: &Counters, cause: Cause) -> i64 {
+    match cause {
+        Cause::NodesCreated => counters.nodes_created,
+        Cause::NodesDeleted => counters.nodes_deleted,
+        Cause::RelationshipsCreated => counters.relationships_created,
+        Cause::RelationshipsDeleted => counters.relationships_deleted,
+        Cause::PropertiesSet => counters.properties_set,
+        Cause::LabelsAdded => counters.labels_added,
+        Cause::LabelsRemoved => counters.labels_removed,
+    }
+}
