@@ -1,7 +1,12 @@
-//! Tags: the things that an entry depends on, and that an invalidation names.
+//! Tags: the things that an entry depends on, and that an invalidation or a write names.
 //!
-//! An invalidation of a tag ends every entry that has it. Today an entry has one tag, its database. A new kind of tag
-//! is added here; entries, leases, the invalidation log and purges pass tags on without looking inside.
+//! An invalidation of a tag ends every entry that has it. Such a tag is a database today. Entries, leases, the
+//! invalidation log and purges pass these tags on without looking inside.
+//!
+//! A write names finer tags: labels, relationship types and property keys as numbers ([`TagId`]). `hopcache-tags` reads
+//! them from statements. A write ends an entry if both share a number.
+
+use std::sync::Arc;
 
 use crate::key::DatabaseTag;
 
@@ -16,6 +21,51 @@ pub enum Tag {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tags {
     database: DatabaseTag,
+}
+
+/// A thing in a graph that a read watches and a write marks, as a number. Two things with one number count as one, which
+/// ends more entries than necessary and never fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TagId(pub u64);
+
+/// What a write may have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    /// Anything in its database.
+    Anything,
+    /// Only what these tags stand for; nothing if there are none.
+    These(Arc<[TagId]>),
+}
+
+impl Touched {
+    /// What two writes may have changed that are committed together.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let (Self::These(own), Self::These(others)) = (&self, other) else { return Self::Anything };
+        if others.iter().all(|tag| own.contains(tag)) {
+            return self;
+        }
+        let mut both: Vec<TagId> = own.iter().chain(others.iter()).copied().collect();
+        both.sort_unstable();
+        both.dedup();
+        if both.len() > crate::limits::WRITTEN_TAGS_OF_WRITE_MAX {
+            Self::Anything
+        } else {
+            Self::These(both.into())
+        }
+    }
+
+    /// Nothing.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::These(Arc::from([]))
+    }
+
+    /// Whether it is certain that it has changed nothing.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::These(tags) if tags.is_empty())
+    }
 }
 
 impl Tags {
@@ -49,5 +99,17 @@ mod tests {
         let tags = Tags::of_database(DatabaseTag(7));
         assert!(tags.contains(Tag::Database(DatabaseTag(7))));
         assert!(!tags.contains(Tag::Database(DatabaseTag(8))));
+    }
+
+    #[test]
+    fn writes_that_are_committed_together_have_changed_what_each_has() {
+        let these = |tags: &[u64]| Touched::These(tags.iter().map(|tag| TagId(*tag)).collect());
+        assert_eq!(these(&[1, 3]).and(&these(&[2, 3])), these(&[1, 2, 3]));
+        assert_eq!(these(&[1]).and(&Touched::nothing()), these(&[1]));
+        assert_eq!(Touched::nothing().and(&these(&[1])), these(&[1]));
+        assert_eq!(these(&[1]).and(&Touched::Anything), Touched::Anything);
+        assert_eq!(Touched::Anything.and(&these(&[1])), Touched::Anything);
+        let many: Vec<u64> = (0..=crate::limits::WRITTEN_TAGS_OF_WRITE_MAX as u64).collect();
+        assert_eq!(these(&many[1..]).and(&these(&many[..1])), Touched::Anything);
     }
 }

@@ -3,8 +3,9 @@
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX};
 use hopcache_core::node::NodeName;
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{
     Change, Told, Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable,
@@ -24,7 +25,7 @@ fn mark(database: u8, epoch: u64, id: u64) -> Written {
 }
 
 fn record(name: DatabaseTag, written: Written) -> WrittenRecord {
-    WrittenRecord { name, written }
+    WrittenRecord::of_all(name, written)
 }
 
 /// The range of a run that carried `from`.
@@ -51,13 +52,13 @@ fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
 fn a_mark_ends_what_carried_less() {
     let table = table(&[record(NAME, mark(1, 0, 50))]);
     for (from, is_ended) in [(0, true), (49, true), (50, false), (51, false)] {
-        assert_eq!(table.ends(NAME, Some(&range(1, from, 60))), is_ended, "{from}");
+        assert_eq!(table.ends(NAME, None, Some(&range(1, from, 60))), is_ended, "{from}");
     }
     let carried_nothing = ReadRange::new(Bookmark::NONE, at(1, 90)).unwrap();
-    assert!(table.ends(NAME, Some(&carried_nothing)), "its end is no lower bound of what it saw");
-    assert!(table.ends(NAME, None), "nothing is known of it");
-    assert!(!table.ends(OTHER, Some(&range(2, 1, 1))), "another database");
-    assert!(!WrittenTable::default().ends(NAME, None));
+    assert!(table.ends(NAME, None, Some(&carried_nothing)), "its end is no lower bound of what it saw");
+    assert!(table.ends(NAME, None, None), "nothing is known of it");
+    assert!(!table.ends(OTHER, None, Some(&range(2, 1, 1))), "another database");
+    assert!(!WrittenTable::default().ends(NAME, None, None));
 }
 
 /// Two names of one database: a write through one ends what was read through the other, also before this node has used that
@@ -65,7 +66,7 @@ fn a_mark_ends_what_carried_less() {
 #[test]
 fn an_alias_is_the_same_database() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
-    assert!(table.ends(ALIAS, Some(&range(1, 49, 49))));
+    assert!(table.ends(ALIAS, None, Some(&range(1, 49, 49))));
     assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
     table.found(ALIAS, DatabaseUuid([1; 16]));
     table.found(OTHER, DatabaseUuid([2; 16]));
@@ -79,9 +80,9 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
     assert!(table.found(NAME, DatabaseUuid([2; 16])));
-    assert!(table.ends(NAME, Some(&range(1, 90, 90))));
-    assert!(!table.ends(NAME, Some(&range(2, 1, 1))));
-    let still = table.still_needed(NAME, before).unwrap();
+    assert!(table.ends(NAME, None, Some(&range(1, 90, 90))));
+    assert!(!table.ends(NAME, None, Some(&range(2, 1, 1))));
+    let still = table.still_needed(NAME, None, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
     // What was told some time ago does not undo it.
     table.take(record(NAME, mark(1, 0, 60)), Told::Before);
@@ -96,10 +97,10 @@ fn a_request_needs_the_mark_of_its_arrival() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let asked = table.of(NAME);
     table.take(record(NAME, mark(1, 0, 60)), Told::Now);
-    assert_eq!(table.still_needed(NAME, asked), asked);
-    assert_eq!(table.still_needed(NAME, None), None);
+    assert_eq!(table.still_needed(NAME, None, asked), asked);
+    assert_eq!(table.still_needed(NAME, None, None), None);
     table.take(record(NAME, mark(1, 1, 41)), Told::Now);
-    assert_eq!(table.still_needed(NAME, asked), Some(mark(1, 1, 41)));
+    assert_eq!(table.still_needed(NAME, None, asked), Some(mark(1, 1, 41)));
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn ids_that_go_back_begin_an_epoch() {
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
     assert_eq!(table.take(record(NAME, written), Told::Now), Change::Later);
-    assert!(!table.ends(NAME, Some(&range(1, 41, 41))));
+    assert!(!table.ends(NAME, None, Some(&range(1, 41, 41))));
     // The old numbering is over, whoever still tells it.
     assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
@@ -134,11 +135,13 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let lost = doubt(&mut table, NAME);
     assert!(lost.is_unsettled() && lost.position().is_none());
-    assert!(table.ends(NAME, Some(&range(1, u64::MAX - 1, u64::MAX - 1))));
+    assert!(table.ends(NAME, None, Some(&range(1, u64::MAX - 1, u64::MAX - 1))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
     table.take(record(NAME, settled), Told::Now);
-    assert!(table.ends(NAME, Some(&range(1, 50, 51))) && !table.ends(NAME, Some(&range(1, 51, 51))));
+    assert!(
+        table.ends(NAME, None, Some(&range(1, 50, 51))) && !table.ends(NAME, None, Some(&range(1, 51, 51)))
+    );
 }
 
 /// The schedule in the module's documentation.
@@ -202,6 +205,98 @@ fn other_texts_are_no_records() {
     }
 }
 
+fn tagged(tag: u64, written: Written) -> WrittenRecord {
+    WrittenRecord { tag: Some(TagId(tag)), ..record(NAME, written) }
+}
+
+#[test]
+fn a_write_ends_only_what_depends_on_what_it_touched() {
+    let table = table(&[record(NAME, mark(1, 0, 40)), tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 45))]);
+    let ends = |reads: &[u64], from| {
+        let reads: Vec<TagId> = reads.iter().copied().map(TagId).collect();
+        table.ends(NAME, Some(&reads), Some(&range(1, from, 60)))
+    };
+    assert!(ends(&[1], 49) && !ends(&[1], 50));
+    assert!(ends(&[2], 44) && !ends(&[2], 45));
+    assert!(ends(&[3, 2, 1], 49) && !ends(&[3, 2, 1], 50));
+    assert!(!ends(&[3], 40) && ends(&[3], 39), "an earlier write has touched anything");
+    assert!(table.ends(NAME, None, Some(&range(1, 49, 60))), "what it depends on is not known");
+    assert_eq!(table.of(NAME), Some(mark(1, 0, 50)));
+    assert_eq!(table.needed(NAME, Some(&[TagId(2)])), Some(mark(1, 0, 45)));
+}
+
+/// A restored database: the marks of tags are of ids that are counted no more.
+#[test]
+fn an_epoch_ends_the_marks_of_tags() {
+    let mut table = table(&[tagged(1, mark(1, 0, 90))]);
+    table.take(record(NAME, mark(1, 1, 41)), Told::Now);
+    assert_eq!(table.needed(NAME, Some(&[TagId(1)])), Some(mark(1, 1, 41)));
+    assert_eq!(table.take(tagged(1, mark(1, 0, 95)), Told::Now), Change::Known, "it is told too late");
+    // A tag of an epoch that this node has not heard of: anything may have been written in it.
+    table.take(tagged(2, mark(1, 2, 30)), Told::Now);
+    assert!(table.ends(NAME, Some(&[TagId(3)]), Some(&range(1, 29, 60))));
+}
+
+#[test]
+fn too_many_tags_are_anything() {
+    let mut table = WrittenTable::default();
+    for tag in 0..=WRITTEN_TAGS_MAX as u64 {
+        table.take(tagged(tag, mark(1, 0, 100 + tag)), Told::Now);
+    }
+    let newest = mark(1, 0, 100 + WRITTEN_TAGS_MAX as u64);
+    assert_eq!(table.records(), [record(NAME, newest)]);
+}
+
+#[test]
+fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
+    let table = table(&[record(NAME, mark(1, 3, 40))]);
+    let touched = Touched::These([TagId(1), TagId(2)].into());
+    let of = |written, touched: &Touched| table.records_of(NAME, written, touched);
+    let now = mark(1, 3, 50);
+    assert_eq!(of(now, &touched), [tagged(1, now), tagged(2, now)]);
+    assert_eq!(of(now, &Touched::Anything), [record(NAME, now)]);
+    assert_eq!(of(now, &Touched::nothing()), []);
+    assert_eq!(of(mark(1, 4, 50), &touched), [record(NAME, mark(1, 4, 50))], "another epoch begins with it");
+    assert_eq!(of(mark(1, 3, u64::MAX), &touched).len(), 1, "its id is not known");
+}
+
+/// What a node forwards counts for the one request.
+#[test]
+fn a_request_needs_what_the_sender_or_this_node_has_heard() {
+    let table = table(&[tagged(1, mark(1, 0, 50))]);
+    let needed = |told| table.needed_beside(NAME, Some(&[TagId(1)]), told);
+    assert_eq!(needed(None), Some(mark(1, 0, 50)));
+    assert_eq!(needed(Some(mark(1, 0, 40))), Some(mark(1, 0, 50)));
+    assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
+    assert_eq!(needed(Some(mark(2, 0, 60))), Some(mark(1, 0, 50)), "the sender took it for another database");
+    assert_eq!(WrittenTable::default().needed_beside(NAME, None, Some(mark(1, 0, 9))), Some(mark(1, 0, 9)));
+}
+
+#[test]
+fn the_board_keeps_marks_of_tags_within_its_bound() {
+    let now = MonoTime(1_000_000);
+    let mut board = WrittenBoard::default();
+    board.tell(now, &[tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60)), tagged(1, mark(1, 0, 49))]);
+    assert_eq!(board.records(), [tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60))]);
+    board.tell(now, &[record(NAME, mark(1, 0, 55))]);
+    assert_eq!(board.records(), [record(NAME, mark(1, 0, 55)), tagged(2, mark(1, 0, 60))]);
+    board.tell(now, &[tagged(1, mark(1, 0, 55))]);
+    assert_eq!(board.records().len(), 2, "it is told as everything already");
+    let many: Vec<_> = (3..WRITTEN_RECORDS_MAX as u64 + 1).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
+    board.tell(now, &many);
+    assert_eq!(board.records().len(), WRITTEN_RECORDS_MAX);
+    board.tell(now, &[WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }]);
+    let last = WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
+    assert_eq!(board.records(), [record(NAME, mark(1, 0, 70)), last], "all of one name become one");
+}
+
+fn any_tagged_record() -> impl Strategy<Value = WrittenRecord> {
+    (0..4_u64, 0..20_u64, prop::option::of(0..4_u64)).prop_map(|(epoch, id, tag)| WrittenRecord {
+        tag: tag.map(TagId),
+        ..record(NAME, mark(1, epoch, id))
+    })
+}
+
 fn any_record() -> impl Strategy<Value = WrittenRecord> {
     // One name for each database, so that the order of tellings does not decide what a name means.
     let id = prop_oneof![0..6_u64, Just(u64::MAX)];
@@ -225,6 +320,39 @@ proptest! {
         prop_assert_eq!(straight.records(), other.records());
     }
 
+    /// Whatever the order, a table ends all that a record of its epoch ends.
+    #[test]
+    fn no_order_forgets_a_record(
+        records in proptest::collection::vec(any_tagged_record(), 1..20), tag in 0..4_u64, from in 0..20_u64,
+    ) {
+        let table = table(&records);
+        let newest = records.iter().map(|record| record.written.epoch()).max();
+        let reads = [TagId(tag)];
+        let of_read = |record: &&WrittenRecord| {
+            Some(record.written.epoch()) == newest && record.tag.is_none_or(|own| own == TagId(tag))
+        };
+        let is_ended = records.iter().filter(of_read).any(|each| !each.written.is_seen_by(&range(1, from, 20)));
+        prop_assert!(!is_ended || table.ends(NAME, Some(&reads), Some(&range(1, from, 20))));
+    }
+
+    /// Within an epoch order and repetition change nothing for tags either.
+    #[test]
+    fn tags_of_one_epoch_merge(
+        records in proptest::collection::vec(any_tagged_record(), 0..20),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 40),
+    ) {
+        let of_one: Vec<_> = records.iter().map(|each| WrittenRecord {
+            written: mark(1, 0, each.written.position().map_or(0, |at| at.id.0)), ..*each
+        }).collect();
+        let straight = table(&of_one);
+        let mut other = WrittenTable::default();
+        if !of_one.is_empty() {
+            order.iter().for_each(|place| { other.take(*place.get(&of_one), Told::Before); });
+        }
+        of_one.iter().rev().for_each(|record| { other.take(*record, Told::Before); });
+        prop_assert_eq!(straight.records(), other.records());
+    }
+
     /// A mark only ever ends more, within an epoch.
     #[test]
     fn a_later_mark_ends_more(id in 0..100_u64, more in 0..100_u64, from in 0..200_u64) {
@@ -234,12 +362,15 @@ proptest! {
     }
 
     #[test]
-    fn records_survive_their_bytes_and_text(name: u64, uuid: [u8; 16], epoch: u64, id: u64) {
+    fn records_survive_their_bytes_and_text(
+        name: u64, uuid: [u8; 16], epoch: u64, id: u64, tag: Option<u64>,
+    ) {
         let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
-        let record = record(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position));
+        let written = Written::at(WrittenEpoch(epoch), position);
+        let record = WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) };
         let mut bytes = Vec::new();
         record.write(&mut bytes);
-        prop_assert_eq!(bytes.len(), WrittenRecord::BYTES);
+        prop_assert!(bytes.len() <= WrittenRecord::BYTES_MAX);
         let mut rest = bytes.as_slice();
         prop_assert_eq!(WrittenRecord::read(&mut rest), Some(record));
         prop_assert!(rest.is_empty());

@@ -9,7 +9,7 @@ use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::limits::WRITTEN_DATABASES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
-use hopcache_core::tags::Tag;
+use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
@@ -290,7 +290,7 @@ fn a_mark_is_in_the_head_of_a_kind_of_its_own() {
         assert_eq!(bytes[1], 12);
         let head = forwarded(&bytes);
         let name = sent.query.tags.database();
-        assert_eq!(head.written(), Some(WrittenRecord { name, written: mark }));
+        assert_eq!(head.written(), Some(WrittenRecord::of_all(name, mark)));
         assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&bookmarks, true, Some(7)));
         let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
         assert_eq!((got.written, got.query.key), (Some(mark), sent.query.key));
@@ -300,7 +300,11 @@ fn a_mark_is_in_the_head_of_a_kind_of_its_own() {
 #[test]
 fn marks_are_told_and_answered() {
     let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
-    let records = [1, 2].map(|name| WrittenRecord { name: DatabaseTag(name), written: mark });
+    let records = [1, 2].map(|name| WrittenRecord {
+        name: DatabaseTag(name),
+        written: mark,
+        tag: (name == 2).then_some(TagId(name)),
+    });
     let told = encode_written(&records);
     assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got == records));
     assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));

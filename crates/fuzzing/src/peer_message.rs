@@ -230,7 +230,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
     let after_write = Ask { written, ..after.clone() };
     seeds.push(question(encode_ask(&after_write, Millis(5_000), RingEpoch(11), Some(77))));
-    let records = written.map(|written| WrittenRecord { name: DatabaseTag(7), written });
+    let records = written.map(|written| WrittenRecord::of_all(DatabaseTag(7), written));
     seeds.push(question(encode_written(&Vec::from_iter(records))));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));

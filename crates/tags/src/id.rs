@@ -2,14 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use hopcache_core::tags::TagId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::rules::Mark;
-
-/// A mark as a number. Two marks with the same number count as one, which ends more entries than necessary and never
-/// fewer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TagId(pub u64);
 
 impl From<Mark<'_>> for TagId {
     fn from(mark: Mark<'_>) -> Self {

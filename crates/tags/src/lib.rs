@@ -35,7 +35,7 @@ mod tree;
 mod write;
 
 pub use counters::Counters;
-pub use id::TagId;
+pub use hopcache_core::tags::TagId;
 pub use read::ReadTags;
 pub use rules::{Need, Touch};
 pub use write::WriteEffects;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::id::{TagId, ids, share};
+use hopcache_core::tags::TagId;
+
+use crate::id::{ids, share};
 use crate::limits::TAGS_MAX;
 use crate::names::Names;
 use crate::needs::needs;

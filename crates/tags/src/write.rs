@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use hopcache_core::tags::TagId;
+
 use crate::counters::Counters;
-use crate::id::{TagId, ids};
+use crate::id::ids;
 use crate::limits::MARKS_MAX;
 use crate::names::Names;
 use crate::params::Params;

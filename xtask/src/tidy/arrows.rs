@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-core", &["hopcache-packstream"]),
     ("hopcache-learning", &["hopcache-core", "hopcache-packstream"]),
     ("hopcache-tags", &["hopcache-core", "hopcache-packstream"]),
-    ("hopcache-engine", &["hopcache-core", "hopcache-learning", "hopcache-packstream"]),
+    ("hopcache-engine", &["hopcache-core", "hopcache-learning", "hopcache-packstream", "hopcache-tags"]),
     ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),
     (
@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-engine",
             "hopcache-embedded",
             "hopcache-gossip",
+            "hopcache-tags",
         ],
     ),
     (

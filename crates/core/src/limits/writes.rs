@@ -5,6 +5,14 @@ use super::{INVALIDATION_POLL_MS, STORE_COMMAND_MS_DEFAULT};
 /// Databases whose marks are kept, in memory and in the store: a record takes 83 bytes there, and every node reads all of
 /// them with each look. Of a further one each write purges the entries.
 pub const WRITTEN_DATABASES_MAX: usize = 256;
+/// Tags of which a node, and the store, keep the last write, for each database: 24 bytes each in memory, 100 in the store.
+/// A graph of 100 labels, 100 types and 300 keys needs fewer. With one more, the writes so far count as writes of anything.
+pub const WRITTEN_TAGS_MAX: usize = 1_024;
+/// Marks that the store keeps, of all databases: 400 KB, which every node reads with each look.
+pub const WRITTEN_RECORDS_MAX: usize = 4_096;
+/// Tags of one write: as many as `hopcache-tags` finds in one statement. With one more, a transaction counts as a write of
+/// anything.
+pub const WRITTEN_TAGS_OF_WRITE_MAX: usize = 256;
 /// `freshness.lease`: for so long after its last look at the store a node serves entries without another look.
 pub const FRESHNESS_LEASE_MS_DEFAULT: u64 = 500;
 /// Shortest lease: a node looks twice in it, and a look may take as long as the store's commands.

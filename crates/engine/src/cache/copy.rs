@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use hopcache_core::bookmark::{Bookmark, ReadRange};
+use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
@@ -13,13 +13,11 @@ use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::Written;
 
+use crate::cache::copy::dependence::Dependence;
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
 use crate::cache::renderings::Renderings;
-use crate::model::ask::{Ask, Freshness};
-use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::outcome::{Class, Detail, How};
 use crate::model::rendering::RenderingId;
 
@@ -45,6 +43,8 @@ pub struct MemoryCopy {
     tags: Tags,
     /// The transactions between which it was read; `None` if they are unknown.
     range: Option<Arc<ReadRange>>,
+    /// What of its database it depends on.
+    dependence: Dependence,
     /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
@@ -142,6 +142,7 @@ impl MemoryCopy {
             unstored: Detail::Degraded,
             tags,
             range: None,
+            dependence: Dependence::default(),
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
             has_origin_failed: AtomicBool::new(false),
@@ -161,7 +162,8 @@ impl MemoryCopy {
             Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
-        Self { owner: self.owner, provenance, range, ..Self::of(content, times, None, self.tags.clone()) }
+        let (owner, dependence) = (self.owner, self.dependence.clone());
+        Self { owner, provenance, range, dependence, ..Self::of(content, times, None, self.tags.clone()) }
     }
 
     /// Its times, as spans from the start of the read.
@@ -277,24 +279,6 @@ impl MemoryCopy {
         self.range.as_ref()
     }
 
-    /// Whether its run carried all of these bookmarks. A copy of unknown range covers only the empty bookmark.
-    #[must_use]
-    pub fn covers(&self, asked: &Bookmark) -> bool {
-        asked.is_empty() || self.range.as_ref().is_some_and(|range| range.from().covers(asked))
-    }
-
-    /// Whether a write has ended it: its run did not carry the mark. A copy of unknown range may be of any time.
-    #[must_use]
-    pub fn is_ended_by(&self, written: Option<Written>) -> bool {
-        written.is_some_and(|written| !self.range.as_ref().is_some_and(|range| written.is_seen_by(range)))
-    }
-
-    /// Whether a request or refresh with these bounds may use it, as far as transactions go.
-    #[must_use]
-    pub fn is_late_enough(&self, bounds: &ValueBounds) -> bool {
-        self.covers(&bounds.after) && !self.is_ended_by(bounds.written)
-    }
-
     /// How often requests ask for it.
     #[must_use]
     pub fn heat(&self) -> &Heat {
@@ -385,35 +369,6 @@ impl MemoryCopy {
         (at != 0).then_some(MonoTime(at))
     }
 
-    /// Whether a request accepts it although a write has ended it: `max-stale` allows that. The copy was not ended for
-    /// longer than it is old.
-    #[must_use]
-    pub fn is_accepted_after_write(&self, freshness: Freshness, now: MonoTime) -> bool {
-        freshness.stale_max_ms.is_some_and(|most| self.age_ms(now) < most)
-    }
-
-    /// Whether it satisfies a request's own bookmarks, `max-age` and `max-stale`.
-    #[must_use]
-    pub fn suits(&self, ask: &Ask, now: MonoTime) -> bool {
-        self.covers(&ask.bookmarks) && self.keeps_to(ask.freshness, now)
-    }
-
-    fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
-        freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
-    }
-
-    /// Whether it is past its soft TTL, within grace, and an answer within these bounds.
-    #[must_use]
-    pub fn is_stale_answer(&self, bounds: &ValueBounds, now: MonoTime) -> bool {
-        let (StaleUse::Serve { past_max_ms }, Life::Stale(past)) = (bounds.stale_use, self.life(now)) else {
-            return false;
-        };
-        past_max_ms.is_none_or(|most| past <= most)
-            && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && self.is_late_enough(bounds)
-    }
-
     /// Time since the origin read began.
     #[must_use]
     pub fn age_ms(&self, now: MonoTime) -> Millis {
@@ -458,7 +413,8 @@ impl MemoryCopy {
         let renderings: usize = self.renderings.all().map(|body| allocated_bytes(body.len())).sum();
         let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
         let range = self.range.as_ref().map_or(0, |range| allocated_bytes(range.weight_bytes()));
-        allocated_bytes(content) + renderings + provenance + range + COPY_OVERHEAD_BYTES
+        let dependence = self.dependence.weight_bytes().map_or(0, allocated_bytes);
+        allocated_bytes(content) + renderings + provenance + range + dependence + COPY_OVERHEAD_BYTES
     }
 }
 
@@ -492,6 +448,8 @@ pub(crate) use rendering::render_passing;
 /// A copy shared by its readers.
 pub type SharedCopy = Arc<MemoryCopy>;
 
+mod dependence;
+mod judged;
 mod rendering;
 mod stored;
 #[cfg(test)]

@@ -140,7 +140,8 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     }
     let times = near_times(permitted.sent, age_ms, Millis(left_ms), Millis(near_ms));
     let copy = MemoryCopy::near(body, ask.rendering, times, ask.query.tags.clone());
-    Some(copy.of_principal(ask.query.identity.scope).of_range(permitted.outcome.range.clone()))
+    let copy = copy.of_principal(ask.query.identity.scope).of_query(&ask.query);
+    Some(copy.of_range(permitted.outcome.range.clone()))
 }
 
 /// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut

@@ -1,63 +1,98 @@
-//! How far each database has been written, as this node knows it. An entry whose run carried less is ended.
+//! How far each database has been written, as this node knows it. An entry whose run carried less is ended, if it depends
+//! on what was written.
 //!
-//! Nodes hear of writes by tellings, by the store, and by forwarded requests. `writes` decides what is told. Each look
-//! here is cheap: without any write it is one relaxed load.
+//! Nodes hear of writes by tellings and by the store. `writes` decides what is told. Each look here is cheap: of a copy that
+//! was judged since the last write it is two relaxed loads.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::tags::Tags;
+use hopcache_core::tags::Touched;
 use hopcache_core::written::{Change, Told, Written, WrittenRecord, WrittenTable};
 use parking_lot::RwLock;
 
 use crate::cache::copy::MemoryCopy;
+use crate::model::ask::Query;
 
 /// The marks of this node.
 #[derive(Default)]
 pub(crate) struct WrittenMarks {
-    /// Whether there is any mark. Relaxed is enough: a writer's telling is answered after this is set, and the answer
-    /// travels through locks and sockets before a reader can know of it.
-    is_any: AtomicBool,
+    /// Changes with every change of the table, after it; zero while there is no mark. Relaxed is enough: a writer's telling is
+    /// answered after this is set, and the answer travels through locks and sockets before a reader can know of it.
+    version: AtomicU64,
     table: RwLock<WrittenTable>,
 }
 
 impl WrittenMarks {
-    /// The mark of the database behind a name.
+    fn is_empty(&self) -> bool {
+        self.version.load(Ordering::Relaxed) == 0
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The latest mark of the database behind a name.
     pub(crate) fn of(&self, name: DatabaseTag) -> Option<Written> {
-        if !self.is_any.load(Ordering::Relaxed) {
+        if self.is_empty() {
             return None;
         }
         self.table.read().of(name)
     }
 
-    /// Whether a write has ended this copy.
-    pub(crate) fn has_ended(&self, copy: &MemoryCopy) -> bool {
-        self.ends(copy.tags(), copy.range().map(|range| &**range))
+    /// The mark that a query's result has to have seen; that or `told`, which another node has sent with it.
+    pub(crate) fn needed(&self, query: &Query, told: Option<Written>) -> Option<Written> {
+        if self.is_empty() {
+            return told;
+        }
+        self.table.read().needed_beside(query.tags.database(), Some(query.reads()), told)
     }
 
-    /// Whether a write has ended an entry with these tags, of a run of this range.
-    pub(crate) fn ends(&self, tags: &Tags, range: Option<&ReadRange>) -> bool {
-        self.is_any.load(Ordering::Relaxed) && self.table.read().ends(tags.database(), range)
+    /// Whether a write has ended this copy.
+    ///
+    /// Schedule: version 5 is read · a write is taken, and the version is 6 · the copy is judged with the write, and noted as
+    /// judged at 5 · the next look judges it again.
+    pub(crate) fn has_ended(&self, copy: &MemoryCopy) -> bool {
+        let version = self.version.load(Ordering::Relaxed);
+        if version == 0 || copy.is_judged_at(version) {
+            return false;
+        }
+        let range = copy.range().map(|range| &**range);
+        let has_ended = self.table.read().ends(copy.tags().database(), copy.reads(), range);
+        if !has_ended {
+            copy.judged_at(version);
+        }
+        has_ended
+    }
+
+    /// As [`WrittenMarks::has_ended`], for a request for this query: a copy that came from another node does not know what it
+    /// depends on.
+    pub(crate) fn has_ended_for(&self, query: &Query, copy: &MemoryCopy) -> bool {
+        if !self.is_empty() {
+            copy.know_reads(query);
+        }
+        self.has_ended(copy)
+    }
+
+    /// Whether a write has ended a result of this query, of a run of this range.
+    pub(crate) fn ends(&self, query: &Query, range: Option<&ReadRange>) -> bool {
+        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(query.reads()), range)
     }
 
     /// The mark that a request with `asked` still needs.
-    pub(crate) fn still_needed(&self, name: DatabaseTag, asked: Option<Written>) -> Option<Written> {
+    pub(crate) fn still_needed(&self, query: &Query, asked: Option<Written>) -> Option<Written> {
         asked?;
-        self.table.read().still_needed(name, asked)
+        self.table.read().still_needed(query.tags.database(), Some(query.reads()), asked)
     }
 
     /// Takes a record.
     pub(crate) fn take(&self, record: WrittenRecord, told: Told) -> Change {
         let change = self.table.write().take(record, told);
-        self.is_any.store(true, Ordering::Relaxed);
+        if change == Change::Later {
+            self.changed();
+        }
         change
-    }
-
-    /// Takes a mark that a request brought.
-    pub(crate) fn take_mark(&self, written: Written) {
-        self.table.write().take_mark(written);
-        self.is_any.store(true, Ordering::Relaxed);
     }
 
     /// Notes that a run by this name ended in this database.
@@ -67,9 +102,9 @@ impl WrittenMarks {
         }
         let mut table = self.table.write();
         table.found(name, database);
-        let is_any = !table.is_empty();
-        drop(table);
-        self.is_any.store(is_any, Ordering::Relaxed);
+        if !table.is_empty() {
+            self.changed();
+        }
     }
 
     /// See [`WrittenTable::after_own_write`].
@@ -85,6 +120,21 @@ impl WrittenMarks {
     /// See [`WrittenTable::in_doubt`].
     pub(crate) fn in_doubt(&self, name: DatabaseTag) -> Option<Written> {
         self.table.read().in_doubt(name)
+    }
+
+    /// See [`WrittenTable::records_of`].
+    pub(crate) fn records_of(
+        &self,
+        name: DatabaseTag,
+        written: Written,
+        touched: &Touched,
+    ) -> Vec<WrittenRecord> {
+        self.table.read().records_of(name, written, touched)
+    }
+
+    /// See [`WrittenTable::record_of_all`].
+    pub(crate) fn record_of_all(&self, name: DatabaseTag) -> Option<WrittenRecord> {
+        self.table.read().record_of_all(name)
     }
 
     /// Every name that is known to lead to a database.

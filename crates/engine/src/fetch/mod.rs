@@ -116,7 +116,7 @@ impl Fetch {
     /// in memory that the value will replace.
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
         // A value from before the newest write would be no hit for anybody. Refreshes and prefetches have no mark yet.
-        let written = self.cache.written().of(job.query.tags.database()).or(job.bounds.written);
+        let written = self.cache.written().needed(&job.query, job.bounds.written);
         let fetched = if written == job.bounds.written {
             self.fetch_marked(job, terms, held).await
         } else {

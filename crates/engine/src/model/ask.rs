@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows a protocol: a front reads the request and translates it to these types.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
@@ -12,10 +12,11 @@ use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
 use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
-use hopcache_core::tags::Tags;
+use hopcache_core::tags::{TagId, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
+use hopcache_tags::ReadTags;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::identity::Identity;
@@ -46,6 +47,8 @@ pub struct Query {
     pub impersonated: Option<String>,
     /// The asking identity.
     pub identity: Arc<Identity>,
+    /// What the answer depends on, when somebody has asked.
+    reads: OnceLock<Arc<[TagId]>>,
     /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
     proof: Option<[u8; 32]>,
 }
@@ -154,8 +157,15 @@ impl Query {
             params: parts.params,
             impersonated: parts.impersonated,
             identity: parts.identity,
+            reads: OnceLock::new(),
             proof: None,
         }
+    }
+
+    /// What the answer depends on: a write that touches none of these cannot change it. The first question parses the
+    /// statement.
+    pub(crate) fn reads(&self) -> &Arc<[TagId]> {
+        self.reads.get_or_init(|| ReadTags::of(&self.statement).ids().into())
     }
 
     /// The run of this query at the origin, reading only.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
@@ -53,6 +54,8 @@ pub struct WriteOf {
     pub timeout_ms: Millis,
     /// Whether a statement of it may name a graph by itself (`USE`). Then it may have written in any database.
     pub may_name_graph: bool,
+    /// What its statements may change.
+    pub touched: Touched,
 }
 
 /// The bookmarks of a run.

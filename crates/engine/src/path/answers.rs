@@ -44,7 +44,7 @@ impl Path {
         if !self.cache.vouches_for(copy, now) || !copy.suits(ask, now) {
             return None;
         }
-        let is_ended = self.cache.written().has_ended(copy);
+        let is_ended = self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         if is_ended && !copy.is_accepted_after_write(ask.freshness, now) {
             return None;
         }
@@ -76,7 +76,7 @@ impl Path {
             && self.policy.ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
-            let is_ended = self.cache.written().has_ended(&copy);
+            let is_ended = self.cache.written().has_ended(&copy) || copy.is_ended_by(ask.written);
             match copy.life(now) {
                 _ if !copy.suits(ask, now) => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}

@@ -21,7 +21,7 @@ use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, WriteOf};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
-use crate::writes::PendingWrite;
+use crate::writes::{Effects, PendingWrite};
 
 impl Path {
     pub(super) async fn bypass(self: &Arc<Self>, ask: &Ask, reason: Reason) -> Outcome {
@@ -36,8 +36,9 @@ impl Path {
         let may_write =
             run.mode == AccessMode::Write && self.fetch.classifier().verdict(&ask.query) != Verdict::Read;
         let write = may_write.then(|| {
-            let may_name_graph = may_name_graph(&ask.query.statement);
-            self.writes.begin(write_of(&run, may_name_graph))
+            let may_name_graph = may_name_graph(&run.statement);
+            let effects = Effects::of(&run.statement, &run.params);
+            (self.writes.begin(write_of(&run, may_name_graph, &effects)), effects)
         });
         let task = self.context.spawn(async move {
             let started = path.context.now();
@@ -89,22 +90,30 @@ impl Path {
     }
 }
 
-fn write_of(run: &OriginRun, may_name_graph: bool) -> WriteOf {
+fn write_of(run: &OriginRun, may_name_graph: bool, effects: &Effects) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
         may_name_graph,
+        touched: effects.touched(),
     }
 }
 
 /// Says how a write has ended. Its client is answered after that.
-async fn end_write(write: Option<PendingWrite>, reason: Reason, ended: &Result<ResultSet, OriginError>) {
-    let Some(write) = write else { return };
+async fn end_write(
+    write: Option<(PendingWrite, Effects)>,
+    reason: Reason,
+    ended: &Result<ResultSet, OriginError>,
+) {
+    let Some((write, effects)) = write else { return };
     match ended {
         Ok(result) if has_changed_nothing(result, reason) => write.changed_nothing(),
-        Ok(result) => write.committed(result.range.as_ref().map(ReadRange::to)).await,
+        Ok(result) => {
+            let write = write.narrowed(effects.counted(&result.summary).touched());
+            write.committed(result.range.as_ref().map(ReadRange::to)).await;
+        }
         Err(error) if !error.was_sent => write.changed_nothing(),
         Err(OriginError { kind: OriginFault::Failed(said) | OriginFault::Transient(said), .. }) => {
             write.refused(&said.code).await;

@@ -1,7 +1,6 @@
 //! `explain`: why the cache did or did not answer a query. It gathers all that decides this and changes nothing.
 
 use hopcache_core::entry::{Entry, EntryClock, clock};
-use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
@@ -60,7 +59,7 @@ impl Path {
         let view = self.routing.view();
         let order: Vec<NodeName> = view.order(&query.key).cloned().collect();
         let (entry, lease, store_error) = match self.store.peek(&query.key).await {
-            Ok(slot) => (slot.entry.map(|stored| self.entry_view(&query.key, &stored)), slot.lease, None),
+            Ok(slot) => (slot.entry.map(|stored| self.entry_view(query, &stored)), slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
         let owner = match order.first() {
@@ -75,9 +74,9 @@ impl Path {
         Explanation { verdict, order, entry, store_error, owner, lease, refresh }
     }
 
-    fn entry_view(&self, key: &QueryKey, stored: &StoredEntry) -> EntryView {
+    fn entry_view(&self, query: &Query, stored: &StoredEntry) -> EntryView {
         let bytes = stored.bytes.len();
-        let Ok(entry) = Entry::decode(&stored.bytes, self.cache.checksum_key(), key) else {
+        let Ok(entry) = Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key) else {
             return EntryView {
                 state: "corrupt",
                 age_ms: 0,
@@ -91,7 +90,7 @@ impl Path {
         let times = clock(&entry, stored.left_ms);
         EntryView {
             state: match times {
-                _ if self.cache.written().ends(&entry.tags, entry.range.as_ref()) => "ended",
+                _ if self.cache.written().ends(query, entry.range.as_ref()) => "ended",
                 EntryClock { fresh_left_ms: 1.., .. } => "fresh",
                 EntryClock { physical_left_ms: 1.., .. } => "stale",
                 _ => "dead",

@@ -57,9 +57,6 @@ impl Path {
         if !self.cache.can_render(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
-        if let Some(record) = forwarded.written() {
-            self.cache.written().take_mark(record.written);
-        }
         let looked = match self.hit_of_forwarded(forwarded) {
             Ok(reply) => return Ok(encoded(forwarded.understood(reply)).await),
             Err(looked) => looked,
@@ -67,7 +64,7 @@ impl Path {
         let _under_way = self.forwarded.token();
         let ask = self.read_forwarded(forwarded, self.context.now())?;
         // This node may have heard of a later write than the sender.
-        let written = self.cache.written().of(ask.query.tags.database()).or(ask.written);
+        let written = self.cache.written().needed(&ask.query, ask.written);
         let ask = Ask { written, ..ask };
         self.fetch.pay_for_retries();
         // The connection closes when the sender's client has gone, and this future is dropped.
@@ -99,6 +96,7 @@ impl Path {
         let near_hits = forwarded.near_hits().unwrap_or(0);
         let is_answer = self.cache.vouches_for(&copy, now)
             && !self.cache.written().has_ended(&copy)
+            && !copy.is_ended_by(forwarded.written().map(|record| record.written))
             && copy.has_rendering(forwarded.rendering())
             && copy.covers(forwarded.after());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {

@@ -130,7 +130,7 @@ impl Path {
 
     /// The request with its database's mark of now, if there is one.
     fn marked(&self, ask: &Ask) -> Option<Ask> {
-        let written = self.cache.written().of(ask.query.tags.database()).or(ask.written)?;
+        let written = self.cache.written().needed(&ask.query, ask.written)?;
         Some(Ask { written: Some(written), ..ask.clone() })
     }
 
@@ -324,7 +324,7 @@ impl Path {
         }
         // The run may have begun before the transactions that this client has seen, or before a write that ended before the
         // request came. The next flight carries them.
-        let written = self.cache.written().still_needed(ask.query.tags.database(), ask.written);
+        let written = self.cache.written().still_needed(&ask.query, ask.written);
         if role == Role::Joined && landed.is_before(&ask.bookmarks, written) {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }

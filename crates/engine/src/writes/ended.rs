@@ -1,5 +1,7 @@
 //! From the end of a write to the mark that it leaves.
 //!
+//! A write marks what it has touched (`WriteOf::touched`), or its whole database where that is not known.
+//!
 //! A write that ended well has told its position. After any other end Neo4j is asked for its newest transaction: whatever
 //! of the write was committed has an id that is no later. If Neo4j does not say, the mark is unsettled, and no entry of
 //! the database is served, except as stale-if-error. The next run asks Neo4j and settles it.
@@ -19,7 +21,7 @@ use futures_util::future::join_all;
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
-use hopcache_core::tags::Tag;
+use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
@@ -57,7 +59,7 @@ impl OpenWrite {
             writes.purge(&Scope::All).await;
         }
         match end {
-            WriteEnd::Committed(Some(position)) => writes.own_write(name, before, position).await,
+            WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
@@ -85,7 +87,8 @@ impl Writes {
         };
         let newest = range.from().in_database(database).unwrap_or(range.to());
         let (written, is_back) = self.cache.written().after_asking(Some(before), newest);
-        if self.note(name, written) == Change::Known {
+        let record = WrittenRecord::of_all(name, written);
+        if self.note(record) == Change::Known {
             return;
         }
         if is_back {
@@ -93,13 +96,19 @@ impl Writes {
         }
         let writes = Arc::clone(self);
         self.context.spawn(async move {
-            writes.tell(WrittenRecord { name, written }).await;
+            writes.tell(&[record]).await;
         });
     }
 
-    async fn own_write(self: &Arc<Self>, name: DatabaseTag, before: Option<Written>, position: Position) {
+    async fn own_write(
+        self: &Arc<Self>,
+        of: &WriteOf,
+        name: DatabaseTag,
+        before: Option<Written>,
+        position: Position,
+    ) {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
-        self.note_and_tell(name, written, is_back).await;
+        self.note_and_tell(name, (written, &of.touched), is_back).await;
     }
 
     /// Asks Neo4j for its newest transaction, and tells it.
@@ -109,10 +118,10 @@ impl Writes {
             Newest::NoDatabase => {}
             Newest::At(position) => {
                 let (written, is_back) = self.cache.written().after_asking(before, position);
-                self.note_and_tell(name, written, is_back).await;
+                self.note_and_tell(name, (written, &of.touched), is_back).await;
             }
             Newest::Unknown => match self.cache.written().in_doubt(name) {
-                Some(written) => self.note_and_tell(name, written, false).await,
+                Some(written) => self.note_and_tell(name, (written, &Touched::Anything), false).await,
                 None => self.purge_name(name).await,
             },
             Newest::Untold => self.purge_name(name).await,
@@ -125,7 +134,8 @@ impl Writes {
         let marks = self.cache.written();
         let others = marks.names().into_iter().filter(|name| *name != own);
         let unsettled = others.filter_map(|name| Some((name, marks.in_doubt(name)?)));
-        let told = unsettled.map(|(name, written)| self.note_and_tell(name, written, false));
+        let told =
+            unsettled.map(|(name, written)| self.note_and_tell(name, (written, &Touched::Anything), false));
         join_all(told.collect::<Vec<_>>()).await;
     }
 
@@ -147,18 +157,24 @@ impl Writes {
         }
     }
 
-    async fn note_and_tell(self: &Arc<Self>, name: DatabaseTag, written: Written, is_back: bool) {
-        if self.note(name, written) == Change::Full {
+    async fn note_and_tell(
+        self: &Arc<Self>,
+        name: DatabaseTag,
+        (written, touched): (Written, &Touched),
+        is_back: bool,
+    ) {
+        let records = self.cache.written().records_of(name, written, touched);
+        if records.iter().any(|record| self.note(*record) == Change::Full) {
             return self.purge_name(name).await;
         }
         if is_back {
             self.purge_names(written);
         }
-        self.tell(WrittenRecord { name, written }).await;
+        self.tell(&records).await;
     }
 
-    fn note(&self, name: DatabaseTag, written: Written) -> Change {
-        let change = self.cache.written().take(WrittenRecord { name, written }, Told::Now);
+    fn note(&self, record: WrittenRecord) -> Change {
+        let change = self.cache.written().take(record, Told::Now);
         if change == Change::Later {
             self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
         }

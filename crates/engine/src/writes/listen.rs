@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
 use hopcache_core::time::Millis;
@@ -45,22 +46,26 @@ impl Writes {
     }
 
     /// Takes the store's records. A name that leads to another database than at the last look is news.
-    fn take_all(&self, records: &[WrittenRecord], shown: &mut BTreeMap<DatabaseTag, Written>) {
+    fn take_all(&self, records: &[WrittenRecord], shown: &mut BTreeMap<DatabaseTag, DatabaseUuid>) {
         for record in records {
-            let before = shown.insert(record.name, record.written);
-            let is_news = before.is_some_and(|before| before.database() != record.written.database());
+            let database = record.written.database();
+            let is_news = shown.insert(record.name, database).is_some_and(|before| before != database);
             self.cache.written().take(*record, if is_news { Told::Now } else { Told::Before });
         }
     }
 
     async fn mend(&self, records: &[WrittenRecord]) {
-        let stored: BTreeMap<_, _> = records.iter().map(|record| (record.name, record.written)).collect();
-        let lacks = |own: &WrittenRecord| match stored.get(&own.name) {
+        let stored: BTreeMap<_, _> = records.iter().map(|record| (record.place(), record.written)).collect();
+        let databases: BTreeMap<_, _> =
+            records.iter().map(|record| (record.name, record.written.database())).collect();
+        let has = |place, own: &WrittenRecord| {
+            stored.get(&place).is_some_and(|stored: &Written| stored.is_at_or_after(&own.written))
+        };
+        let lacks = |own: &WrittenRecord| match databases.get(&own.name) {
             None => true,
             // Another database by the same name: the one that was written last has the place.
-            Some(stored) => {
-                stored.database() == own.written.database() && !stored.is_at_or_after(&own.written)
-            }
+            Some(stored) if *stored != own.written.database() => false,
+            Some(_) => !has(own.place(), own) && !has((own.name, None), own),
         };
         let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
         if !missing.is_empty() {
@@ -74,13 +79,14 @@ impl Writes {
         self.cache.written().records()
     }
 
-    /// Another node tells these. Returns what this node knows of the same names now.
+    /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
     pub(crate) fn hear(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
         let known = |record: &WrittenRecord| {
             self.cache.written().take(*record, Told::Now);
-            let written = self.cache.written().of(record.name)?;
-            Some(WrittenRecord { written, ..*record })
+            self.cache.written().record_of_all(record.name)
         };
-        records.iter().filter_map(known).collect()
+        let mut known: Vec<_> = records.iter().filter_map(known).collect();
+        known.dedup();
+        known
     }
 }

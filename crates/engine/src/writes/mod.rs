@@ -1,18 +1,20 @@
-//! Writes are seen: a write through this cluster ends the entries of its database on every node before its client is
-//! answered.
+//! Writes are seen: a write through this cluster ends the entries that depend on what it has touched, on every node, before
+//! its client is answered.
 //!
 //! | file | content |
 //! |---|---|
 //! | `pending` | **start here**: how a front says that a write begins and ends |
+//! | `effects` | what a statement touches |
 //! | `ended` | from the end of a write to the mark that it leaves |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks from the store |
 //!
-//! A mark is a position in the database (`core::written`). An entry whose run carried less than the mark is ended:
-//! `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
+//! A mark is a position in the database, of a tag or of everything (`core::written`). An entry whose run carried less than
+//! the marks of what it depends on is ended: `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
 //!
 //! This room never runs a statement, except to ask for the newest transaction.
 
+mod effects;
 mod ended;
 mod listen;
 mod pending;
@@ -35,6 +37,7 @@ use crate::writes::ended::Doubt;
 use crate::writes::pending::OpenWrite;
 use crate::writes::telling::Telling;
 
+pub use effects::Effects;
 pub use pending::PendingWrite;
 
 /// Follows the writes of this node and of others.

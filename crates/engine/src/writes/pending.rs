@@ -1,15 +1,17 @@
 //! A write that a front, or the request path, has sent to the origin, and its end. All fronts use this one interface:
 //!
 //! ```text
-//! let write = engine.writes().begin(WriteOf { database, identity, impersonated, timeout_ms });
+//! let write = engine.writes().begin(WriteOf { database, identity, impersonated, timeout_ms, touched, … });
 //! … the statement, or COMMIT, goes to the origin …
+//! write.narrowed(touched)             its summary shows that it has touched less
 //! write.committed(position).await     it ended well; then the client is answered
 //! write.changed_nothing()             the summary shows no updates, or a rollback
 //! write.refused(code).await           the origin refused or failed it, and said so
 //! write.in_doubt().await              its answer was lost, or it timed out
 //! ```
 //!
-//! When one of the futures is done, no node that is in touch serves an entry from before the write. Their work belongs
+//! When one of the futures is done, no node that is in touch serves an entry from before the write that depends on what it
+//! has touched. Their work belongs
 //! to this node, not to the caller: a client that leaves, or a future that is dropped, changes nothing. A pending write
 //! that is dropped counts as in doubt.
 
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::tags::Touched;
 use hopcache_core::written::Written;
 
 use crate::model::ports::WriteOf;
@@ -53,6 +56,15 @@ pub(super) enum WriteEnd {
 impl PendingWrite {
     pub(super) fn new(open: Option<OpenWrite>) -> Self {
         Self { open }
+    }
+
+    /// Its summary shows that it has touched no more than this. Only a write that ended well has a summary: of any other, parts
+    /// that are not counted may have been committed.
+    pub fn narrowed(mut self, touched: Touched) -> Self {
+        if let Some(open) = &mut self.open {
+            open.of.touched = touched;
+        }
+        self
     }
 
     /// It has changed nothing: its summary shows that, it was rolled back, or it was never sent.

@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::WRITTEN_RECORDS_MAX;
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Told, WrittenRecord};
 use parking_lot::Mutex;
@@ -44,7 +46,7 @@ struct State {
     /// The number of the newest record.
     newest: u64,
     /// This node's records, each with its number.
-    records: BTreeMap<DatabaseTag, (u64, WrittenRecord)>,
+    records: BTreeMap<(DatabaseTag, Option<TagId>), (u64, WrittenRecord)>,
     nodes: BTreeMap<NodeName, Line>,
     store: StoreLine,
 }
@@ -78,16 +80,36 @@ impl State {
         (self.newest, news.map(|(_, record)| *record).collect())
     }
 
-    /// The number of a record, or of a later one of the same database that is being told already.
+    /// The number of a record, or of a later one of the same place or of everything that is being told already.
     fn enlist(&mut self, record: WrittenRecord) -> u64 {
-        if let Some((number, known)) = self.records.get(&record.name)
-            && known.written.is_at_or_after(&record.written)
-        {
-            return *number;
+        for place in [record.place(), (record.name, None)] {
+            if let Some((number, known)) = self.records.get(&place)
+                && known.written.is_at_or_after(&record.written)
+            {
+                return *number;
+            }
         }
+        let is_new = !self.records.contains_key(&record.place());
+        let record = if is_new && self.records.len() >= WRITTEN_RECORDS_MAX {
+            self.forget_tags_of(record)
+        } else {
+            record
+        };
         self.newest += 1;
-        self.records.insert(record.name, (self.newest, record));
+        self.records.insert(record.place(), (self.newest, record));
         self.newest
+    }
+
+    /// There is no room for another record: those of its database become one, which marks everything.
+    fn forget_tags_of(&mut self, record: WrittenRecord) -> WrittenRecord {
+        let mut written = record.written;
+        self.records.retain(|(name, _), (_, known)| {
+            if *name == record.name && known.written.is_at_or_after(&written) {
+                written = known.written;
+            }
+            *name != record.name
+        });
+        WrittenRecord::of_all(record.name, written)
     }
 
     /// Until when a write with this number has to wait at least, as far as is known at `now`. `None`: no longer.
@@ -122,13 +144,14 @@ struct Wait {
 }
 
 impl Writes {
-    /// Tells a mark that this node has taken. Completes when no node in touch serves an entry from before it.
-    pub(super) async fn tell(self: &Arc<Self>, record: WrittenRecord) {
+    /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them.
+    pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) {
         let Some(lease_ms) = self.lease_ms() else { return };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let number = {
             let mut state = self.telling.state.lock();
-            let number = state.enlist(record);
+            let numbers = records.iter().map(|record| state.enlist(*record));
+            let Some(number) = numbers.max() else { return };
             let known: BTreeSet<_> = others.iter().collect();
             state.nodes.retain(|node, line| line.is_busy || known.contains(node));
             number
@@ -230,17 +253,25 @@ impl Writes {
     fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
         for record in known {
             self.cache.written().take(*record, Told::Before);
-            let own = news
-                .iter()
-                .find(|own| own.name == record.name && own.written.database() == record.written.database());
-            if let Some(position) = own.and_then(|own| own.written.position())
-                && !own.is_some_and(|own| own.written.is_comparable(&record.written))
-            {
-                let (written, _) = self.cache.written().after_own_write(None, position);
-                let again = WrittenRecord { written, ..*record };
-                self.cache.written().take(again, Told::Now);
-                self.telling.state.lock().enlist(again);
+            let is_same = |own: &&WrittenRecord| {
+                own.name == record.name && own.written.database() == record.written.database()
+            };
+            for own in news.iter().filter(is_same) {
+                if !own.written.is_comparable(&record.written) {
+                    self.count_anew(own);
+                }
             }
+        }
+    }
+
+    /// A mark of this node, by the ids that are counted now.
+    fn count_anew(&self, own: &WrittenRecord) {
+        let Some(position) = own.written.position() else { return };
+        let (written, _) = self.cache.written().after_own_write(None, position);
+        let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
+        for again in self.cache.written().records_of(own.name, written, &touched) {
+            self.cache.written().take(again, Told::Now);
+            self.telling.state.lock().enlist(again);
         }
     }
 

@@ -1,22 +1,69 @@
-//! Whether a statement at Neo4j that ended well may have changed something. Entries of its database end then, or of all
-//! databases if it names a graph by itself.
+//! Whether a statement at Neo4j that ended well may have changed something, and what. Entries that depend on that end then,
+//! or those of all databases if it names a graph by itself.
 
 use hopcache_core::cypher::graphs::may_name_graph;
+use hopcache_core::tags::Touched;
+use hopcache_engine::Effects;
 use hopcache_packstream::Value;
 
 /// Plain data: what the text of a statement says about its writes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct WriteWords {
     /// Whether it may call a procedure.
     pub(crate) may_call: bool,
     /// Whether it may name a graph by itself (`USE`).
     pub(crate) may_name_graph: bool,
+    /// What it may touch.
+    pub(crate) effects: Effects,
 }
 
 impl WriteWords {
-    /// Takes time linear in the length of the text.
-    pub(crate) fn of(statement: &str) -> Self {
-        Self { may_call: names_call(statement), may_name_graph: may_name_graph(statement) }
+    /// `params` are the parameters of the run: one PackStream map.
+    pub(crate) fn of(statement: &str, params: &[u8]) -> Self {
+        Self {
+            may_call: names_call(statement),
+            may_name_graph: may_name_graph(statement),
+            effects: Effects::of(statement, params),
+        }
+    }
+
+    /// What a run has touched that ended well with this summary.
+    pub(crate) fn touched(&self, summary: &Value) -> Touched {
+        self.effects.counted(summary).touched()
+    }
+}
+
+/// What the statements of a transaction have done so far, as its COMMIT shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct TransactionWrites {
+    has_written: bool,
+    /// Whether one of them may name a graph by itself: then the COMMIT ends the entries of all databases.
+    pub(crate) may_name_graph: bool,
+    pub(crate) touched: Touched,
+}
+
+impl Default for TransactionWrites {
+    fn default() -> Self {
+        Self { has_written: false, may_name_graph: false, touched: Touched::nothing() }
+    }
+}
+
+impl TransactionWrites {
+    /// A statement goes to Neo4j.
+    pub(crate) fn sent(&mut self, words: &WriteWords) {
+        self.may_name_graph |= words.may_name_graph;
+    }
+
+    /// A statement has written this, or may have.
+    pub(crate) fn wrote(&mut self, touched: &Touched) {
+        self.has_written = true;
+        let before = std::mem::replace(&mut self.touched, Touched::Anything);
+        self.touched = before.and(touched);
+    }
+
+    /// Whether Neo4j may hold a change, which COMMIT would show.
+    pub(crate) fn has_written(&self) -> bool {
+        self.has_written
     }
 }
 

@@ -14,6 +14,7 @@ use hopcache_bolt::server::Kind;
 use hopcache_bolt::{Finished, RunError, RunFault, request_bytes};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
@@ -24,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use super::lazy_begin::LazyBegin;
 use crate::origin::fault;
 use crate::origin::relays::{LentRelay, Relays};
-use crate::origin::updates::{WriteWords, may_have_written};
+use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
 
 /// Plain data: what holds for every statement of a transaction.
 #[derive(Clone)]
@@ -57,15 +58,13 @@ pub(crate) struct HeldTransaction {
     to_neo4j: Option<ToNeo4j>,
     /// Present from BEGIN on.
     relay: Option<LentRelay>,
-    has_written: bool,
-    /// Whether a statement of it may name a graph by itself: then its COMMIT ends the entries of all databases.
-    may_name_graph: bool,
+    writes: TransactionWrites,
 }
 
 impl HeldTransaction {
     /// A transaction that Neo4j does not know of yet.
     pub(crate) fn new(terms: Terms, begin: LazyBegin, to_neo4j: Option<ToNeo4j>) -> Self {
-        Self { terms, begin, to_neo4j, relay: None, has_written: false, may_name_graph: false }
+        Self { terms, begin, to_neo4j, relay: None, writes: TransactionWrites::default() }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -79,7 +78,7 @@ impl HeldTransaction {
 
     /// Whether Neo4j may hold a change of this transaction, which COMMIT would show.
     pub(crate) fn has_written(&self) -> bool {
-        self.has_written
+        self.writes.has_written()
     }
 
     /// What is known of a transaction that has not begun at Neo4j.
@@ -105,9 +104,10 @@ impl HeldTransaction {
         if begins {
             self.queue_begin().await?;
         }
-        let words = WriteWords::of(statement);
-        self.may_name_graph |= words.may_name_graph;
-        let write = if self.begin.is_implicit() { self.begin_write(within) } else { None };
+        let words = WriteWords::of(statement, params);
+        self.writes.sent(&words);
+        let write =
+            if self.begin.is_implicit() { self.begin_write(within, words.effects.touched()) } else { None };
         let Some(relay) = &mut self.relay else { return Err(no_relays()) };
         relay.queue(&request_bytes::run(statement, params, &Value::Map(Vec::new())));
         relay.queue(&request_bytes::pull_all());
@@ -120,11 +120,11 @@ impl HeldTransaction {
         });
         match exchange.await {
             Ok(finished) => {
-                let has_written = self.note_end(words, &finished);
-                match write {
-                    Some(write) if has_written => write.committed(None).await,
-                    Some(write) => write.changed_nothing(),
-                    None => {}
+                let touched = self.note_end(&words, &finished);
+                match (write, touched) {
+                    (Some(write), Some(touched)) => write.narrowed(touched).committed(None).await,
+                    (Some(write), None) => write.changed_nothing(),
+                    (None, _) => {}
                 }
                 Ok(Finished { records: place.keep(finished.records), ..finished })
             }
@@ -141,7 +141,8 @@ impl HeldTransaction {
     ///
     /// If the transaction has written, no node in touch serves an entry from before the commit when this returns.
     pub(crate) async fn commit(mut self, within: Duration) -> Result<Option<String>, OriginError> {
-        let write = if self.has_written { self.begin_write(within) } else { None };
+        let touched = self.writes.touched.clone();
+        let write = if self.has_written() { self.begin_write(within, touched) } else { None };
         let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
             self.begin.check_time()?;
             return Ok(self.begin.asked().and_then(Bookmark::encode));
@@ -184,7 +185,7 @@ impl HeldTransaction {
     }
 
     /// What may write goes to Neo4j now. In read mode Neo4j refuses writes.
-    fn begin_write(&self, within: Duration) -> Option<PendingWrite> {
+    fn begin_write(&self, within: Duration, touched: Touched) -> Option<PendingWrite> {
         let ToNeo4j { writes, .. } = self.to_neo4j.as_ref()?;
         if self.terms.mode == AccessMode::Read {
             return None;
@@ -194,16 +195,18 @@ impl HeldTransaction {
             identity: Arc::clone(&self.terms.acting),
             impersonated: self.terms.impersonated.clone(),
             timeout_ms: Millis::from(within),
-            may_name_graph: self.may_name_graph,
+            may_name_graph: self.writes.may_name_graph,
+            touched,
         }))
     }
 
-    /// A statement has ended well. Returns whether it may have written.
-    fn note_end(&mut self, words: WriteWords, finished: &Finished) -> bool {
+    /// A statement has ended well. Returns what it may have written.
+    fn note_end(&mut self, words: &WriteWords, finished: &Finished) -> Option<Touched> {
         let kind = finished.statement_type.as_deref();
-        let has_written = may_have_written(kind, &finished.summary, words.may_call);
-        self.has_written |= has_written;
-        has_written
+        let touched = may_have_written(kind, &finished.summary, words.may_call)
+            .then(|| words.touched(&finished.summary))?;
+        self.writes.wrote(&touched);
+        Some(touched)
     }
 }
 

@@ -436,7 +436,7 @@ const CLUSTER: ClusterTag = ClusterTag(5);
 
 fn mark(name: u64, epoch: u64, id: u64) -> WrittenRecord {
     let position = Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) };
-    WrittenRecord { name: DatabaseTag(name), written: Written::at(WrittenEpoch(epoch), position) }
+    WrittenRecord::of_all(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position))
 }
 
 async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {

@@ -199,7 +199,7 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
         ask.bookmarks.write(&mut head);
     }
     if let Some(written) = ask.written {
-        WrittenRecord { name: ask.query.tags.database(), written }.write(&mut head);
+        WrittenRecord::of_all(ask.query.tags.database(), written).write(&mut head);
     }
     let mut writer = Writer::new();
     write_freshness(&mut writer, ask.freshness);

@@ -1,7 +1,7 @@
 //! Marks of written databases, as bytes.
 
 use bytes::Bytes;
-use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::limits::WRITTEN_RECORDS_MAX;
 use hopcache_core::written::WrittenRecord;
 
 use super::{BadMessage, Head, KIND_WRITTEN, VERSION};
@@ -9,7 +9,7 @@ use super::{BadMessage, Head, KIND_WRITTEN, VERSION};
 /// Writes a telling.
 #[must_use]
 pub fn encode_written(records: &[WrittenRecord]) -> Bytes {
-    let mut bytes = Vec::with_capacity(2 + records.len() * WrittenRecord::BYTES);
+    let mut bytes = Vec::with_capacity(2 + records.len() * WrittenRecord::BYTES_MAX);
     bytes.extend_from_slice(&[VERSION, KIND_WRITTEN]);
     records.iter().for_each(|record| record.write(&mut bytes));
     bytes.into()
@@ -37,7 +37,7 @@ pub fn decode_known_written(bytes: &Bytes) -> Result<Vec<WrittenRecord>, BadMess
 pub(super) fn read_written(head: &mut Head<'_>) -> Result<Vec<WrittenRecord>, BadMessage> {
     let mut records = Vec::new();
     while head.end().is_err() {
-        if records.len() >= WRITTEN_DATABASES_MAX {
+        if records.len() >= WRITTEN_RECORDS_MAX {
             return Err(BadMessage::Form("too many marks"));
         }
         records.push(WrittenRecord::read(&mut head.0).ok_or(BadMessage::Form("mark"))?);

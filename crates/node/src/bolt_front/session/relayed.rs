@@ -9,6 +9,7 @@ use hopcache_bolt::server::{Kind, frame};
 use hopcache_bolt::{Dialect, RelayCut, metadata, request_bytes};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::QueryKey;
+use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
 use hopcache_engine::event::{Cause, Event};
@@ -36,8 +37,15 @@ pub(super) struct RelayedResult {
     sent: Bookmark,
     /// The write of a statement that may commit by itself: an auto-commit one, or one of an implicit transaction.
     write: Option<PendingWrite>,
-    /// Whether the statement may call a procedure.
-    may_call: bool,
+    /// What the text of the statement says about its writes.
+    words: WriteWords,
+}
+
+impl RelayedResult {
+    /// What its statement may touch.
+    pub(super) fn may_touch(&self) -> Touched {
+        self.words.effects.touched()
+    }
 }
 
 impl Session {
@@ -73,10 +81,14 @@ impl Session {
             Some(transaction) => transaction.implicit_options().cloned(),
             None => options.clone(),
         };
-        let words = self.read_apart(statement.text.len(), || WriteWords::of(&statement.text)).await?;
-        self.transaction_has_words(words);
+        let words = self
+            .read_apart(statement.text.len(), || WriteWords::of(&statement.text, &statement.params))
+            .await?;
+        self.transaction_has_words(&words);
         let write = match &may_commit {
-            Some(options) => self.begin_write(options, words.may_name_graph).await?,
+            Some(options) => {
+                self.begin_write(options, (words.may_name_graph, words.effects.touched())).await?
+            }
             None => None,
         };
         self.queue(&self.run_for_neo4j(statement))?;
@@ -89,7 +101,7 @@ impl Session {
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, may_call: words.may_call }))
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, words }))
     }
 
     /// RUN for Neo4j. Of a statement in a transaction BEGIN has said what Hopcache has to say.
@@ -105,7 +117,7 @@ impl Session {
     pub(super) async fn begin_write(
         &mut self,
         options: &StatementOptions,
-        may_name_graph: bool,
+        (may_name_graph, touched): (bool, Touched),
     ) -> Result<Option<PendingWrite>, RequestError> {
         if options.mode == AccessMode::Read {
             return Ok(None);
@@ -118,7 +130,7 @@ impl Session {
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
         let impersonated = options.impersonated.clone();
-        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph };
+        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph, touched };
         Ok(Some(self.front.engine.writes().begin(of)))
     }
 
@@ -154,14 +166,17 @@ impl Session {
         }
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         let kind = success.get("type").and_then(Value::as_str);
-        let may_have_written = may_have_written(kind, &success, result.may_call);
-        if may_have_written {
-            self.transaction_has_written();
+        let touched =
+            may_have_written(kind, &success, result.words.may_call).then(|| result.words.touched(&success));
+        if let Some(touched) = &touched {
+            self.transaction_has_written(touched);
         }
-        match result.write.take() {
-            Some(write) if may_have_written => self.out.wait_for(write.committed(position)).await?,
-            Some(write) => write.changed_nothing(),
-            None => {}
+        match (result.write.take(), touched) {
+            (Some(write), Some(touched)) => {
+                self.out.wait_for(write.narrowed(touched).committed(position)).await?;
+            }
+            (Some(write), None) => write.changed_nothing(),
+            (None, _) => {}
         }
         let took_ms = Millis::from(result.begun.elapsed());
         self.front.state.meters.note(Event::OriginRun { cause: cause(result.reason), took_ms });

@@ -11,6 +11,7 @@ use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
+use hopcache_core::tags::Touched;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
-use crate::origin::updates::WriteWords;
+use crate::origin::updates::{TransactionWrites, WriteWords};
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.
@@ -33,10 +34,7 @@ pub(super) struct Transaction {
     is_at_neo4j: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
-    /// Whether a statement of it has written, or may have.
-    has_written: bool,
-    /// Whether a statement of it may name a graph by itself: then its COMMIT ends the entries of all databases.
-    may_name_graph: bool,
+    writes: TransactionWrites,
 }
 
 impl Transaction {
@@ -99,8 +97,7 @@ impl Session {
             is_at_neo4j: false,
             results: BTreeMap::new(),
             next_qid: 0,
-            has_written: false,
-            may_name_graph: false,
+            writes: TransactionWrites::default(),
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -234,14 +231,19 @@ impl Session {
             return self.end_unbegun(kind);
         }
         let transaction = self.transaction_mut()?;
-        let is_open = |result: &OpenResult| matches!(result, OpenResult::Relayed(_));
-        // Of a result that was not read to its end nothing is known.
-        let may_write = transaction.has_written || transaction.results.values().any(is_open);
-        let may_name_graph = transaction.may_name_graph;
+        let mut writes = transaction.writes.clone();
+        for result in transaction.results.values() {
+            // Of a result that was not read to its end nothing is known but its statement.
+            if let OpenResult::Relayed(relayed) = result {
+                writes.wrote(&relayed.may_touch());
+            }
+        }
         let asked = transaction.begin.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
         let write = match kind {
-            Kind::Commit if may_write => self.begin_write(&options, may_name_graph).await?,
+            Kind::Commit if writes.has_written() => {
+                self.begin_write(&options, (writes.may_name_graph, writes.touched)).await?
+            }
             _ => None,
         };
         let begun = Instant::now();
@@ -261,16 +263,16 @@ impl Session {
     }
 
     /// A statement goes to Neo4j now, in the transaction if there is one.
-    pub(super) fn transaction_has_words(&mut self, words: WriteWords) {
+    pub(super) fn transaction_has_words(&mut self, words: &WriteWords) {
         if let Some(transaction) = &mut self.transaction {
-            transaction.may_name_graph |= words.may_name_graph;
+            transaction.writes.sent(words);
         }
     }
 
-    /// A statement of the transaction has written: its COMMIT ends entries.
-    pub(super) fn transaction_has_written(&mut self) {
+    /// A statement of the transaction has written this: its COMMIT ends entries.
+    pub(super) fn transaction_has_written(&mut self, touched: &Touched) {
         if let Some(transaction) = &mut self.transaction {
-            transaction.has_written = true;
+            transaction.writes.wrote(touched);
         }
     }
 

@@ -20,6 +20,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
+use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
 use hopcache_engine::ports::{PeerError, WriteOf};
@@ -169,6 +170,7 @@ impl Front {
                 Verb::Open | Verb::Run => may_hold_use(&arrived.body),
                 Verb::RollBack => false,
             },
+            touched: Touched::Anything,
         }))
     }
 

@@ -45,7 +45,7 @@ use hopcache_core::limits::{
     ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
     STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX,
     STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX,
-    STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
+    STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -418,7 +418,7 @@ impl Store for RedisStore {
         records: &[WrittenRecord],
     ) -> Result<Vec<Listener>, StoreError> {
         let args = |command: &mut Cmd| {
-            command.arg(WRITTEN_DATABASES_MAX);
+            command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
             records.iter().for_each(|record| {
                 command.arg(record.to_text());
             });

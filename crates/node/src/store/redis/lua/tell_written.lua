@@ -1,21 +1,52 @@
--- Keeps marks of written databases, or the later ones that are there (crates/core/src/written.rs). KEYS[1] the marks, one a
--- line; KEYS[2] the nodes that listen, each with the end of its lease. ARGV: most lines, then records. Returns the nodes and
--- how long each may still serve, in milliseconds; and 1 where there was no room for a record.
+-- Keeps marks of written databases, or the later ones that are there (crates/core/src/written/board.rs). KEYS[1] the marks,
+-- one a line; KEYS[2] the nodes that listen, each with the end of its lease. ARGV: most names, most lines, then records.
+-- Returns the nodes and how long each may still serve, in milliseconds; and 1 where there was no room for a record.
+-- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
 local kept, count = {}, 0
-for line in string.gmatch(redis.call('GET', KEYS[1]) or '', '[^\n]+') do
-  kept[string.sub(line, 1, 16)] = line
-  count = count + 1
+local databases, names = {}, 0
+local function keep(line)
+  local name = string.sub(line, 1, 16)
+  local place = name .. string.sub(line, 83)
+  if not databases[name] then names = names + 1 end
+  databases[name] = string.sub(line, 18, 49)
+  if not kept[place] then count = count + 1 end
+  kept[place] = line
+end
+local function rank(line) return string.sub(line, 51, 82) end
+for line in string.gmatch(redis.call('GET', KEYS[1]) or '', '[^\n]+') do keep(line) end
+local function drop(name, is_dropped)
+  for place, line in pairs(kept) do
+    if string.sub(place, 1, 16) == name and is_dropped(line) then
+      kept[place] = nil
+      count = count - 1
+    end
+  end
 end
 local full = 0
-for place = 2, #ARGV do
-  local record = ARGV[place]
+for at = 3, #ARGV do
+  local record = ARGV[at]
   local name = string.sub(record, 1, 16)
-  local known = kept[name]
-  if not known and count >= tonumber(ARGV[1]) then
+  if databases[name] and databases[name] ~= string.sub(record, 18, 49) then
+    drop(name, function() return true end)
+  end
+  local all = kept[name]
+  local known = kept[name .. string.sub(record, 83)]
+  local is_known = (all and rank(all) >= rank(record)) or (known and rank(known) >= rank(record))
+  if not databases[name] and names >= tonumber(ARGV[1]) then
     full = 1
-  elseif not known or string.sub(known, 18, 49) ~= string.sub(record, 18, 49) or string.sub(known, 51) < string.sub(record, 51) then
-    if not known then count = count + 1 end
-    kept[name] = record
+  elseif not is_known then
+    if #record == 82 then drop(name, function(line) return rank(line) <= rank(record) end) end
+    if not known and count >= tonumber(ARGV[2]) then
+      -- No room: the latest line of each name marks everything, and is the only one.
+      local latest = {}
+      for _, line in pairs(kept) do
+        local each = string.sub(line, 1, 16)
+        if not latest[each] or rank(latest[each]) < rank(line) then latest[each] = string.sub(line, 1, 82) end
+      end
+      kept, count = {}, 0
+      for _, line in pairs(latest) do keep(line) end
+    end
+    keep(record)
   end
 end
 local lines = {}

@@ -1,0 +1,96 @@
+//! The marks of one database: one for everything, one for each tag.
+//!
+//! Invariants: all marks have one epoch, that of the mark for everything; a tag's mark is later than it.
+
+use std::collections::HashMap;
+
+use super::{Written, WrittenEpoch};
+use crate::bookmark::{DatabaseUuid, TransactionId};
+use crate::limits::WRITTEN_TAGS_MAX;
+use crate::tags::TagId;
+
+/// The marks of one database.
+#[derive(Debug, Clone)]
+pub(super) struct Marks {
+    all: Written,
+    /// The latest of all marks.
+    newest: Written,
+    tags: HashMap<TagId, TransactionId>,
+}
+
+impl Marks {
+    pub(super) fn nothing(database: DatabaseUuid) -> Self {
+        let nothing = Written::nothing(database);
+        Self { all: nothing, newest: nothing, tags: HashMap::new() }
+    }
+
+    /// The mark for everything.
+    pub(super) fn all(&self) -> Written {
+        self.all
+    }
+
+    /// The latest mark.
+    pub(super) fn newest(&self) -> Written {
+        self.newest
+    }
+
+    /// Each tag with its mark.
+    pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, Written)> {
+        self.tags.iter().map(|(tag, id)| (*tag, Written { id: *id, ..self.all }))
+    }
+
+    /// The latest mark of what a read depends on; of an unknown read the latest of all.
+    pub(super) fn needed(&self, reads: Option<&[TagId]>) -> Written {
+        let Some(reads) = reads else { return self.newest };
+        if self.tags.is_empty() {
+            return self.all;
+        }
+        let latest = reads.iter().filter_map(|tag| self.tags.get(tag)).max();
+        Written { id: latest.map_or(self.all.id, |id| self.all.id.max(*id)), ..self.all }
+    }
+
+    /// Takes a mark of a tag, or of everything. Returns whether it ends more than before.
+    pub(super) fn take(&mut self, tag: Option<TagId>, written: Written) -> bool {
+        match tag {
+            Some(tag) if written.epoch == self.all.epoch => self.take_tag(tag, written),
+            // Ids are counted anew, and this node has not heard from where: all may be ended.
+            Some(_) | None => self.take_all(written),
+        }
+    }
+
+    fn take_all(&mut self, written: Written) -> bool {
+        if self.all.is_at_or_after(&written) {
+            return false;
+        }
+        if written.epoch != self.all.epoch {
+            self.tags.clear();
+            self.newest = written;
+        }
+        self.all = written;
+        self.tags.retain(|_, id| *id > written.id);
+        if !self.newest.is_at_or_after(&written) {
+            self.newest = written;
+        }
+        true
+    }
+
+    fn take_tag(&mut self, tag: TagId, written: Written) -> bool {
+        if self.all.is_at_or_after(&written) || self.tags.get(&tag).is_some_and(|id| *id >= written.id) {
+            return false;
+        }
+        self.tags.insert(tag, written.id);
+        if !self.newest.is_at_or_after(&written) {
+            self.newest = written;
+        }
+        if self.tags.len() > WRITTEN_TAGS_MAX {
+            self.all = self.newest;
+            self.tags.clear();
+        }
+        true
+    }
+
+    /// Whether a record of this epoch is of the ids that are counted now.
+    pub(super) fn counts(&self, epoch: WrittenEpoch) -> bool {
+        self.all.epoch == epoch
+    }
+}

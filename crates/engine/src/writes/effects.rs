@@ -1,0 +1,39 @@
+//! What a statement touches, in the form that marks have. `hopcache-tags` decides it.
+
+use hopcache_core::tags::Touched;
+use hopcache_packstream::Value;
+use hopcache_tags::{Counters, WriteEffects};
+
+/// What a statement may change, or what its summary shows that it has changed.
+#[derive(Debug, Clone)]
+pub struct Effects {
+    found: WriteEffects,
+}
+
+impl Effects {
+    /// What a statement with these parameters (one PackStream map) may change. It parses the text.
+    #[must_use]
+    pub fn of(statement: &str, params: &[u8]) -> Self {
+        Self { found: WriteEffects::of(statement, params) }
+    }
+
+    /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it
+    /// may have changed all that its statement names.
+    #[must_use]
+    pub fn counted(&self, summary: &Value) -> Self {
+        let Some(Value::Map(stats)) = summary.get("stats") else { return self.clone() };
+        let counters = stats.iter().filter_map(|(name, count)| match count {
+            Value::Int(count) => Some((name.as_str(), *count)),
+            // `contains-updates` counts nothing. Users and rights change with `contains-system-updates`.
+            Value::Bool(is_true) => (*is_true && name != "contains-updates").then_some(("others", 1)),
+            _ => Some(("others", 1)),
+        });
+        Self { found: self.found.narrowed(&Counters::of(counters)) }
+    }
+
+    /// The marks that it leaves.
+    #[must_use]
+    pub fn touched(&self) -> Touched {
+        if self.found.is_anything() { Touched::Anything } else { Touched::These(self.found.ids().into()) }
+    }
+}
