@@ -177,6 +177,8 @@ pub(crate) struct Target {
     pub(crate) name: Option<String>,
     /// The elements that it may be.
     pub(crate) elements: Vec<Carrier>,
+    /// The expression in brackets, if it is one: it may bind variables.
+    pub(crate) computed: Option<Expr>,
 }
 
 /// A property key.
@@ -259,6 +261,7 @@ impl Expr {
 
 impl Target {
     pub(crate) fn named(name: &str) -> Self {
-        Self { name: Some(name.to_owned()), elements: vec![Carrier::Name(name.to_owned())] }
+        let elements = vec![Carrier::Name(name.to_owned())];
+        Self { name: Some(name.to_owned()), elements, computed: None }
     }
 }

@@ -36,6 +36,25 @@ impl Rule {
 pub const GRAPH: &str = "CREATE (:LA {g: $g, uid: 1, x: 1})-[:TR {x: 1}]->(:LB {g: $g, uid: 2, x: 2}),
     (:LA {g: $g, uid: 3, x: 3}), ({g: $g, uid: 4})";
 
+/// Reads, and writes that change their results on [`GRAPH`], of shapes that random statements do not have. This crate
+/// once took each pair for one that does not touch.
+pub const TOUCHING: [(&str, &str); 5] = [
+    ("MATCH (a:LA {g: $g}) WITH count(*) AS c WHERE COUNT { (a {g: $g}) } > 4 RETURN c", CREATE),
+    ("MATCH (a:LA {g: $g}) WITH DISTINCT 1 AS c WHERE COUNT { (a {g: $g}) } > 4 RETURN c", CREATE),
+    (RELATIONSHIP_X, "MATCH (m:LB {g: $g}), ({g: $g})-[n:TR]->() SET (head([{a: n}.a, m])).x = 9"),
+    (
+        RELATIONSHIP_X,
+        "MATCH (n:LB {g: $g}), ({g: $g})-[r:TR]->() WITH collect(r) AS rs, n AS m SET (head([n IN rs | n])).x = 9",
+    ),
+    (
+        RELATIONSHIP_X,
+        "MATCH (n:LB {g: $g}) WITH n AS m SET (head(COLLECT { MATCH ({g: $g})-[n:TR]->() RETURN n })).x = 9",
+    ),
+];
+
+/// No write touches anything.
+pub static NOTHING: Rule = touch("nothing", |_| true, COUNT_ALL, CREATE);
+
 const COUNT_ALL: &str = "MATCH (n {g: $g}) RETURN count(*)";
 const COUNT_LA: &str = "MATCH (n:LA {g: $g}) RETURN count(*)";
 const COUNT_LC: &str = "MATCH (n:LC {g: $g}) RETURN count(*)";
