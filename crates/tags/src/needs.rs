@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
     fn filter(&mut self, filter: &'a Filter, of: &Carrier, bound: &Bound<'a>) {
         let kinds = self.names.kinds(std::slice::from_ref(of));
         filter.keys.iter().for_each(|key| self.key(&kinds, key));
-        if filter.has_any_key {
+        if filter.map.is_some() {
             self.any_key(&kinds);
         }
         filter.values.iter().for_each(|value| self.expr(value, bound));

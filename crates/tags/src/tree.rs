@@ -132,8 +132,8 @@ pub(crate) struct Relationship {
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) keys: Vec<String>,
-    /// `$map`, or another expression in place of a map: any key.
-    pub(crate) has_any_key: bool,
+    /// The parameter in place of a map: `(n $map)`.
+    pub(crate) map: Option<String>,
     /// The values of the properties, and the condition.
     pub(crate) values: Vec<Expr>,
 }

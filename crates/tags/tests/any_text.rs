@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use hopcache_tags::limits::{MARKS_MAX, STATEMENT_BYTES_MAX, TAGS_MAX};
+use hopcache_tags::limits::{MARKS_MAX, STATEMENT_BYTES_MAX, TAGS_MAX, TOKENS_MAX};
 use hopcache_tags::{Counters, ReadTags, WriteEffects};
 use proptest::prelude::*;
 
@@ -13,6 +13,7 @@ fn both(text: &str, params: &[u8]) -> bool {
     let tags = ReadTags::of(text);
     let effects = WriteEffects::of(text, params);
     assert!(tags.ids().len() <= TAGS_MAX && effects.ids().len() <= MARKS_MAX);
+    assert!(effects.tokens().is_none_or(|tokens| tokens.len() <= TOKENS_MAX));
     let narrowed = effects.narrowed(&Counters::default());
     assert!(narrowed.is_anything() || narrowed.ids().len() <= effects.ids().len());
     tags.touched_by(&effects)

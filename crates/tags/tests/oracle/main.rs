@@ -24,6 +24,7 @@
 mod bolt;
 mod check;
 mod facts;
+mod ids;
 mod neo4j;
 mod random;
 mod reads;

@@ -3,7 +3,8 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use hopcache_packstream::{Reader, Value, encode};
+use hopcache_core::bookmark::Bookmark;
+use hopcache_packstream::{Reader, Value, decode, encode};
 use hopcache_tags::Counters;
 
 use crate::bolt::Bolt;
@@ -53,6 +54,11 @@ impl Graph {
         Self { bolt: Bolt::connect(), packed: encode(&params), params }
     }
 
+    /// What no other graph has: its nodes have it as `g`.
+    pub fn own(&self) -> &str {
+        self.params.get("g").and_then(Value::as_str).unwrap()
+    }
+
     /// One PackStream map.
     pub fn params(&self) -> &[u8] {
         &self.packed
@@ -78,6 +84,27 @@ impl Graph {
             text += &format!("CREATE (n{from})-[{inside}]->(n{to}) ");
         }
         self.write(&text).unwrap();
+    }
+
+    /// The strings in the first column of a result.
+    pub fn strings(&mut self, statement: &str) -> Vec<String> {
+        let run = self.bolt.run(statement, self.params.clone());
+        assert!(!run.failed, "{:?}", run.end);
+        let (mut reader, mut strings) = (Reader::new(&run.records), Vec::new());
+        while !reader.is_empty() {
+            let Value::List(columns) = reader.value().unwrap() else { panic!("a record is no list") };
+            strings.push(columns[0].as_str().unwrap().to_owned());
+        }
+        strings
+    }
+
+    /// The id of the last transaction of the database.
+    pub fn last_id(&mut self) -> u64 {
+        self.begin();
+        self.bolt.send(0x12, &[]);
+        let end = decode(&self.bolt.receive()[2..]).unwrap();
+        let bookmark = Bookmark::parse(end.get("bookmark").and_then(Value::as_str).unwrap()).unwrap();
+        bookmark.positions()[0].id.0
     }
 
     pub fn begin(&mut self) {
