@@ -59,6 +59,18 @@ proptest! {
     }
 }
 
+/// Texts that once caused a panic.
+#[test]
+fn texts_that_were_found() {
+    for text in [
+        "RETURN [x IN size(1 IS :: INTEGER) | x]",
+        "RETURN [x IN [EXISTS { (a IS :: b) }] | x]",
+        "RETURN reduce(s = 0, x IN labels(1 IS :: INTEGER) | x)",
+    ] {
+        both(text, &[0xa0]);
+    }
+}
+
 /// Texts of the greatest length that is parsed, each of which asks the parser for much. Recursion is bounded by
 /// `NESTING_MAX`, copies of names by `COPIES_MAX`.
 #[test]
