@@ -9,13 +9,14 @@ use crate::neo4j::Graph;
 use crate::random::Random;
 use crate::writes::{in_transactions, random_write};
 
-const TRIES: usize = 50;
+const TRIES: usize = 100;
 
 /// Equal for all runs with this graph, so that the server plans it once.
 const GRAPHS: usize = 4;
 
 /// Ids that were consumed while a statement ran, whether it failed or not.
 fn consumed(graph: &mut Graph, write: &str) -> u64 {
+    graph.plan(write);
     let before = graph.last_id();
     // A refusal consumes ids as well if it comes late.
     drop(graph.write(write));

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hopcache_core::bookmark::Bookmark;
 use hopcache_packstream::{Reader, Value, decode, encode};
@@ -30,14 +31,20 @@ impl Rows {
     }
 }
 
+/// One test of this program at a time: [`crate::ids`] counts the writes of the whole server.
+static TURN: Mutex<()> = Mutex::new(());
+
 pub struct Graph {
     bolt: Bolt,
+    _turn: MutexGuard<'static, ()>,
     params: Value,
     packed: Vec<u8>,
 }
 
 impl Graph {
+    /// Waits until no other test has a graph.
     pub fn connect() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // Other runs of this test on the same server have another graph.
         let own = RandomState::new().build_hasher().finish();
         let text = |key: &str, value: &str| (key.to_owned(), Value::from(value));
@@ -51,7 +58,7 @@ impl Graph {
             text("key", "x"),
             ("props".to_owned(), props),
         ]);
-        Self { bolt: Bolt::connect(), packed: encode(&params), params }
+        Self { bolt: Bolt::connect(), _turn: turn, packed: encode(&params), params }
     }
 
     /// What no other graph has: its nodes have it as `g`.
@@ -149,6 +156,11 @@ impl Graph {
                 end => return (started && end == 0x70).then(|| Rows::of(&records, read)),
             }
         }
+    }
+
+    /// Lets the server plan a write, so that its run takes little time.
+    pub fn plan(&mut self, write: &str) {
+        self.bolt.run(&format!("CYPHER replan=skip EXPLAIN {write}"), self.params.clone());
     }
 
     /// Runs a write. A failure ends the transaction.
