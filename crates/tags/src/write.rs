@@ -95,7 +95,8 @@ impl WriteEffects {
 
     /// The labels, types and property keys that a run may use, as sorted numbers ([`crate::Token`]), at most
     /// [`crate::limits::TOKENS_MAX`]. Each that the database has never had before may consume one transaction id more, also in a run that
-    /// fails. A run need not use all of them. `None` if they are not known.
+    /// fails. A run need not use all of them, and several new keys of one map may consume one id together. `None` if they
+    /// are not known.
     ///
     /// ```
     /// use hopcache_tags::{TagId, Token, WriteEffects};

@@ -62,13 +62,14 @@ fn no_write_consumes_more_ids_than_its_effects_say() {
     assert!(unknown * 5 < writes && at_most * 3 > bounded);
 }
 
-/// `#` is a new number in each run. Each of these writes consumes one id for itself, and one for each token.
-const NEW_TOKENS: [&str; 12] = [
+/// `#` is new in each run. Each of these writes consumes one id for itself, and one for each token.
+const NEW_TOKENS: [&str; 13] = [
     "CREATE (:LA {g: $g, x: 1})",
     "CREATE (:LA:L# {g: $g, k#: 1})-[:T# {m#: 2}]->(:N#)",
     "MATCH (n {g: $g, uid: 1}) SET n.k# = 1",
     "MATCH (n {g: $g, uid: 1}) SET n:L#:M#",
-    "MATCH (n {g: $g, uid: 1}) SET n += {k#: 1, m#: 2}",
+    "MATCH (n {g: $g, uid: 1}) SET n.k# = 1, n.m# = 2",
+    "MATCH (n {g: $g, uid: 1}) SET n += {k#: 1}",
     "MATCH (n {g: $g, uid: 1}) SET n = {g: $g, uid: 1, k#: 1}",
     "MATCH (n {g: $g, uid: 1}) CREATE (n)-[:T#]->(n)",
     "MERGE (n:L# {g: $g, k#: 1}) ON CREATE SET n.m# = 1",
@@ -78,8 +79,9 @@ const NEW_TOKENS: [&str; 12] = [
     "CREATE (:$('L#') {g: $g})",
 ];
 
-/// These consume no more than that. They fail, change nothing, or use a token only to remove it.
-const NEW_TOKENS_AT_MOST: [&str; 8] = [
+/// These consume no more than that. They create several keys at once, fail, change nothing, or only remove.
+const NEW_TOKENS_AT_MOST: [&str; 9] = [
+    "MATCH (n {g: $g, uid: 1}) SET n += {k#: 1, m#: 2}",
     "CREATE (n:L# {g: $g, k#: 1}) WITH n RETURN 1 / 0",
     "CREATE (n:L# {g: $g, k#: 1}) DELETE n",
     "MATCH (n {g: $g, uid: 99}) SET n.k# = 1, n:L#",
@@ -91,24 +93,26 @@ const NEW_TOKENS_AT_MOST: [&str; 8] = [
 ];
 
 #[test]
-fn each_new_token_consumes_one_id() {
+fn each_new_token_consumes_one_id_at_most() {
     let mut graph = Graph::connect();
     let own = graph.own().to_owned();
     graph.write(ALL_TOKENS).unwrap();
     let known = [Token::Label("LA"), Token::Key("g"), Token::Key("uid"), Token::Key("x")].map(TagId::from);
     let all = NEW_TOKENS.iter().map(|write| (write, true));
-    for (write, is_exact) in all.chain(NEW_TOKENS_AT_MOST.iter().map(|write| (write, false))) {
-        let is_as_told = |at| {
-            let text = write.replace('#', &format!("_{own}_{at}"));
+    let all = all.chain(NEW_TOKENS_AT_MOST.iter().map(|write| (write, false)));
+    for (number, (write, is_exact)) in all.enumerate() {
+        // The ids that the run consumed, and their maximum.
+        let run = |at| {
+            let text = write.replace('#', &format!("_{own}_{number}_{at}"));
             let effects = WriteEffects::of(&text, graph.params());
             let new = effects.tokens().unwrap().iter().filter(|token| !known.contains(token)).count() as u64;
-            let max = u64::from(effects.transactions_max().unwrap()) + new;
             graph.wipe();
             graph.write("CREATE (:LA {g: $g, uid: 1})").unwrap();
-            let consumed = consumed(&mut graph, &text);
-            consumed == max || (consumed < max && !is_exact)
+            (consumed(&mut graph, &text), u64::from(effects.transactions_max().unwrap()) + new)
         };
-        assert!((0..TRIES).any(is_as_told), "{write}");
+        let quiet: Vec<_> = (0..TRIES).map(run).filter(|(consumed, max)| consumed <= max).take(3).collect();
+        assert_eq!(quiet.len(), 3, "more than its maximum: {write}");
+        assert!(!is_exact || quiet.iter().all(|(consumed, max)| consumed == max), "{write}: {quiet:?}");
     }
     graph.wipe();
 }
