@@ -32,6 +32,9 @@ impl WriteEffects {
         let Touches { touches: found, in_transactions } = touches(&query, &names, Params(params));
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
         let effects = Self::from_touches(found.collect(), !in_transactions);
+        if effects.is_anything() {
+            return Self::anything();
+        }
         Self { tokens: tokens(&query, Params(params)), ..effects }
     }
 

@@ -76,6 +76,7 @@ fn transactions_at_most() {
         "CALL db.awaitIndexes()",
         "CREATE INDEX FOR (n:A) ON (n.x)",
         "CREATE (n",
+        "CREATE ((n:A))",
     ] {
         assert_eq!(max(unknown), None, "{unknown}");
         assert_eq!(
