@@ -54,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-learning",
             "hopcache-packstream",
             "hopcache-queryapi",
+            "hopcache-tags",
         ],
     ),
     ("hopcache-testbed", &[]),
