@@ -28,6 +28,7 @@ mod peer_frame;
 mod peer_message;
 mod render;
 mod request;
+mod tags;
 
 /// A reader of outside bytes.
 pub struct Target {
@@ -40,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -62,6 +63,7 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "bookmark", check: bookmark::check, seeds: bookmark::seeds },
     Target { name: "credential_message", check: credential_message::check, seeds: credential_message::seeds },
     Target { name: "holder_message", check: holder_message::check, seeds: holder_message::seeds },
+    Target { name: "tags", check: tags::check, seeds: tags::seeds },
 ];
 
 /// Checks `bytes` against the target of that name.

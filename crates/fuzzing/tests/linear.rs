@@ -83,6 +83,7 @@ fn query_text() {
     let mut longest = Default::default();
     for piece in pieces {
         time("cypher", piece, &long(piece), &mut longest);
+        time("tags", piece, &long(piece), &mut longest);
     }
     eprintln!("query text: {longest:?}");
 }

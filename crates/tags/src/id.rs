@@ -1,11 +1,11 @@
-//! Marks as numbers: nodes keep them in tables and send them to each other.
+//! Marks and tokens as numbers: nodes keep them in tables and send them to each other.
 
 use std::collections::BTreeSet;
 
 use hopcache_core::tags::TagId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::rules::Mark;
+use crate::rules::{Mark, Token};
 
 impl From<Mark<'_>> for TagId {
     fn from(mark: Mark<'_>) -> Self {
@@ -25,6 +25,18 @@ impl From<Mark<'_>> for TagId {
             Mark::RelationshipKeys => (13, ""),
             Mark::Change => (14, ""),
             Mark::Everything => (15, ""),
+        };
+        Self(xxh3_64_with_seed(name.as_bytes(), kind))
+    }
+}
+
+impl From<Token<'_>> for TagId {
+    /// No mark has the number of a token.
+    fn from(token: Token<'_>) -> Self {
+        let (kind, name) = match token {
+            Token::Label(name) => (16, name),
+            Token::Type(name) => (17, name),
+            Token::Key(name) => (18, name),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))
     }

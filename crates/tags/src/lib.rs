@@ -4,6 +4,9 @@
 //! values, counts, and their order where `ORDER BY` gives one. [`rules`] has all rules in one table, and the exact
 //! promise. A statement that this crate does not read for certain has the tag "anything".
 //!
+//! Two questions beside: can the result change while the graph stays ([`ReadTags::is_volatile`]), and how many
+//! transaction ids does the write consume at most ([`WriteEffects::transactions_max`], [`WriteEffects::tokens`])?
+//!
 //! Everything here is a function of its arguments, as in `hopcache_core`: no clock, no dice, no sockets.
 //!
 //! The parser is this crate's own. `open-cypher` 0.5, the only published one with a typed tree, does not read
@@ -30,12 +33,14 @@ mod params;
 mod parse;
 mod read;
 pub mod rules;
+mod tokens;
 mod touches;
 mod tree;
+mod volatility;
 mod write;
 
 pub use counters::Counters;
 pub use hopcache_core::tags::TagId;
 pub use read::ReadTags;
-pub use rules::{Need, Touch};
+pub use rules::{Need, Token, Touch};
 pub use write::WriteEffects;

@@ -11,6 +11,9 @@ pub const TAGS_MAX: usize = 64;
 /// The most marks of one write. Nodes send each other 8 bytes for each.
 pub const MARKS_MAX: usize = 256;
 
+/// The most tokens of one write: labels, types and keys. A node keeps the numbers of those that it has seen.
+pub const TOKENS_MAX: usize = 256;
+
 /// The deepest nesting of brackets, subqueries and expressions. The parser recurses, and a thread of tokio has 2 MiB of
 /// stack. Neo4j's own parser gives up at a few hundred.
 pub const NESTING_MAX: usize = 48;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::VARIABLES_MAX;
-use crate::tree::{Carrier, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
+use crate::tree::{Carrier, Change, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
 
 /// The kinds of element that a value may be or hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -157,16 +157,26 @@ impl Names {
                 self.bind_to(name, &[]);
             }
             Clause::Create(paths) => paths.iter().for_each(|path| self.path(path)),
-            Clause::Merge { path, .. } => self.path(path),
+            Clause::Merge { path, on_create, on_match } => {
+                self.path(path);
+                on_create.iter().chain(on_match).for_each(|change| self.change(change));
+            }
             Clause::Foreach { name, list, body } => {
                 self.expr(list);
                 self.bind_to(name, &list.carried);
                 body.iter().for_each(|clause| self.clause(clause));
             }
             Clause::Delete { targets, .. } => targets.iter().for_each(|target| self.expr(target)),
-            // The expressions of these are not asked for.
-            Clause::Change { .. } | Clause::Finish => {}
+            Clause::Change { changes, .. } => changes.iter().for_each(|change| self.change(change)),
+            Clause::Finish => {}
         }
+    }
+
+    /// The target's expression decides what is changed. No element comes out of the new value.
+    fn change(&mut self, change: &Change) {
+        let (Change::Key { target, .. } | Change::Keys { target, .. } | Change::Labels { target, .. }) =
+            change;
+        target.computed.iter().for_each(|expr| self.expr(expr));
     }
 
     fn projection(&mut self, projection: &Projection) {

@@ -52,10 +52,7 @@ impl<'a> Walk<'a> {
                 self.expr(list, bound);
                 bound.remove(name.as_str());
             }
-            Clause::With(projection) => {
-                self.projection(projection, bound);
-                *bound = passed_on(projection, bound);
-            }
+            Clause::With(projection) => *bound = self.projection(projection, bound),
             Clause::Return(projection) => {
                 self.projection(projection, bound);
                 if rows == Rows::Result {
@@ -84,9 +81,15 @@ impl<'a> Walk<'a> {
         self.query(&call.query, &inner, Rows::Inside);
     }
 
-    fn projection(&mut self, projection: &'a Projection, bound: &Bound<'a>) {
+    /// The nodes of `bound` that have a name behind the projection.
+    ///
+    /// Behind an aggregation or `DISTINCT`, `ORDER BY` and `WHERE` see these alone: in
+    /// `MATCH (a:A) WITH count(*) AS c WHERE COUNT { (a) } > 1`, the second `a` is any node.
+    fn projection(&mut self, projection: &'a Projection, bound: &Bound<'a>) -> Bound<'a> {
         projection.items.iter().for_each(|item| self.expr(&item.value, bound));
-        projection.rest.iter().for_each(|expr| self.expr(expr, bound));
+        let passed = passed_on(projection, bound);
+        projection.rest.iter().for_each(|expr| self.expr(expr, &passed));
+        passed
     }
 
     /// The elements that the client gets.
@@ -223,7 +226,7 @@ impl<'a> Walk<'a> {
     fn filter(&mut self, filter: &'a Filter, of: &Carrier, bound: &Bound<'a>) {
         let kinds = self.names.kinds(std::slice::from_ref(of));
         filter.keys.iter().for_each(|key| self.key(&kinds, key));
-        if filter.has_any_key {
+        if filter.map.is_some() {
             self.any_key(&kinds);
         }
         filter.values.iter().for_each(|value| self.expr(value, bound));

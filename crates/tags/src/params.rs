@@ -3,14 +3,41 @@
 use hopcache_packstream::{Reader, Token, Value, decode};
 
 use crate::limits::MARKS_MAX;
+use crate::tree::{Expr, Key, Shape};
 
 /// The parameters of a statement: one PackStream map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Params<'a>(pub(crate) &'a [u8]);
 
 impl Params<'_> {
+    /// The names that a dynamic label, type or key has in this run; `None` if they are not known.
+    pub(crate) fn names_of(self, expr: &Expr) -> Option<Vec<String>> {
+        match &expr.shape {
+            Shape::Text(name) => Some(vec![name.clone()]),
+            Shape::Parameter(parameter) => self.names(parameter),
+            _ => None,
+        }
+    }
+
+    /// The keys of a map in this run; `None` if they are not known.
+    pub(crate) fn keys_of(self, map: &Expr) -> Option<Vec<String>> {
+        match &map.shape {
+            Shape::Map(keys) => Some(keys.clone()),
+            Shape::Parameter(parameter) => self.keys(parameter),
+            _ => None,
+        }
+    }
+
+    /// The names that a key has in this run; `None` if they are not known.
+    pub(crate) fn key_names(self, key: &Key) -> Option<Vec<String>> {
+        match key {
+            Key::Name(name) => Some(vec![name.clone()]),
+            Key::Dynamic(expr) => self.names_of(expr),
+        }
+    }
+
     /// The names in a parameter that is a string or a list of strings; `None` if it is anything else.
-    pub(crate) fn names(self, parameter: &str) -> Option<Vec<String>> {
+    fn names(self, parameter: &str) -> Option<Vec<String>> {
         let names = match self.get(parameter)? {
             Value::String(name) => vec![name],
             Value::List(items) if items.len() <= MARKS_MAX => {

@@ -10,6 +10,7 @@ use crate::names::Names;
 use crate::needs::needs;
 use crate::parse::parse;
 use crate::rules::{Mark, Need};
+use crate::volatility::Volatility;
 use crate::write::WriteEffects;
 
 /// Everything that the result of a read depends on.
@@ -17,6 +18,7 @@ use crate::write::WriteEffects;
 pub struct ReadTags {
     needs: BTreeSet<Need>,
     ids: Vec<TagId>,
+    volatility: Volatility,
 }
 
 impl ReadTags {
@@ -24,22 +26,29 @@ impl ReadTags {
     #[must_use]
     pub fn of(statement: &str) -> Self {
         let Ok(query) = parse(statement) else { return Self::anything() };
-        let Some(names) = Names::of(&query) else { return Self::anything() };
-        Self::from_needs(needs(&query, &names))
+        let tags = match Names::of(&query) {
+            Some(names) => Self::from_needs(needs(&query, &names)),
+            None => Self::anything(),
+        };
+        Self { volatility: Volatility::of(statement), ..tags }
     }
 
-    /// The tags of a read about which nothing is known: every write touches it.
+    /// The tags of a read about which nothing is known: every write touches it, and it is volatile.
     #[must_use]
     pub fn anything() -> Self {
         Self::from_needs(BTreeSet::from([Need::Anything]))
     }
 
-    /// The tags of a read with these needs; [`ReadTags::anything`] if there are too many.
+    /// The tags of a read with these needs; [`ReadTags::anything`] if there are too many. Its functions are not known, so
+    /// it is volatile.
     #[must_use]
     pub fn from_needs(needs: BTreeSet<Need>) -> Self {
         let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
         let found = ids(needs.iter().flat_map(Need::marks).chain([Mark::Everything]));
-        if is_anything || found.len() > TAGS_MAX { Self::anything() } else { Self { needs, ids: found } }
+        if is_anything || found.len() > TAGS_MAX {
+            return Self::anything();
+        }
+        Self { needs, ids: found, volatility: Volatility::Volatile }
     }
 
     /// The needs, for people.
@@ -52,6 +61,20 @@ impl ReadTags {
     #[must_use]
     pub fn is_anything(&self) -> bool {
         self.needs.contains(&Need::Anything)
+    }
+
+    /// Whether the result can change while the graph stays, with these parameters (one PackStream map). The clock, chance,
+    /// files and configuration can change it then, and so can a function or a procedure that is not known.
+    ///
+    /// ```
+    /// let is_volatile = |read: &str| hopcache_tags::ReadTags::of(read).is_volatile(&[0xa0]);
+    /// assert!(!is_volatile("MATCH (n:A) RETURN toUpper(n.name)"));
+    /// assert!(is_volatile("MATCH (n:A) WHERE n.day = date() RETURN n.name"));
+    /// assert!(is_volatile("CALL db.index.fulltext.queryNodes('names', 'Ada')"));
+    /// ```
+    #[must_use]
+    pub fn is_volatile(&self, params: &[u8]) -> bool {
+        self.volatility.is_volatile(params)
     }
 
     /// The tags as sorted numbers, at most [`TAGS_MAX`].

@@ -1,7 +1,7 @@
 //! The rules: what a read depends on ([`Need`]), what a write does ([`Touch`]), and which marks each of them has.
 //!
 //! A write touches a read if they share a mark. The rows below are all rules; each has a test with its number
-//! (`tests/rules.rs`, and on a real Neo4j `tests/oracle.rs`).
+//! (`tests/rules.rs`, and on a real Neo4j `tests/oracle`).
 //!
 //! # Needs of a read
 //!
@@ -35,6 +35,14 @@
 //! | T9 | dynamic labels, types and keys: the parameter's value, else any | `NewAnyLabel`, `AnyLabelChanged`, … | as the others |
 //! | T10 | an unknown construct, a procedure, a schema change | `Anything` | never |
 //!
+//! Besides, a write may create tokens:
+//!
+//! | rule | part of the write | tokens |
+//! |---|---|---|
+//! | T11 | labels, types and keys in `CREATE`, `MERGE` and `SET`; dynamic ones as in T9, else unknown | `Label`, `Type`, `Key` |
+//!
+//! What is read or removed gets no token. A token is not narrowed: a run that fails may have created it.
+//!
 //! T1, T2 and T8 have no keys: nobody has read the new element before, so a read sees its properties only if it sees
 //! the element itself, and then it has the need of its label, its type, or `Nodes`. The same holds for T3: a deleted
 //! node is in a result by one of its labels (all of them are touched, since the text does not tell which it has), as any
@@ -56,6 +64,20 @@
 //! | `NodeKeys`, `RelationshipKeys` | the same | every touch of a node's, a relationship's key |
 //! | `Change` | `Anything` | every touch |
 //! | `Everything` | every read | `Anything` |
+//!
+//! # Volatile reads
+//!
+//! The result of a volatile read may change while the graph stays. No write says when.
+//!
+//! | rule | part of the read | volatile |
+//! |---|---|---|
+//! | V1 | `rand()`, `randomUUID()`, `timestamp()`, `date.realtime()`, `file()`, … | always |
+//! | V2 | `date(…)` and the other temporal functions, with `.truncate(…)` | unless the argument is certainly no clock; a parameter decides by its value |
+//! | V3 | a function that is on no list of `hopcache_core::cypher::verdict` | always |
+//! | V4 | N8: procedures (full-text indexes may lag behind), `LOAD CSV`, `SHOW`, unknown constructs | always |
+//!
+//! Rights, the configuration, and an index that comes online (another order of rows) change results as well, and are in
+//! no statement.
 //!
 //! # What "not touched" promises
 //!
@@ -122,6 +144,17 @@ pub enum Touch {
     AnyRelationshipKey,
     /// Anything may change.
     Anything,
+}
+
+/// A name for which the database keeps a token from its first use on. Nodes and relationships share the tokens of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Token<'a> {
+    /// A label.
+    Label(&'a str),
+    /// A relationship type.
+    Type(&'a str),
+    /// A property key.
+    Key(&'a str),
 }
 
 /// A thing that a read watches and a write marks.

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use crate::names::{Kinds, Names};
 use crate::params::Params;
 use crate::rules::Touch;
-use crate::tree::{
-    Change, Clause, Element, Expr, Key, LabelExpr, Node, Path, Query, Relationship, Shape, Target,
-};
+use crate::tree::{Change, Clause, Element, Expr, Key, LabelExpr, Node, Path, Query, Relationship, Target};
 
 /// The counter that is zero if a touch has not happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,20 +130,11 @@ impl Walk<'_> {
             LabelExpr::And(parts) | LabelExpr::Or(parts) => {
                 parts.iter().for_each(|part| self.labelled(cause, part, one, any));
             }
-            LabelExpr::Dynamic(expr) => match self.known_names(expr) {
+            LabelExpr::Dynamic(expr) => match self.params.names_of(expr) {
                 Some(names) => names.into_iter().for_each(|name| self.touch(cause, one(name))),
                 None => self.touch(cause, any.clone()),
             },
             LabelExpr::Not(_) | LabelExpr::Any => self.touch(cause, any.clone()),
-        }
-    }
-
-    /// The names that a dynamic label, type or key has in this run.
-    fn known_names(&self, expr: &Expr) -> Option<Vec<String>> {
-        match &expr.shape {
-            Shape::Text(name) => Some(vec![name.clone()]),
-            Shape::Parameter(parameter) => self.params.names(parameter),
-            _ => None,
         }
     }
 
@@ -180,7 +169,7 @@ impl Walk<'_> {
             match change {
                 Change::Key { target, key } if !is_fresh(target, fresh) => self.key_changed(target, key),
                 Change::Keys { target, value, is_replaced } if !is_fresh(target, fresh) => {
-                    let keys = if *is_replaced { None } else { self.known_keys(value) };
+                    let keys = if *is_replaced { None } else { self.params.keys_of(value) };
                     self.keys_changed(target, keys);
                 }
                 // T8: its keys are new.
@@ -198,20 +187,7 @@ impl Walk<'_> {
 
     /// T6, and T7 for a key that is not known.
     fn key_changed(&mut self, target: &Target, key: &Key) {
-        let keys = match key {
-            Key::Name(key) => Some(vec![key.clone()]),
-            Key::Dynamic(expr) => self.known_names(expr),
-        };
-        self.keys_changed(target, keys);
-    }
-
-    /// The keys of a map that is added; `None` if they are not known.
-    fn known_keys(&self, map: &Expr) -> Option<Vec<String>> {
-        match &map.shape {
-            Shape::Map(keys) => Some(keys.clone()),
-            Shape::Parameter(parameter) => self.params.keys(parameter),
-            _ => None,
-        }
+        self.keys_changed(target, self.params.key_names(key));
     }
 
     fn keys_changed(&mut self, target: &Target, keys: Option<Vec<String>>) {
@@ -273,5 +249,5 @@ fn name_of(element: &Element) -> Option<&str> {
 }
 
 fn has_keys(node: &Node) -> bool {
-    node.filter.has_any_key || !node.filter.keys.is_empty()
+    node.filter.map.is_some() || !node.filter.keys.is_empty()
 }

@@ -132,8 +132,8 @@ pub(crate) struct Relationship {
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) keys: Vec<String>,
-    /// `$map`, or another expression in place of a map: any key.
-    pub(crate) has_any_key: bool,
+    /// The parameter in place of a map: `(n $map)`.
+    pub(crate) map: Option<String>,
     /// The values of the properties, and the condition.
     pub(crate) values: Vec<Expr>,
 }
@@ -177,6 +177,8 @@ pub(crate) struct Target {
     pub(crate) name: Option<String>,
     /// The elements that it may be.
     pub(crate) elements: Vec<Carrier>,
+    /// The expression in brackets, if it is one: it may bind variables.
+    pub(crate) computed: Option<Expr>,
 }
 
 /// A property key.
@@ -259,6 +261,7 @@ impl Expr {
 
 impl Target {
     pub(crate) fn named(name: &str) -> Self {
-        Self { name: Some(name.to_owned()), elements: vec![Carrier::Name(name.to_owned())] }
+        let elements = vec![Carrier::Name(name.to_owned())];
+        Self { name: Some(name.to_owned()), elements, computed: None }
     }
 }

@@ -11,6 +11,7 @@ use crate::names::Names;
 use crate::params::Params;
 use crate::parse::parse;
 use crate::rules::{Mark, Touch};
+use crate::tokens::tokens;
 use crate::touches::{Cause, Touches, touches};
 
 /// Everything that a write may do to the graph.
@@ -20,6 +21,8 @@ pub struct WriteEffects {
     /// Whether the counters tell about all that the statement has done.
     is_counted: bool,
     ids: Vec<TagId>,
+    transactions_max: Option<u32>,
+    tokens: Option<Vec<TagId>>,
 }
 
 impl WriteEffects {
@@ -30,7 +33,11 @@ impl WriteEffects {
         let Some(names) = Names::of(&query) else { return Self::anything() };
         let Touches { touches: found, in_transactions } = touches(&query, &names, Params(params));
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
-        Self::from_touches(found.collect(), !in_transactions)
+        let effects = Self::from_touches(found.collect(), !in_transactions);
+        if effects.is_anything() {
+            return Self::anything();
+        }
+        Self { tokens: tokens(&query, Params(params)), ..effects }
     }
 
     /// The effects of a write about which nothing is known: it touches every read.
@@ -48,7 +55,11 @@ impl WriteEffects {
     fn from_touches(found: BTreeSet<(Option<Cause>, Touch)>, is_counted: bool) -> Self {
         let change = if found.is_empty() { None } else { Some(Mark::Change) };
         let marks = ids(found.iter().flat_map(|(_, touch)| touch.marks()).chain(change));
-        if marks.len() > MARKS_MAX { Self::anything() } else { Self { found, is_counted, ids: marks } }
+        if marks.len() > MARKS_MAX {
+            return Self::anything();
+        }
+        let transactions_max = is_counted.then_some(u32::from(!found.is_empty()));
+        Self { found, is_counted, ids: marks, transactions_max, tokens: None }
     }
 
     /// The effects that a run had which succeeded with these counters. A run that failed may have done more than its
@@ -64,7 +75,8 @@ impl WriteEffects {
         }
         let happened =
             |(cause, _): &&(Option<Cause>, Touch)| cause.is_none_or(|cause| count(counters, cause) != 0);
-        Self::from_touches(self.found.iter().filter(happened).cloned().collect(), true)
+        let effects = Self::from_touches(self.found.iter().filter(happened).cloned().collect(), true);
+        Self { tokens: self.tokens.clone(), ..effects }
     }
 
     /// What the write may do, for people.
@@ -76,6 +88,31 @@ impl WriteEffects {
     #[must_use]
     pub fn is_anything(&self) -> bool {
         self.touches().any(|touch| *touch == Touch::Anything)
+    }
+
+    /// How many transaction ids a run consumes at most, new tokens apart: one if it may change anything, none if it
+    /// certainly does not. In an explicit transaction this is the most for all of its statements together. `None` if it
+    /// is not known: `CALL { … } IN TRANSACTIONS`, a procedure, a schema command, an unknown construct.
+    #[must_use]
+    pub const fn transactions_max(&self) -> Option<u32> {
+        self.transactions_max
+    }
+
+    /// The labels, types and property keys that a run may use, as sorted numbers ([`crate::Token`]), at most
+    /// [`crate::limits::TOKENS_MAX`]. Each that the database has never had before may consume one transaction id more, also in a run that
+    /// fails. A run need not use all of them, and several new keys of one map may consume one id together. `None` if they
+    /// are not known.
+    ///
+    /// ```
+    /// use hopcache_tags::{TagId, Token, WriteEffects};
+    ///
+    /// let effects = WriteEffects::of("MATCH (n:A) SET n:B", &[0xa0]);
+    /// assert_eq!(effects.transactions_max(), Some(1));
+    /// assert_eq!(effects.tokens(), Some([TagId::from(Token::Label("B"))].as_slice()));
+    /// ```
+    #[must_use]
+    pub fn tokens(&self) -> Option<&[TagId]> {
+        self.tokens.as_deref()
     }
 
     /// The marks as sorted numbers, at most [`MARKS_MAX`]; none if the write does nothing.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use hopcache_tags::limits::{MARKS_MAX, STATEMENT_BYTES_MAX, TAGS_MAX};
+use hopcache_tags::limits::{MARKS_MAX, STATEMENT_BYTES_MAX, TAGS_MAX, TOKENS_MAX};
 use hopcache_tags::{Counters, ReadTags, WriteEffects};
 use proptest::prelude::*;
 
@@ -13,6 +13,7 @@ fn both(text: &str, params: &[u8]) -> bool {
     let tags = ReadTags::of(text);
     let effects = WriteEffects::of(text, params);
     assert!(tags.ids().len() <= TAGS_MAX && effects.ids().len() <= MARKS_MAX);
+    assert!(effects.tokens().is_none_or(|tokens| tokens.len() <= TOKENS_MAX));
     let narrowed = effects.narrowed(&Counters::default());
     assert!(narrowed.is_anything() || narrowed.ids().len() <= effects.ids().len());
     tags.touched_by(&effects)
@@ -55,6 +56,18 @@ proptest! {
         let at = at % words.len();
         let damaged = [words[..at].join(" "), with, words[at + 1..].join(" ")].join(" ");
         both(&damaged, &[0xa0]);
+    }
+}
+
+/// Texts that once caused a panic.
+#[test]
+fn texts_that_were_found() {
+    for text in [
+        "RETURN [x IN size(1 IS :: INTEGER) | x]",
+        "RETURN [x IN [EXISTS { (a IS :: b) }] | x]",
+        "RETURN reduce(s = 0, x IN labels(1 IS :: INTEGER) | x)",
+    ] {
+        both(text, &[0xa0]);
     }
 }
 

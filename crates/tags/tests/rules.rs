@@ -78,6 +78,8 @@ fn n1_a_lone_node_without_a_label_needs_all_nodes() {
     needs("RETURN EXISTS { (n) }", &[Nodes]);
     needs("MATCH (a:A), (b) RETURN count(*)", &[Nodes, label("A")]);
     needs("MATCH (a:A) WITH count(a) AS c MATCH (a) RETURN count(*)", &[Nodes, label("A")]);
+    needs("MATCH (a:A) WITH count(*) AS c WHERE COUNT { (a) } > 1 RETURN c", &[Nodes, label("A")]);
+    needs("MATCH (a:A) WITH DISTINCT 1 AS c ORDER BY COUNT { (a) } RETURN c", &[Nodes, label("A")]);
     needs("MATCH p = shortestPath((a)-[:R*]-(b)) RETURN length(p)", &[Nodes, kind("R")]);
 }
 
@@ -90,6 +92,7 @@ fn n1_a_node_that_is_found_otherwise_needs_no_others() {
     needs("MATCH (n:A&!B) RETURN count(*)", &[label("A"), label("B")]);
     needs("MATCH (a:A) WITH a MATCH (a) RETURN count(*)", &[label("A")]);
     needs("MATCH (a:A) WITH a AS b MATCH (b) RETURN count(*)", &[label("A")]);
+    needs("MATCH (a:A) WITH a AS b WHERE COUNT { (b) } = 1 RETURN count(*)", &[label("A")]);
     needs("MATCH (a:A) CALL (a) { MATCH (a) RETURN 1 AS one } RETURN one", &[label("A")]);
     needs(
         "MATCH (a:A), (b:B), p = shortestPath((a)-[:R*]-(b)) RETURN length(p)",
@@ -279,6 +282,11 @@ fn t6_t7_keys() {
     touches_with("MATCH (n:A) SET n = $props", &props, &[Touch::AnyNodeKey]);
     touches("MATCH (n:A) SET (CASE WHEN true THEN n END).x = 1", &[key("x")]);
     touches("UNWIND $ns AS n SET n.x = 1", &[key("x"), Touch::RelationshipKey("x".into())]);
+    let both = [key("x"), Touch::RelationshipKey("x".into())];
+    touches("MATCH (m:B), ()-[n:R]->() SET (head([{a: n}.a, m])).x = 1", &both);
+    touches("MATCH (n:B), ()-[r:R]->() WITH collect(r) AS rs, n AS m SET (head([n IN rs | n])).x = 1", &both);
+    touches("MATCH (n:B) WITH n AS m SET (head(COLLECT { MATCH ()-[n:R]->() RETURN n })).x = 1", &both);
+    touches("MATCH (n:B), ()-[r:R]->() WITH n AS m, collect(r) AS rs REMOVE (head([n IN rs | n])).x", &both);
     touches(
         "MATCH (n:A) MATCH ()-[r:R]->() UNWIND [n, r] AS e SET e.x = 1",
         &[key("x"), Touch::RelationshipKey("x".into())],

@@ -55,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-learning",
             "hopcache-packstream",
             "hopcache-queryapi",
+            "hopcache-tags",
         ],
     ),
     ("hopcache-testbed", &[]),

@@ -72,11 +72,9 @@ impl Parser<'_> {
             self.expect(')')?;
             return Ok(arguments);
         }
-        let bars = std::mem::take(&mut self.bars);
-        for argument in self.list(Self::expr)? {
+        for argument in self.within_brackets(|parser| parser.list(Self::expr))? {
             arguments.absorb(argument);
         }
-        self.bars = bars;
         self.expect(')')?;
         Ok(arguments)
     }

@@ -1,7 +1,7 @@
 //! Clauses that write: `CREATE`, `MERGE`, `SET`, `REMOVE`, `DELETE`, `FOREACH`.
 
 use super::{Parsed, Parser, Unread};
-use crate::tree::{Carrier, Change, Clause, Expr, Key, Shape, Target};
+use crate::tree::{Change, Clause, Key, Shape, Target};
 
 impl Parser<'_> {
     pub(super) fn change_clause(&mut self) -> Parsed<Clause> {
@@ -110,13 +110,12 @@ impl Parser<'_> {
     /// `(CASE … END)`.
     fn computed_target(&mut self) -> Parsed<Target> {
         self.expect('(')?;
-        let Expr { carried, shape, .. } = self.expr()?;
+        let mut value = self.expr()?;
         self.expect(')')?;
-        match shape {
-            Shape::Variable(name) => {
-                Ok(Target { elements: vec![Carrier::Name(name.clone())], name: Some(name) })
-            }
-            _ => Ok(Target { name: None, elements: carried }),
+        if let Shape::Variable(name) = &value.shape {
+            return Ok(Target::named(name));
         }
+        let elements = std::mem::take(&mut value.carried);
+        Ok(Target { name: None, elements, computed: Some(value) })
     }
 }

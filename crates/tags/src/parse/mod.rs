@@ -182,9 +182,18 @@ impl<'a> Parser<'a> {
 
     /// Runs `read` where a `|` separates, so that labels with a `|` are not read.
     fn before_bar<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        self.bars += 1;
+        self.with_bars(self.bars + 1, read)
+    }
+
+    /// Runs `read` inside brackets of its own, where no `|` from outside separates.
+    fn within_brackets<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.with_bars(0, read)
+    }
+
+    fn with_bars<T>(&mut self, bars: usize, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let outside = std::mem::replace(&mut self.bars, bars);
         let parsed = read(self);
-        self.bars -= 1;
+        self.bars = outside;
         parsed
     }
 

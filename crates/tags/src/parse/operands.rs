@@ -54,11 +54,9 @@ impl Parser<'_> {
 
     fn parenthesised(&mut self) -> Parsed<Expr> {
         self.expect('(')?;
-        let bars = std::mem::take(&mut self.bars);
-        let inside = self.expr();
-        self.bars = bars;
+        let inside = self.within_brackets(Self::expr)?;
         self.expect(')')?;
-        inside
+        Ok(inside)
     }
 
     /// A pattern as a value: a predicate, or in old statements a list of paths.
@@ -175,19 +173,17 @@ impl Parser<'_> {
     fn subquery(&mut self) -> Parsed<Expr> {
         let is_collect = self.is_word("COLLECT");
         self.at += 2;
-        let bars = std::mem::take(&mut self.bars);
         let mut found = Expr::default();
         if self.begins_clause() {
-            let query = self.nested(Self::query)?;
+            let query = self.within_brackets(|parser| parser.nested(Self::query))?;
             if is_collect {
                 found.carried = self.returned(&query)?;
             }
             found.queries.push(query);
         } else {
-            let matched = self.nested(Self::matched)?;
+            let matched = self.within_brackets(|parser| parser.nested(Self::matched))?;
             found.patterns.push(matched);
         }
-        self.bars = bars;
         self.expect('}')?;
         Ok(found)
     }

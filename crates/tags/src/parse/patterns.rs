@@ -140,8 +140,7 @@ impl Parser<'_> {
             filter.keys = keys;
             filter.values = values;
         } else if self.is('$') {
-            self.parameter()?;
-            filter.has_any_key = true;
+            filter.map = Some(self.parameter()?);
         }
         if self.skip_word("WHERE") {
             filter.values.push(self.expr()?);

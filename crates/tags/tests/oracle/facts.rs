@@ -1,6 +1,8 @@
 //! Facts about Neo4j that the rules rest on.
 
-use hopcache_tags::Counters;
+use std::collections::BTreeSet;
+
+use hopcache_tags::{Counters, ReadTags};
 
 use crate::neo4j::Graph;
 use crate::random::Random;
@@ -61,4 +63,25 @@ fn a_pattern_that_creates_refuses_variables_that_are_bound() {
         assert!(refusal.is_err(), "{write}: {refusal:?}");
     }
     graph.wipe();
+}
+
+/// Rules V1 to V3. A function that a later server adds has to be put on a list of `hopcache_core::cypher::verdict`, or
+/// here.
+#[test]
+fn every_function_of_the_server_is_known_to_be_volatile_or_not() {
+    let names = Graph::connect().strings("SHOW FUNCTIONS YIELD name, isBuiltIn WHERE isBuiltIn RETURN name");
+    assert!(names.len() > 100, "{names:?}");
+    let is_volatile = |name: &&String| {
+        let arguments = if *name == "reduce" { "s = 0, i IN [1] | s + i" } else { "1" };
+        ReadTags::of(&format!("RETURN {name}({arguments})")).is_volatile(&[0xa0])
+    };
+    let volatile: BTreeSet<&str> = names.iter().filter(is_volatile).map(String::as_str).collect();
+    let of_other_things =
+        ["file", "graph.byElementId", "graph.byName", "linenumber", "rand", "randomUUID", "timestamp"];
+    let clocks = ["date", "datetime", "localdatetime", "localtime", "time"].iter().flat_map(|family| {
+        ["", ".realtime", ".statement", ".transaction", ".truncate"].map(|member| format!("{family}{member}"))
+    });
+    let clocks: Vec<String> = clocks.collect();
+    let expected = clocks.iter().map(String::as_str).chain(of_other_things).collect::<BTreeSet<_>>();
+    assert_eq!(volatile, expected);
 }

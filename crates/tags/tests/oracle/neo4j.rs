@@ -2,8 +2,10 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hopcache_packstream::{Reader, Value, encode};
+use hopcache_core::bookmark::Bookmark;
+use hopcache_packstream::{Reader, Value, decode, encode};
 use hopcache_tags::Counters;
 
 use crate::bolt::Bolt;
@@ -29,14 +31,20 @@ impl Rows {
     }
 }
 
+/// One test of this program at a time: [`crate::ids`] counts the writes of the whole server.
+static TURN: Mutex<()> = Mutex::new(());
+
 pub struct Graph {
     bolt: Bolt,
+    _turn: MutexGuard<'static, ()>,
     params: Value,
     packed: Vec<u8>,
 }
 
 impl Graph {
+    /// Waits until no other test has a graph.
     pub fn connect() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // Other runs of this test on the same server have another graph.
         let own = RandomState::new().build_hasher().finish();
         let text = |key: &str, value: &str| (key.to_owned(), Value::from(value));
@@ -50,7 +58,12 @@ impl Graph {
             text("key", "x"),
             ("props".to_owned(), props),
         ]);
-        Self { bolt: Bolt::connect(), packed: encode(&params), params }
+        Self { bolt: Bolt::connect(), _turn: turn, packed: encode(&params), params }
+    }
+
+    /// What no other graph has: its nodes have it as `g`.
+    pub fn own(&self) -> &str {
+        self.params.get("g").and_then(Value::as_str).unwrap()
     }
 
     /// One PackStream map.
@@ -78,6 +91,27 @@ impl Graph {
             text += &format!("CREATE (n{from})-[{inside}]->(n{to}) ");
         }
         self.write(&text).unwrap();
+    }
+
+    /// The strings in the first column of a result.
+    pub fn strings(&mut self, statement: &str) -> Vec<String> {
+        let run = self.bolt.run(statement, self.params.clone());
+        assert!(!run.failed, "{:?}", run.end);
+        let (mut reader, mut strings) = (Reader::new(&run.records), Vec::new());
+        while !reader.is_empty() {
+            let Value::List(columns) = reader.value().unwrap() else { panic!("a record is no list") };
+            strings.push(columns[0].as_str().unwrap().to_owned());
+        }
+        strings
+    }
+
+    /// The id of the last transaction of the database.
+    pub fn last_id(&mut self) -> u64 {
+        self.begin();
+        self.bolt.send(0x12, &[]);
+        let end = decode(&self.bolt.receive()[2..]).unwrap();
+        let bookmark = Bookmark::parse(end.get("bookmark").and_then(Value::as_str).unwrap()).unwrap();
+        bookmark.positions()[0].id.0
     }
 
     pub fn begin(&mut self) {
@@ -122,6 +156,11 @@ impl Graph {
                 end => return (started && end == 0x70).then(|| Rows::of(&records, read)),
             }
         }
+    }
+
+    /// Lets the server plan a write, so that its run takes little time.
+    pub fn plan(&mut self, write: &str) {
+        self.bolt.run(&format!("CYPHER replan=skip EXPLAIN {write}"), self.params.clone());
     }
 
     /// Runs a write. A failure ends the transaction.

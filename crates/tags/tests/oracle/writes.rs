@@ -46,6 +46,7 @@ fn create(random: &mut Random) -> String {
         "CREATE (:@L {g: $g})-[:@T]->({g: $g, @K: @V})",
         "CREATE (:$($label) {g: $g, uid: 1002})",
         "CREATE (:$($labels) {g: $g, uid: 1002})",
+        "CREATE (:$('L' + 'A') {g: $g, uid: 1002})",
         "UNWIND [1, 2] AS i CREATE (:@L {g: $g, uid: 1000 + i})",
     ])
 }
@@ -111,6 +112,7 @@ fn set_node(random: &mut Random) -> String {
         "SET n:@L",
         "SET n:@L:@L",
         "SET n:$($label)",
+        "SET n:$('L' + 'C')",
         "SET n[$key] = @V",
         "SET (n).@K = @V",
         "REMOVE n.@K",
