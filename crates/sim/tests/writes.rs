@@ -365,7 +365,7 @@ async fn without_a_store_nodes_tell_each_other() {
     world.store.set_down(false);
     world.pass(1_000).await;
     let heard = world.nodes[1].engine.writes().known();
-    assert_eq!(heard.len(), 1);
+    assert!(heard.iter().any(|record| record.tag.is_some()), "{heard:?}");
     assert_eq!(heard, world.nodes[0].engine.writes().known());
     assert_eq!(world.store.written(), heard);
 }
