@@ -12,9 +12,10 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::{OriginBehavior, WRITE, WRITE_BY_USE, WriteFate};
+use hopcache_sim::origin::{OriginBehavior, WriteFate};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
+use hopcache_sim::write_statement::{WRITE, WRITE_BY_USE};
 
 use crate::outcome::version;
 
