@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::limits::WRITTEN_RECORDS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{Tag, TagId};
@@ -310,7 +310,7 @@ fn marks_are_told_and_answered() {
     assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));
     assert_eq!(decode_known_written(&encode_known_written(&[])), Ok(Vec::new()));
     assert!(decode_question(&told.slice(..told.len() - 1)).is_err());
-    let many = vec![records[0]; WRITTEN_DATABASES_MAX + 1];
+    let many = vec![records[0]; WRITTEN_RECORDS_MAX + 1];
     assert!(decode_question(&encode_written(&many)).is_err());
 }
 

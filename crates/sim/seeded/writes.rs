@@ -9,9 +9,9 @@ use hopcache_engine::Policy;
 use hopcache_engine::outcome::Answer;
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::WRITE;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
+use hopcache_sim::write_statement::WRITE;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 

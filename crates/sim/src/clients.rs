@@ -19,7 +19,7 @@ use crate::process::Power;
 use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::query_api_renderer::rendering_of;
 use crate::record::{KeyId, Record, Served, Want, What};
-use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
+use crate::subject::{DATABASES, PRINCIPALS, Subject, trace_of_ask};
 
 /// Clients of a run on one subject.
 const HOT_CLIENTS: u64 = 64;
@@ -218,7 +218,7 @@ impl Cluster {
 
     pub(crate) fn ask_of(&self, number: u32, subject: Subject, want: Want) -> Ask {
         let (database, user) = (DATABASES[subject.database], PRINCIPALS[subject.principal]);
-        let statement = STATEMENTS[subject.statement];
+        let statement = self.profile.statement_of(subject);
         let mut ask = if self.profile.is_living {
             self.world.ask_with(self.params(), (database, statement, user))
         } else {

@@ -26,6 +26,7 @@ use crate::store::{Mode, Weather};
 use crate::subject::DATABASES;
 use crate::udp::UdpWeather;
 use crate::world::World;
+use crate::write_statement::Touches;
 
 /// Nodes that have left, and nodes that are leaving.
 #[derive(Default)]
@@ -225,7 +226,7 @@ impl Cluster {
     fn write(&mut self) {
         let version = self.world.origin.version() + 1;
         self.world.origin.set_version(i64::from(version));
-        self.world.record.note(What::Version { version, by: None });
+        self.world.record.note(What::Version { version, by: None, touches: Touches::ALL });
     }
 
     fn purge(&mut self, node: usize) {

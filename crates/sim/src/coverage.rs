@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 133] = [
+pub const OUTCOMES: [&str; 136] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -113,6 +113,9 @@ pub const OUTCOMES: [&str; 133] = [
     "near hit",
     "degree asked",
     "entries ended by a write",
+    "hit after a write elsewhere",
+    "owner's hit after a write elsewhere",
+    "near hit after a write elsewhere",
     "entries purged",
     "prefetch launched",
     "prefetch used",

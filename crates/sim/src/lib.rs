@@ -43,6 +43,7 @@ pub mod store;
 pub mod subject;
 pub mod udp;
 pub mod world;
+pub mod write_statement;
 mod writers;
 
 pub use node_handle::NodeHandle;

@@ -27,7 +27,7 @@ pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
 use transactions::Transactions;
 pub use transactions::{DATABASE, bookmark};
-pub use writes::{WRITE, WRITE_BY_USE, WriteFate};
+pub use writes::WriteFate;
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
@@ -349,8 +349,10 @@ impl Origin for OriginPort {
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
         }
-        if writes::is_write(run) && self.shared.state.lock().transactions.tells {
-            let ended = self.shared.write(self.by, run).await;
+        if let Some(write) = writes::write_of(run)
+            && self.shared.state.lock().transactions.tells
+        {
+            let ended = self.shared.write(self.by, run, write).await;
             self.process.on().await;
             return ended;
         }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::clock::sim_now;
 use crate::coverage::Coverage;
+use crate::write_statement::Touches;
 
 /// One life of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -217,9 +218,9 @@ pub enum What {
     /// A client began to write through a node.
     WriteBegan { write: u32, node: usize },
     /// It got its answer: the version that it has written, or a failure.
-    WriteEnded { write: u32, version: Option<u32> },
+    WriteEnded { write: u32, version: Option<u32>, touches: Touches },
     /// The data changed: by a write through a node, or by one that no node knows of.
-    Version { version: u32, by: Option<Life> },
+    Version { version: u32, by: Option<Life>, touches: Touches },
     /// A read that changes data ended well at the origin, in write mode: for its node it was a write.
     Drifted { by: Life },
     /// The origin does otherwise.

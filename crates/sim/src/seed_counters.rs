@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_engine::outcome::Detail;
+use hopcache_engine::outcome::{Class, Detail};
 
-use crate::record::{Fact, Record, RunEnd, What};
+use crate::record::{Fact, Record, RunEnd, Served, What};
+use crate::subject::{Subject, USUAL};
 
 /// Sums over one seed.
 #[derive(Default)]
@@ -18,15 +19,57 @@ pub(crate) struct SeedCounters {
     just_cut: Vec<(usize, usize)>,
     /// The latest forward that each node began to serve.
     hops: BTreeMap<usize, u32>,
+    spared: Spared,
+}
+
+/// Hits of entries that are older than a write. The write had its answer before the request came, and has not touched what
+/// the entry depends on.
+#[derive(Default)]
+struct Spared {
+    /// For each usual statement, the newest version that was answered and has not touched it.
+    elsewhere: [u32; USUAL],
+    /// The same as it was when a request came, for requests that have no answer yet.
+    asked: BTreeMap<u32, u32>,
+}
+
+impl Spared {
+    /// The coverage's word for a fact.
+    fn covered(&mut self, what: &What) -> Option<&'static str> {
+        match what {
+            What::WriteEnded { version: Some(version), touches, .. } => {
+                for (statement, newest) in self.elsewhere.iter_mut().enumerate() {
+                    if !touches.has(statement) {
+                        *newest = (*newest).max(*version);
+                    }
+                }
+                None
+            }
+            What::Asked { ask, subject, .. } => {
+                let elsewhere = self.elsewhere.get(Subject::at(*subject).statement);
+                self.asked.insert(*ask, elsewhere.copied().unwrap_or(0));
+                None
+            }
+            What::Answered { ask, served } => {
+                let elsewhere = self.asked.remove(ask)?;
+                // A marked answer may be older than a write that has touched it.
+                let is_hit = served.how.class == Class::Hit && served.how.detail.is_none();
+                (is_hit && served.report?.version < elsewhere).then_some(match served {
+                    Served { is_near: true, .. } => "near hit after a write elsewhere",
+                    Served { is_from_afar: true, .. } => "owner's hit after a write elsewhere",
+                    _ => "hit after a write elsewhere",
+                })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl SeedCounters {
     /// Counts facts, for the summary and for the coverage.
     pub(crate) fn count(&mut self, facts: &[Fact], record: &Record) {
         for fact in facts {
-            if let Some(word) = self.covered(&fact.what) {
-                record.cover(word);
-            }
+            let words = [self.covered(&fact.what), self.spared.covered(&fact.what)];
+            words.into_iter().flatten().for_each(|word| record.cover(word));
             let word = match &fact.what {
                 What::Answered { served, .. } => {
                     self.answers += 1;

@@ -29,6 +29,8 @@ pub const STATEMENTS: [&str; 11] = [
 ];
 /// The first statements, up to this index, are plain reads.
 pub const USUAL: usize = 3;
+/// The usual statements of tagged worlds, in the places of those in [`STATEMENTS`].
+pub const TAGGED: [&str; USUAL] = ["MATCH (a:Left) RETURN a", "MATCH (b:Right) RETURN b", STATEMENTS[2]];
 /// The number of statements in worlds without joins and leaves. A higher number would change the worlds of the seeds
 /// that once found defects.
 pub const ASKED_WITHOUT_JOINS: usize = 7;
@@ -109,10 +111,13 @@ impl Subject {
 
 /// A learned query runs in its normal form.
 static NORMAL: LazyLock<[NormalForm; STATEMENTS.len()]> = LazyLock::new(|| STATEMENTS.map(NormalForm::of));
+static NORMAL_TAGGED: LazyLock<[NormalForm; USUAL]> = LazyLock::new(|| TAGGED.map(NormalForm::of));
 
 fn statement_of(text: &str) -> Option<usize> {
-    let place = STATEMENTS.iter().position(|each| *each == text);
-    place.or_else(|| NORMAL.iter().position(|each| each.as_str() == text))
+    let in_texts = |texts: &[&str]| texts.iter().position(|each| *each == text);
+    let in_forms = |forms: &[NormalForm]| forms.iter().position(|each| each.as_str() == text);
+    let place = in_texts(&STATEMENTS).or_else(|| in_texts(&TAGGED));
+    place.or_else(|| in_forms(&*NORMAL)).or_else(|| in_forms(&*NORMAL_TAGGED))
 }
 
 /// The trace context of a request. It travels with the request to the owner and to the origin, so each action for the

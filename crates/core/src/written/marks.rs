@@ -2,7 +2,7 @@
 //!
 //! Invariants: all marks have one epoch, that of the mark for everything; a tag's mark is later than it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{Written, WrittenEpoch};
 use crate::bookmark::{DatabaseUuid, TransactionId};
@@ -15,13 +15,13 @@ pub(super) struct Marks {
     all: Written,
     /// The latest of all marks.
     newest: Written,
-    tags: HashMap<TagId, TransactionId>,
+    tags: BTreeMap<TagId, TransactionId>,
 }
 
 impl Marks {
     pub(super) fn nothing(database: DatabaseUuid) -> Self {
         let nothing = Written::nothing(database);
-        Self { all: nothing, newest: nothing, tags: HashMap::new() }
+        Self { all: nothing, newest: nothing, tags: BTreeMap::new() }
     }
 
     /// The mark for everything.

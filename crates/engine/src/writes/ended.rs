@@ -88,7 +88,7 @@ impl Writes {
         let newest = range.from().in_database(database).unwrap_or(range.to());
         let (written, is_back) = self.cache.written().after_asking(Some(before), newest);
         let record = WrittenRecord::of_all(name, written);
-        if self.note(record) == Change::Known {
+        if self.note(&[record]) == Change::Known {
             return;
         }
         if is_back {
@@ -164,7 +164,7 @@ impl Writes {
         is_back: bool,
     ) {
         let records = self.cache.written().records_of(name, written, touched);
-        if records.iter().any(|record| self.note(*record) == Change::Full) {
+        if self.note(&records) == Change::Full {
             return self.purge_name(name).await;
         }
         if is_back {
@@ -173,12 +173,20 @@ impl Writes {
         self.tell(&records).await;
     }
 
-    fn note(&self, record: WrittenRecord) -> Change {
-        let change = self.cache.written().take(record, Told::Now);
-        if change == Change::Later {
+    /// Takes the marks of one write. However many tags it has touched, it counts as one.
+    fn note(&self, records: &[WrittenRecord]) -> Change {
+        let mut noted = Change::Known;
+        for record in records {
+            match self.cache.written().take(*record, Told::Now) {
+                Change::Full => return Change::Full,
+                Change::Later => noted = Change::Later,
+                Change::Known => {}
+            }
+        }
+        if noted == Change::Later {
             self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
         }
-        change
+        noted
     }
 
     /// For a server that tells no transactions, and for databases beyond the bound: the entries themselves are removed.

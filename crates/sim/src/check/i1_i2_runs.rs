@@ -15,7 +15,8 @@ use super::book::{Book, Held};
 use super::{Check, Seen};
 use crate::profile::TTL_MS;
 use crate::record::{Fact, KeyId, Life, RunEnd, Want, What};
-use crate::subject::Subject;
+use crate::subject::{STATEMENTS, Subject};
+use crate::write_statement::Touches;
 
 /// A competition that ends without the store is over within this of its first silence, back-offs included.
 const COMPETITION: Millis = Millis(3_000);
@@ -56,9 +57,9 @@ pub(super) struct Runs {
     /// Keys for which a lease was granted beside a fresh value, for an early refresh that has not run yet.
     early: BTreeSet<KeyId>,
     ended_well: BTreeMap<KeyId, bool>,
-    /// Until when nodes may have heard of the last write through a node. A write ends the entries whose runs began before
-    /// their nodes heard of it, and so their windows.
-    heard: Option<MonoTime>,
+    /// Until when nodes may have heard of the last write through a node that touches each statement. A write ends the entries
+    /// of the statement whose runs began before their nodes heard of it, and so their windows.
+    heard: [Option<MonoTime>; STATEMENTS.len()],
 }
 
 impl Check for Runs {
@@ -82,14 +83,19 @@ impl Runs {
     ///   a write past all nodes makes version 3 · node 0 reads k0 and carries 2 · a statement drifts at node 0, and its
     ///   bookmark says 3 · node 0 tells that · the entry of k0 is ended, and its next reader takes a lease.
     fn note_write(&mut self, fact: &Fact, seen: &Seen<'_>) {
-        let heard = match &fact.what {
+        let (heard, touches) = match &fact.what {
             _ if seen.ground.policy.freshness_lease_ms.is_none() => return,
-            What::WriteEnded { .. } => fact.at,
+            What::WriteEnded { touches, .. } => (fact.at, *touches),
             // Its client may have left, and then nothing says when its node is done.
-            What::Version { by: Some(_), .. } | What::Drifted { .. } => fact.at + TELLING,
+            What::Version { by: Some(_), touches, .. } => (fact.at + TELLING, *touches),
+            What::Drifted { .. } => (fact.at + TELLING, Touches::ALL),
             _ => return,
         };
-        self.heard = self.heard.max(Some(heard));
+        for (statement, latest) in self.heard.iter_mut().enumerate() {
+            if touches.has(statement) {
+                *latest = (*latest).max(Some(heard));
+            }
+        }
     }
 
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
@@ -329,7 +335,9 @@ impl Runs {
         if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
             return Ok(());
         }
-        let is_ended = self.heard.is_some_and(|at| self.last.get(&key).is_none_or(|began| *began <= at));
+        let statement = seen.ground.subjects.get(&key).map(|subject| Subject::at(*subject).statement);
+        let heard = statement.and_then(|statement| self.heard[statement]);
+        let is_ended = heard.is_some_and(|at| self.last.get(&key).is_none_or(|began| *began <= at));
         if is_ended {
             self.early.insert(key);
             return Ok(());

@@ -1,4 +1,5 @@
-//! Writes are seen: a request that began after a write was answered gets nothing from before it, on any node in touch.
+//! Writes are seen: a request that began after a write was answered gets nothing from before it, on any node in touch, if
+//! the write has touched what it reads.
 //! Answers that are marked `stale-if-error` may be older: a cache has to survive a failing origin.
 //!
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
@@ -17,14 +18,16 @@ use hopcache_engine::outcome::Detail;
 
 use super::{Check, Seen};
 use crate::record::{Fact, Served, Want, What};
-use crate::subject::Subject;
+use crate::subject::{Subject, USUAL};
+use crate::write_statement::Touches;
 
 #[derive(Default)]
 pub(super) struct Writes {
     /// Writes under way: their node, and when they began.
     under_way: BTreeMap<u32, (usize, MonoTime)>,
-    /// The newest version that a write's answer has told, as far as it is held against anybody.
-    answered: u32,
+    /// The newest version that a write's answer has told, as far as it is held against anybody: of the writes that touch each
+    /// usual statement.
+    answered: [u32; USUAL],
     /// What requests under way have to see.
     needed: BTreeMap<u32, u32>,
     /// When a look of a node last failed.
@@ -54,16 +57,18 @@ impl Check for Writes {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
                 }
-                What::WriteEnded { write, version } => {
+                What::WriteEnded { write, version, touches } => {
                     let began = self.under_way.remove(write);
                     if let (Some(began), Some(version)) = (began, version)
                         && self.is_held(began)
                     {
-                        self.answered = self.answered.max(*version);
+                        self.note_answered(*version, *touches);
                     }
                 }
-                What::Asked { ask, .. } => {
-                    self.needed.insert(*ask, self.answered);
+                What::Asked { ask, subject, .. } => {
+                    // What is not usual has no entry, so that nothing is needed of it.
+                    let needed = self.answered.get(Subject::at(*subject).statement);
+                    self.needed.insert(*ask, needed.copied().unwrap_or(0));
                 }
                 What::Left { ask } => {
                     self.needed.remove(ask);
@@ -90,6 +95,14 @@ impl Check for Writes {
 }
 
 impl Writes {
+    fn note_answered(&mut self, version: u32, touches: Touches) {
+        for (statement, answered) in self.answered.iter_mut().enumerate() {
+            if touches.has(statement) {
+                *answered = version.max(*answered);
+            }
+        }
+    }
+
     fn is_held(&self, (node, began): (usize, MonoTime)) -> bool {
         let lease = Millis(FRESHNESS_LEASE_MS_DEFAULT);
         let is_told = self.tell_failed.get(&node).is_none_or(|at| *at < began);

@@ -13,13 +13,9 @@ use hopcache_packstream::Value;
 use super::behavior::OriginBehavior;
 use super::{ScriptedOrigin, failed, seeded_panic, transactions};
 use crate::record::{Life, What};
+use crate::write_statement::{WRITE_BY_USE, WriteStatement};
 
-/// The statement of a write. The lexer takes it for one.
-pub const WRITE: &str = "CREATE (w:Written)";
-
-/// The statement of a write that names its graph by itself. As at Neo4j, its bookmark is of its client's database, where
-/// nothing was written.
-pub const WRITE_BY_USE: &str = "USE neo4j CREATE (w:Written)";
+/// The database of the clients that name another one in their statement.
 const CLIENTS_DATABASE: DatabaseUuid = DatabaseUuid([9; 16]);
 
 /// How a write ends.
@@ -41,9 +37,9 @@ pub enum WriteFate {
     Panics,
 }
 
-/// Whether a run is one of these writes.
-pub(super) fn is_write(run: &OriginRun) -> bool {
-    run.mode == AccessMode::Write && [WRITE, WRITE_BY_USE].contains(&&*run.statement)
+/// The write that a run is; none for a read.
+pub(super) fn write_of(run: &OriginRun) -> Option<WriteStatement> {
+    WriteStatement::of_text(&run.statement).filter(|_| run.mode == AccessMode::Write)
 }
 
 impl ScriptedOrigin {
@@ -66,7 +62,12 @@ impl ScriptedOrigin {
     }
 
     /// Carries out a write that a node has sent.
-    pub(super) async fn write(self: &Arc<Self>, by: Life, run: &OriginRun) -> Result<ResultSet, OriginError> {
+    pub(super) async fn write(
+        self: &Arc<Self>,
+        by: Life,
+        run: &OriginRun,
+        write: WriteStatement,
+    ) -> Result<ResultSet, OriginError> {
         let (behavior, delay_ms, fate) = {
             let state = self.state.lock();
             (state.behavior.clone(), state.delay_ms, self.fate_of_write(state.write_fate, state.trouble))
@@ -78,17 +79,17 @@ impl ScriptedOrigin {
         let cut = || Err(OriginError::of_sent(OriginFault::Cut("seeded: a write".to_owned())));
         match fate {
             WriteFate::Well => {
-                let written = self.commit_write(by);
+                let written = self.commit_write(by, write);
                 self.state.lock().transactions.saw(by, written);
-                let mut result = written_result(written, 1);
-                if *run.statement == *WRITE_BY_USE {
+                let mut result = written_result(written, write, 1);
+                if write.text == WRITE_BY_USE {
                     let to = Position { database: CLIENTS_DATABASE, id: TransactionId(1) };
                     result.range = ReadRange::new(Bookmark::NONE, to);
                     result.bookmark = Bookmark::NONE.with(Some(to)).encode();
                 }
                 Ok(result)
             }
-            WriteFate::Nothing => Ok(written_result(i64::from(self.version()), 0)),
+            WriteFate::Nothing => Ok(written_result(i64::from(self.version()), write, 0)),
             WriteFate::Fails => {
                 let code = "Neo.TransientError.Transaction.DeadlockDetected".to_owned();
                 Err(OriginError::of_sent(OriginFault::Transient(Neo4jFailure {
@@ -97,7 +98,7 @@ impl ScriptedOrigin {
                 })))
             }
             WriteFate::LostAfter => {
-                self.commit_write(by);
+                self.commit_write(by, write);
                 cut()
             }
             WriteFate::LostBefore => cut(),
@@ -106,12 +107,12 @@ impl ScriptedOrigin {
                 // This is the server's work: nobody waits for it.
                 tokio::spawn(async move {
                     tokio::time::sleep(Millis(after_ms).duration()).await;
-                    origin.commit_write(by);
+                    origin.commit_write(by, write);
                 });
                 cut()
             }
             WriteFate::Panics => {
-                self.commit_write(by);
+                self.commit_write(by, write);
                 seeded_panic()
             }
         }
@@ -149,21 +150,21 @@ impl ScriptedOrigin {
         }
     }
 
-    fn commit_write(&self, by: Life) -> i64 {
+    fn commit_write(&self, by: Life, write: WriteStatement) -> i64 {
         let mut state = self.state.lock();
         state.version += 1;
         let version = state.version;
         drop(state);
         let number = u32::try_from(version).unwrap_or(0);
-        self.record.note(What::Version { version: number, by: Some(by) });
+        self.record.note(What::Version { version: number, by: Some(by), touches: write.touches });
         version
     }
 }
 
 /// The bookmark of a write is of the newest transaction: as late as its own, or later.
-fn written_result(version: i64, created: i64) -> ResultSet {
+fn written_result(version: i64, write: WriteStatement, created: i64) -> ResultSet {
     let to = transactions::at(u64::try_from(version).unwrap_or(0));
-    let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
+    let stats = Value::Map(vec![(write.counter.to_owned(), Value::Int(created))]);
     ResultSet {
         fields: Vec::new(),
         records: Bytes::new(),
