@@ -22,6 +22,7 @@ mod joining;
 mod leaving;
 mod origin_cut;
 mod owner_killed;
+mod proved;
 mod purge;
 mod store_down;
 mod transactions;

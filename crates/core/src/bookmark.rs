@@ -21,7 +21,7 @@ const POSITION_BYTES: usize = 24;
 pub struct DatabaseUuid(pub [u8; 16]);
 
 /// The number of a transaction in its database; later ones have higher numbers, until the database is restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub u64);
 
 /// Plain data: a transaction of a database.

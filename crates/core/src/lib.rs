@@ -16,6 +16,7 @@ pub mod limits;
 pub mod membership;
 pub mod near;
 pub mod node;
+pub mod proof;
 pub mod refresh;
 pub mod result;
 pub mod retries;

@@ -37,6 +37,11 @@ pub enum Touched {
     These(Arc<[TagId]>),
 }
 
+impl TagId {
+    /// The mark of foreign transactions: nobody knows what they touch. No read depends on it; without it none is proved.
+    pub const FOREIGN: Self = Self(u64::MAX);
+}
+
 impl Touched {
     /// What two writes may have changed that are committed together.
     #[must_use]

@@ -28,7 +28,7 @@ use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::tags::TagId;
 
-pub use board::WrittenBoard;
+pub use board::{Heard, WrittenBoard};
 pub use table::{Change, Told, WrittenTable};
 
 /// Which of its numberings a database's ids belong to.
@@ -71,6 +71,12 @@ impl Written {
     #[must_use]
     pub fn nothing(database: DatabaseUuid) -> Self {
         Self { database, epoch: WrittenEpoch(0), id: TransactionId(0) }
+    }
+
+    /// Whether it ends nothing in its database.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::nothing(self.database)
     }
 
     /// The database.

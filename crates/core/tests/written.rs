@@ -181,15 +181,15 @@ fn the_board_names_those_who_listen() {
     let (one, other) = (NodeName::new("one").unwrap(), NodeName::new("other").unwrap());
     let now = |ms| MonoTime(1_000_000) + Millis(ms);
     let mut board = WrittenBoard::default();
-    assert_eq!(board.hear(now(0), &one, Millis(500)), []);
-    assert_eq!(board.hear(now(300), &other, Millis(500)), []);
+    assert_eq!(board.hear(now(0), &one, Millis(500)).records, []);
+    assert_eq!(board.hear(now(300), &other, Millis(500)).records, []);
     let told = board.tell(now(400), &[record(NAME, mark(1, 0, 50))]);
     assert_eq!(told, [(one.clone(), Millis(100)), (other.clone(), Millis(400))]);
     assert_eq!(board.tell(now(600), &[record(NAME, mark(1, 0, 49))]), [(other, Millis(200))]);
-    assert_eq!(board.hear(now(900), &one, Millis(500)), [record(NAME, mark(1, 0, 50))]);
+    assert_eq!(board.hear(now(900), &one, Millis(500)).records, [record(NAME, mark(1, 0, 50))]);
     board.tell(now(900), &[record(NAME, mark(2, 0, 3))]);
     assert_eq!(
-        board.hear(now(900), &one, Millis(500)),
+        board.hear(now(900), &one, Millis(500)).records,
         [record(NAME, mark(2, 0, 3))],
         "the last to be written"
     );
@@ -288,6 +288,33 @@ fn the_board_keeps_marks_of_tags_within_its_bound() {
     board.tell(now, &[WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }]);
     let last = WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
     assert_eq!(board.records(), [record(NAME, mark(1, 0, 70)), last], "all of one name become one");
+}
+
+/// The board is full, and a mark of everything comes that is earlier than those of the tags: none of them is lost.
+#[test]
+fn a_full_board_keeps_the_later_marks() {
+    let now = MonoTime(1_000_000);
+    let mut board = WrittenBoard::default();
+    let many: Vec<_> = (0..WRITTEN_RECORDS_MAX as u64).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
+    board.tell(now, &many);
+    board.tell(now, &[record(NAME, mark(1, 0, 60))]);
+    assert_eq!(board.records(), [record(NAME, mark(1, 0, 70))], "the mark of 70 must not go back");
+}
+
+/// A record for which there is no room costs the others nothing.
+#[test]
+fn a_name_without_a_place_makes_the_board_forget_no_tags() {
+    let now = MonoTime(1_000_000);
+    let mut board = WrittenBoard::default();
+    let names = 0..WRITTEN_DATABASES_MAX as u64;
+    let mut told: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
+    let tags = 0..(WRITTEN_RECORDS_MAX - WRITTEN_DATABASES_MAX) as u64;
+    told.extend(tags.map(|tag| tagged(tag, mark(1, 0, 70))));
+    board.tell(now, &told);
+    let before = board.records();
+    assert_eq!(before.len(), WRITTEN_RECORDS_MAX);
+    board.tell(now, &[record(DatabaseTag(u64::MAX), mark(1, 0, 90))]);
+    assert_eq!(board.records(), before);
 }
 
 fn any_tagged_record() -> impl Strategy<Value = WrittenRecord> {

@@ -37,7 +37,7 @@ pub use cache::{Cache, WatchedStore, copy, flight, memory};
 pub use engine::{Engine, Ports, Secrets};
 pub use fetch::{Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
-pub use model::policy::{Policy, RefreshPolicy};
+pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
     ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, worker,
 };

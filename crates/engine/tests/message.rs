@@ -1,6 +1,9 @@
 //! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
 //! the bytes (I13, F10, F33).
 
+#[path = "message/orders.rs"]
+mod orders;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -220,7 +223,7 @@ fn nodes_without_near_copies_read_the_question_in_full() {
 fn only_a_fresh_hit_brings_a_near_copy() {
     let hit = |ttl_ms| Outcome {
         answer: Answer::Body(Bytes::from_static(b"{\"data\":1}")),
-        how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms, detail: None },
+        how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms, detail: None, is_proved: false },
         answered_by: None,
         key: QueryKey([0; 32]),
         range: None,
@@ -328,7 +331,13 @@ fn ranges_are_told_to_those_who_know_them() {
     assert_eq!((older.is_plain(), older.near_hits()), (true, Some(7)));
     let outcome = Outcome {
         answer: Answer::Body(Bytes::from_static(b"{}")),
-        how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(5), detail: None },
+        how: How {
+            class: Class::Hit,
+            age_ms: Some(Millis(3)),
+            ttl_ms: Some(5),
+            detail: None,
+            is_proved: true,
+        },
         answered_by: None,
         key: QueryKey([0; 32]),
         range: range(7, 9).map(Arc::new),
@@ -409,7 +418,13 @@ fn every_reply_is_read_as_it_was_sent() {
         [None, Some(Detail::Stale), Some(Detail::StaleIfError), Some(Detail::Degraded), Some(Detail::Failed)];
     for answer in failures.into_iter().chain([Answer::Body(Bytes::from_static(b"{}"))]) {
         for (class, detail) in classes.into_iter().zip(details) {
-            let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-4), detail };
+            let how = How {
+                class,
+                age_ms: Some(Millis(3)),
+                ttl_ms: Some(-4),
+                detail,
+                is_proved: class == Class::Hit,
+            };
             let sent = Outcome {
                 answer: answer.clone(),
                 how,
@@ -440,59 +455,5 @@ fn node_b() -> NodeName {
     match NodeName::new("node-b") {
         Ok(name) => name,
         Err(error) => unreachable!("{error}"),
-    }
-}
-
-fn order() -> Order {
-    Order {
-        query: ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", 3, None).query,
-        rendering: RenderingId(3),
-        source: SourceId::Query(QueryTag(0x1234)),
-        form: FormId(99),
-        kind: CandidateKind::Expansion,
-        p: 0.75,
-        by: node_b(),
-    }
-}
-
-fn sent(bytes: &Bytes) -> Result<SentOrder, BadMessage> {
-    match decode_question(bytes)? {
-        Question::Prefetch(sent) => Ok(sent),
-        other => unreachable!("{other:?}"),
-    }
-}
-
-/// A decoded prefetch order equals the sent one, with its identity (I5).
-#[test]
-fn an_order_comes_back_as_it_went() {
-    for source in [order().source, SourceId::Pattern(PatternTag(u64::MAX))] {
-        let order = Order { source, ..order() };
-        let read = sent(&encode_prefetch(&order)).unwrap().read(&hasher(), &[]).unwrap();
-        assert_eq!(
-            (read.source, read.form, read.kind, read.p),
-            (order.source, order.form, order.kind, order.p)
-        );
-        assert_eq!((read.rendering, &read.by), (order.rendering, &order.by));
-        assert_eq!((read.query.key, &read.query.params), (order.query.key, &order.query.params));
-        assert_eq!(read.query.identity.scope, order.query.identity.scope);
-        assert_eq!(read.query.identity.fingerprint, order.query.identity.fingerprint);
-    }
-    assert!(matches!(decode_question(&encode_flush_waste()), Ok(Question::FlushWaste)));
-}
-
-/// I13, F33: refused are a cut order, one whose key belongs to another query, and one with an invalid probability.
-#[test]
-fn a_changed_order_is_refused() {
-    let whole = encode_prefetch(&order());
-    for len in 0..whole.len() {
-        let cut = whole.slice(..len);
-        assert!(sent(&cut).and_then(|sent| sent.read(&hasher(), &[])).is_err(), "{len}");
-    }
-    let mut other = whole.to_vec();
-    other[2] ^= 1;
-    let read = sent(&other.into()).unwrap().read(&hasher(), &[]);
-    assert_eq!(read.err(), Some(BadMessage::Key));
-    for p in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
-        assert!(sent(&encode_prefetch(&Order { p, ..order() })).is_err(), "{p}");
     }
 }

@@ -18,7 +18,8 @@ use hopcache_engine::message::{
     ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_known_written,
     decode_moved, decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted,
     encode_flush_waste, encode_inspect, encode_known_written, encode_moved, encode_observed, encode_plans,
-    encode_prefetch, encode_pull, encode_purge, encode_reply, encode_wanted, encode_written,
+    encode_prefetch, encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted,
+    encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -96,6 +97,7 @@ fn check_question(bytes: Bytes) {
             assert_eq!(bytes, encode_written(&records));
             assert_eq!(decode_known_written(&encode_known_written(&records)).ok(), Some(records));
         }
+        Ok(Question::Tally(name)) => assert_eq!(bytes, encode_tally_wanted(name)),
         Ok(Question::Pull(digest)) => assert_eq!(bytes, encode_pull(&digest)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -272,7 +274,7 @@ fn range() -> Option<ReadRange> {
 
 fn replies() -> Vec<Reply> {
     let reply = |answer, class, detail| {
-        let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-1), detail };
+        let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-1), detail, is_proved: false };
         Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range: None })
     };
     let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
@@ -285,7 +287,8 @@ fn replies() -> Vec<Reply> {
         })
     };
     let failure = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
-    let fresh = How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(40), detail: None };
+    let (age_ms, ttl_ms) = (Some(Millis(3)), Some(40));
+    let fresh = How { class: Class::Hit, age_ms, ttl_ms, detail: None, is_proved: true };
     let body = Answer::Body(Bytes::from_static(b"{}"));
     let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]), range: None };
     vec![

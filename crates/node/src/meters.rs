@@ -36,6 +36,7 @@ use counters::{BusyCounter, Histogram, LIVED, TAKEN};
 use definitions as defined;
 pub use definitions::{ALL, Metric};
 use family::Family;
+use freshness::ProofCounters;
 use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
@@ -72,6 +73,7 @@ pub struct Meters {
     peer_breaker: Family<{ labels::BREAKER_STATES.len() }>,
     retries_refused: Counter,
     shed: Family<{ labels::SHED.len() }>,
+    proofs: ProofCounters,
     held_back: Counter,
     unauthenticated: Family<{ labels::UNAUTHENTICATED.len() }>,
     gossip_refused: Family<{ labels::GOSSIP_REFUSALS.len() }>,
@@ -147,6 +149,7 @@ impl Meters {
             peer_breaker: breaker_moves("peer"),
             retries_refused: defined::RETRIES_REFUSED.counter(),
             shed: Family::new(defined::SHED, "class", &labels::SHED),
+            proofs: ProofCounters::register(),
             held_back: defined::HELD_BACK.counter(),
             unauthenticated: Family::new(defined::UNAUTHENTICATED, "reason", &labels::UNAUTHENTICATED),
             gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &labels::GOSSIP_REFUSALS),
@@ -182,6 +185,9 @@ impl Meters {
         match how.class {
             Class::Hit => {
                 self.hits.add();
+                if how.is_proved {
+                    self.proofs.hit();
+                }
                 if how.detail == Some(Detail::StaleIfError) {
                     self.by_error.add();
                 }
@@ -278,6 +284,7 @@ impl Meters {
         self.lexed.show();
         self.by_error.show();
         self.refresh.stale_served.show();
+        self.proofs.show();
         self.requests.iter().flatten().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
         self.times.write(&mut text);
@@ -387,6 +394,7 @@ impl Observer for Meters {
             Event::Shed(class) => self.shed.add(class_place(class)),
             Event::HeldBack => self.held_back.increment(1),
             Event::StaleServed => self.refresh.stale_served.add(),
+            Event::Revalidated | Event::Watched(_) => self.proofs.count(event),
             Event::Refresh(word) => self.refresh.count(word),
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),

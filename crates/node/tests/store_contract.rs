@@ -7,6 +7,8 @@
     reason = "helpers of a test may fail the test"
 )]
 
+#[path = "store_contract/board.rs"]
+mod board;
 #[path = "store_contract/contract.rs"]
 mod contract;
 #[path = "store_contract/faults.rs"]

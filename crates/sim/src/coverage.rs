@@ -300,11 +300,7 @@ impl Coverage {
                 Cause::Prefetch => "run prefetch",
             },
             Event::OriginFault(fault) => word_of_fault(*fault),
-            Event::Commit(kept) => match kept {
-                Kept::Stored => "commit stored",
-                Kept::Fenced => "commit fenced",
-                Kept::Skipped => "commit skipped",
-            },
+            Event::Commit(kept) => word_of_commit(*kept),
             Event::LeaseGrant(kind) => match kind {
                 GrantKind::Free => "grant free",
                 GrantKind::Expired => "grant expired",
@@ -338,6 +334,8 @@ impl Coverage {
             Event::StoreFault => "store fault",
             Event::HeldBack => "held back",
             Event::StaleServed => "stale served",
+            Event::Revalidated => "revalidated",
+            Event::Watched(_) => "watched",
             Event::Refresh(refresh) => match refresh {
                 RefreshWord::Triggered => "refresh triggered",
                 RefreshWord::Completed => "refresh completed",
@@ -359,6 +357,14 @@ impl Coverage {
                 PrefetchWord::Skipped(skip) => word_of_skip(*skip),
             },
         });
+    }
+}
+
+fn word_of_commit(kept: Kept) -> &'static str {
+    match kept {
+        Kept::Stored => "commit stored",
+        Kept::Fenced => "commit fenced",
+        Kept::Skipped => "commit skipped",
     }
 }
 

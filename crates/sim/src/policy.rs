@@ -19,6 +19,7 @@ pub fn default_policy() -> Policy {
         procedures: Vec::new(),
         stale_if_error_ms: Millis::ZERO,
         freshness_lease_ms: None,
+        proofs: None,
         refresh: RefreshPolicy {
             is_early: false,
             rule: Rule { mode: Mode::Adaptive, beta: 1.0 },

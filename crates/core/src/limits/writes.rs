@@ -21,6 +21,31 @@ pub const FRESHNESS_LEASE_MS_MIN: u64 = 2 * STORE_COMMAND_MS_DEFAULT;
 pub const FRESHNESS_LEASE_MS_MAX: u64 = 60_000;
 const _: () = assert!(FRESHNESS_LEASE_MS_DEFAULT >= FRESHNESS_LEASE_MS_MIN);
 const _: () = assert!(FRESHNESS_LEASE_MS_DEFAULT <= 2 * INVALIDATION_POLL_MS);
+/// `freshness.watch_interval`.
+pub const WATCH_MS_DEFAULT: u64 = 250;
+/// Shortest interval: a question takes 0.2 ms, so two per cent of one connection's time.
+pub const WATCH_MS_MIN: u64 = 10;
+/// Longest interval.
+pub const WATCH_MS_MAX: u64 = 60_000;
+/// For how long at least a watcher does not report before another node takes its place: several looks.
+pub const WATCH_SILENT_MS_MIN: u64 = 2_000;
+/// The longest question of a watcher. Without an answer nothing is reported, and after a while nothing is proved.
+pub const WATCH_ASK_MS_MAX: u64 = 1_000;
+/// Pause of a watcher after it found writes under way: they end in a few milliseconds.
+pub const WATCH_AGAIN_MS: u64 = 10;
+/// How often in one interval a watcher looks again for an instant without writes.
+pub const WATCH_TRIES_MAX: u32 = 8;
+/// `freshness.max_life`: longest life of a proved entry. Zero, so nothing is proved, until the simulator has tried proofs with
+/// clocks, cuts and pauses.
+pub const PROOF_LIFE_MS_DEFAULT: u64 = 0;
+/// Looks at the store whose times a node remembers: a report is of one of the last few.
+pub const PROOF_LOOKS_MAX: usize = 64;
+/// Foreign transactions of a database that a node remembers, to know until when an entry was proved.
+pub const PROOF_SPANS_MAX: usize = 64;
+/// New labels, types and keys of a database that a node remembers as known, 8 bytes each.
+pub const TOKENS_KNOWN_MAX: usize = 4_096;
+/// How long a watcher waits for the other nodes' tallies.
+pub const WATCH_TALLY_MS_MAX: u64 = 250;
 /// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,
 /// and entries are served by age.
 pub const WRITTEN_LOOK_MS_MAX: u64 = 500;

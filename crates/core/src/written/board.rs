@@ -6,6 +6,7 @@ use super::{Written, WrittenRecord};
 use crate::key::DatabaseTag;
 use crate::limits::{WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX};
 use crate::node::NodeName;
+use crate::proof::{LookNumber, Report};
 use crate::tags::TagId;
 use crate::time::{Millis, MonoTime};
 
@@ -15,6 +16,8 @@ pub struct WrittenBoard {
     marks: BTreeMap<(DatabaseTag, Option<TagId>), Written>,
     /// Each with the end of its lease.
     listeners: BTreeMap<NodeName, MonoTime>,
+    looks: LookNumber,
+    reports: BTreeMap<DatabaseTag, Report>,
 }
 
 impl WrittenBoard {
@@ -32,22 +35,32 @@ impl WrittenBoard {
         if self.of(*name).any(|(_, known)| is_other(known)) {
             self.marks.retain(|(each, _), _| each != name);
         }
-        if self.marks.get(&(*name, None)).is_some_and(|all| all.is_at_or_after(written)) {
+        if self.is_known(record) {
+            return;
+        }
+        // Before anything is forgotten: a record without a place changes nothing.
+        if self.of(*name).next().is_none() && self.names() >= WRITTEN_DATABASES_MAX {
             return;
         }
         if record.tag.is_none() {
             self.marks.retain(|(each, _), known| each != name || !written.is_at_or_after(known));
         }
-        let known = self.marks.get(&record.place());
-        if known.is_some_and(|known| known.is_at_or_after(written)) {
-            return;
-        }
-        if known.is_none() && self.marks.len() >= WRITTEN_RECORDS_MAX {
+        if !self.marks.contains_key(&record.place()) && self.marks.len() >= WRITTEN_RECORDS_MAX {
             self.forget_tags();
+            // A tag's later mark may mark everything now.
+            if self.is_known(record) {
+                return;
+            }
         }
-        if self.of(*name).next().is_some() || self.names() < WRITTEN_DATABASES_MAX {
-            self.marks.insert(record.place(), *written);
-        }
+        self.marks.insert(record.place(), *written);
+    }
+
+    /// Whether there is a mark at or after this one, of the same thing or of everything.
+    fn is_known(&self, record: &WrittenRecord) -> bool {
+        let places = [record.place(), (record.name, None)];
+        places
+            .iter()
+            .any(|place| self.marks.get(place).is_some_and(|known| known.is_at_or_after(&record.written)))
     }
 
     /// There is no room for another record: the latest record of each name marks everything, and is the only one.
@@ -83,12 +96,43 @@ impl WrittenBoard {
         self.marks.iter().map(record).collect()
     }
 
-    /// Every record. The node listens from now on, for this time.
-    pub fn hear(&mut self, now: MonoTime, node: &NodeName, lease_ms: Millis) -> Vec<WrittenRecord> {
+    /// A look: the node listens from now on, for this time.
+    pub fn hear(&mut self, now: MonoTime, node: &NodeName, lease_ms: Millis) -> Heard {
         self.listeners.retain(|_, ends| *ends > now);
         if self.listeners.len() < WRITTEN_LISTENERS_MAX || self.listeners.contains_key(node) {
             self.listeners.insert(node.clone(), now + lease_ms);
         }
-        self.records()
+        self.looks.0 += 1;
+        Heard { records: self.records(), look: self.looks, reports: self.reports.values().cloned().collect() }
     }
+
+    /// Keeps a watcher's report, unless there is one of a later look by the same name. A look that has not been yet was of
+    /// another numbering: the content has been lost since.
+    pub fn report(&mut self, report: &Report) {
+        if report.looked > self.looks {
+            return;
+        }
+        let known = self.reports.get(&report.name);
+        let has_room = known.is_some() || self.reports.len() < WRITTEN_DATABASES_MAX;
+        if has_room && known.is_none_or(|known| known.looked <= report.looked) {
+            self.reports.insert(report.name, report.clone());
+        }
+    }
+
+    /// The reports are forgotten, and looks have other numbers: the content is of another life.
+    pub fn forget_reports(&mut self) {
+        self.reports.clear();
+        self.looks = LookNumber::default();
+    }
+}
+
+/// Plain data: what a look at the store brings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Every mark.
+    pub records: Vec<WrittenRecord>,
+    /// The number of this look.
+    pub look: LookNumber,
+    /// Every report.
+    pub reports: Vec<Report>,
 }

@@ -1,6 +1,8 @@
 //! The marks of one database: one for everything, one for each tag.
 //!
 //! Invariants: all marks have one epoch, that of the mark for everything; a tag's mark is later than it.
+//!
+//! The mark of foreign transactions ends nothing: it shows which entries are not proved (`proof`).
 
 use std::collections::BTreeMap;
 
@@ -15,13 +17,15 @@ pub(super) struct Marks {
     all: Written,
     /// The latest of all marks.
     newest: Written,
+    /// The last foreign transaction, of the same epoch.
+    foreign: TransactionId,
     tags: BTreeMap<TagId, TransactionId>,
 }
 
 impl Marks {
     pub(super) fn nothing(database: DatabaseUuid) -> Self {
         let nothing = Written::nothing(database);
-        Self { all: nothing, newest: nothing, tags: BTreeMap::new() }
+        Self { all: nothing, newest: nothing, foreign: TransactionId(0), tags: BTreeMap::new() }
     }
 
     /// The mark for everything.
@@ -29,14 +33,26 @@ impl Marks {
         self.all
     }
 
-    /// The latest mark.
+    /// The latest position that is known of: of a mark, or of a foreign transaction.
     pub(super) fn newest(&self) -> Written {
-        self.newest
+        Written { id: self.newest.id.max(self.foreign), ..self.newest }
+    }
+
+    /// The last foreign transaction.
+    pub(super) fn foreign(&self) -> Written {
+        Written { id: self.foreign, ..self.all }
+    }
+
+    /// Whether it ends anything.
+    pub(super) fn ends_any(&self) -> bool {
+        self.newest != Written::nothing(self.all.database)
     }
 
     /// Each tag with its mark.
     pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, Written)> {
-        self.tags.iter().map(|(tag, id)| (*tag, Written { id: *id, ..self.all }))
+        let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
+        let tags = self.tags.iter().map(|(tag, id)| (*tag, *id)).chain(foreign);
+        tags.map(|(tag, id)| (tag, Written { id, ..self.all }))
     }
 
     /// The latest mark of what a read depends on; of an unknown read the latest of all.
@@ -52,6 +68,11 @@ impl Marks {
     /// Takes a mark of a tag, or of everything. Returns whether it ends more than before.
     pub(super) fn take(&mut self, tag: Option<TagId>, written: Written) -> bool {
         match tag {
+            Some(TagId::FOREIGN) if written.epoch == self.all.epoch => {
+                let is_later = written.id > self.foreign;
+                self.foreign = self.foreign.max(written.id);
+                is_later
+            }
             Some(tag) if written.epoch == self.all.epoch => self.take_tag(tag, written),
             // Ids are counted anew, and this node has not heard from where: all may be ended.
             Some(_) | None => self.take_all(written),
@@ -64,7 +85,7 @@ impl Marks {
         }
         if written.epoch != self.all.epoch {
             self.tags.clear();
-            self.newest = written;
+            (self.newest, self.foreign) = (written, TransactionId(0));
         }
         self.all = written;
         self.tags.retain(|_, id| *id > written.id);

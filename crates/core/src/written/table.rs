@@ -47,10 +47,22 @@ impl WrittenTable {
         self.marks_of(name).map(Marks::newest)
     }
 
+    /// The latest mark of a database.
+    #[must_use]
+    pub fn of_database(&self, database: DatabaseUuid) -> Option<Written> {
+        self.marks.get(&database).map(Marks::newest)
+    }
+
     /// The mark of the database behind a name, for a read that depends on these tags; of all tags if they are not known.
     #[must_use]
     pub fn needed(&self, name: DatabaseTag, reads: Option<&[TagId]>) -> Option<Written> {
         self.marks_of(name).map(|marks| marks.needed(reads))
+    }
+
+    /// Whether a foreign transaction may have touched what a run of this range read.
+    #[must_use]
+    pub fn is_foreign_to(&self, range: &ReadRange) -> bool {
+        self.marks.get(&range.to().database).is_some_and(|marks| !marks.foreign().is_seen_by(range))
     }
 
     /// A name that is not known yet may be another one of a written database. If there is one such database, it is taken for
@@ -67,7 +79,7 @@ impl WrittenTable {
     /// known yet. A name that leads elsewhere now has been given to another database.
     #[must_use]
     pub fn ends(&self, name: DatabaseTag, reads: Option<&[TagId]>, range: Option<&ReadRange>) -> bool {
-        let Some(range) = range else { return !self.marks.is_empty() };
+        let Some(range) = range else { return self.marks.values().any(Marks::ends_any) };
         let database = range.to().database;
         let is_renamed =
             self.names.get(&name).is_some_and(|now| *now != database && self.marks.contains_key(now));

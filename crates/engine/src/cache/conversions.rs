@@ -73,7 +73,7 @@ impl Cache {
         let is_new = !copy.has_rendering(id);
         let body = copy.rendering(id, &*self.renderer);
         if is_new {
-            self.memory.weigh_again(key, copy, copy.kept_until().since(now));
+            self.memory.weigh_again(key, copy, self.kept_until(copy, copy.kept_until()).since(now));
         }
         body
     }

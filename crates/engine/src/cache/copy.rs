@@ -225,28 +225,47 @@ impl MemoryCopy {
         &self.pace
     }
 
-    /// When the origin read began. Age counts from here (I4).
+    /// When the origin read began.
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
         self.read_started
     }
 
+    /// When the origin read began, or when it was last proved. Age counts from here (I4): a proved value is as good as one that
+    /// is read now. A near copy keeps to what its owner permitted: no proof makes its life longer.
+    #[must_use]
+    pub fn valid_since(&self) -> MonoTime {
+        match &self.content {
+            Content::Near(_) => self.read_started,
+            Content::Stored(_) | Content::Passing(_) => self.read_started.max(self.dependence.proved_at()),
+        }
+    }
+
+    fn revalidated_ms(&self) -> Millis {
+        self.valid_since().since(self.read_started)
+    }
+
     /// End of the soft TTL.
     #[must_use]
     pub fn fresh_until(&self) -> MonoTime {
-        self.fresh_until
+        self.fresh_until + self.revalidated_ms()
+    }
+
+    /// Whether its soft TTL is over, by the time of its read alone.
+    pub(crate) fn is_past_ttl(&self, now: MonoTime) -> bool {
+        now >= self.fresh_until
     }
 
     /// End of grace.
     #[must_use]
     pub fn dead_at(&self) -> MonoTime {
-        self.dead_at
+        self.dead_at + self.revalidated_ms()
     }
 
     /// End of stale-if-error.
     #[must_use]
     pub fn fallback_until(&self) -> MonoTime {
-        self.fallback_until
+        self.fallback_until + self.revalidated_ms()
     }
 
     /// How long the run took.
@@ -317,10 +336,11 @@ impl MemoryCopy {
     /// Its state at `now`.
     #[must_use]
     pub fn life(&self, now: MonoTime) -> Life {
-        if now < self.fresh_until {
-            Life::Fresh(self.fresh_until.since(now))
-        } else if now < self.dead_at {
-            Life::Stale(now.since(self.fresh_until))
+        let (fresh_until, dead_at) = (self.fresh_until(), self.dead_at());
+        if now < fresh_until {
+            Life::Fresh(fresh_until.since(now))
+        } else if now < dead_at {
+            Life::Stale(now.since(fresh_until))
         } else {
             Life::Dead
         }
@@ -329,20 +349,21 @@ impl MemoryCopy {
     /// Whether stale-if-error has not ended for it.
     #[must_use]
     pub fn is_kept_as_fallback(&self, now: MonoTime) -> bool {
-        now < self.fallback_until
+        now < self.fallback_until()
     }
 
     /// A run that replaces it before this time shows that its refresh is late. A later one shows that it was not worth
     /// a refresh.
     #[must_use]
     pub fn late_until(&self) -> MonoTime {
-        self.fresh_until + Millis((self.ttl_ms().0 / 2).min(LATE_MISS_MS_MAX))
+        self.fresh_until() + Millis((self.ttl_ms().0 / 2).min(LATE_MISS_MS_MAX))
     }
 
     /// Until when memory keeps it. After its end it only shows that nobody was served a stale copy.
     #[must_use]
     pub fn kept_until(&self) -> MonoTime {
-        if self.token.is_some() { self.fallback_until.max(self.late_until()) } else { self.fallback_until }
+        let fallback_until = self.fallback_until();
+        if self.token.is_some() { fallback_until.max(self.late_until()) } else { fallback_until }
     }
 
     /// The last run for it failed by an outage: its answers say so from now on.
@@ -369,10 +390,10 @@ impl MemoryCopy {
         (at != 0).then_some(MonoTime(at))
     }
 
-    /// Time since the origin read began.
+    /// Time since the origin read began, or since it was last proved.
     #[must_use]
     pub fn age_ms(&self, now: MonoTime) -> Millis {
-        now.since(self.read_started)
+        now.since(self.valid_since())
     }
 
     /// The description of an answer that is made from it at `now`.
@@ -385,10 +406,10 @@ impl MemoryCopy {
             Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
             Life::Stale(_) | Life::Dead => {
                 // Negative in the first millisecond too: 0 would mean fresh.
-                i64::try_from(now.since(self.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
+                i64::try_from(now.since(self.fresh_until()).0.max(1)).map_or(i64::MIN, |past| -past)
             }
         };
-        How { class, age_ms: Some(self.age_ms(now)), ttl_ms: Some(ttl_ms), detail }
+        How { class, age_ms: Some(self.age_ms(now)), ttl_ms: Some(ttl_ms), detail, is_proved: false }
     }
 
     /// Whether a refresh may be tried now.
@@ -399,7 +420,7 @@ impl MemoryCopy {
 
     /// Begins no refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
-        self.pace.put_off(until, self.fresh_until);
+        self.pace.put_off(until, self.fresh_until());
     }
 
     /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead.

@@ -15,6 +15,7 @@ mod key_pace;
 mod look_waiters;
 pub mod memory;
 mod near;
+mod proofs;
 mod provenance;
 mod renderings;
 mod seams;
@@ -32,6 +33,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits;
+use hopcache_core::proof::Standing;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
 use parking_lot::Mutex;
@@ -42,7 +44,7 @@ use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
 use crate::model::context::Context;
-use crate::model::policy::Policy;
+use crate::model::policy::{Policy, ProofSettings};
 use crate::model::ports::Scope;
 use crate::model::rendering::{Renderer, RenderingId};
 
@@ -50,6 +52,7 @@ pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};
 pub(crate) use key_pace::KeyPace;
 pub(crate) use near::{Permission, add_near_hits};
+pub(crate) use proofs::Proofs;
 pub(crate) use provenance::Provenance;
 pub(crate) use stale_fallback::{FallbackPlace, Purges};
 pub use store::WatchedStore;
@@ -70,6 +73,7 @@ pub struct Cache {
     pace: KeyPace,
     guard: SuspendGuard,
     written: WrittenMarks,
+    proofs: Proofs,
     lease: WriteLease,
     uncacheable: Uncacheable,
     ttl_ms: Millis,
@@ -131,6 +135,7 @@ impl Cache {
             pace: KeyPace::new(policy),
             guard: SuspendGuard::default(),
             written: WrittenMarks::default(),
+            proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
             lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),
             ttl_ms: policy.ttl_ms,
@@ -162,6 +167,7 @@ impl Cache {
 
     /// Keeps a copy until `until`.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
+        let until = self.kept_until(copy, until);
         self.memory.put(key, Arc::clone(copy), until.since(self.context.now()));
     }
 
@@ -175,6 +181,15 @@ impl Cache {
         until: MonoTime,
     ) {
         self.fallbacks.put_unless_purged(before, || self.put(key, copy, until));
+    }
+
+    /// Until when memory keeps a copy that would be kept until `until` by its age: one that can be proved, for as long as that.
+    pub(crate) fn kept_until(&self, copy: &MemoryCopy, until: MonoTime) -> MonoTime {
+        let can_be_proved = copy.token().is_some() && copy.is_of_graph() && copy.range().is_some();
+        match self.proofs.settings() {
+            Some(settings) if can_be_proved => until.max(copy.read_started() + settings.life_ms_max),
+            _ => until,
+        }
     }
 
     /// Forgets the copy under a key. Returns whether there was one.
@@ -259,6 +274,39 @@ impl Cache {
     /// The lease of freshness.
     pub(crate) fn lease(&self) -> &WriteLease {
         &self.lease
+    }
+
+    /// What is known from reports.
+    pub(crate) fn proofs(&self) -> &Proofs {
+        &self.proofs
+    }
+
+    /// Whether a copy that no write has ended is proved: then it may be served however old it is.
+    pub(crate) fn proves(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
+            return false;
+        };
+        if !self.lease.is_held(now) || now.since(copy.read_started()) >= settings.life_ms_max {
+            return false;
+        }
+        let version = self.proofs.version() + self.written.version();
+        let (is_proved, as_of) = copy.stood_at(version).unwrap_or_else(|| {
+            let standing = self.standing(copy, settings, now);
+            copy.stands(version, standing);
+            (standing.is_proved, standing.as_of.unwrap_or_default())
+        });
+        is_proved
+            && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
+    }
+
+    fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
+        let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
+        if settings.watch_ms == Millis::ZERO {
+            return Standing { is_proved: true, as_of: Some(now) };
+        }
+        let standing = self.proofs.standing(range, copy.read_started());
+        let is_foreign = self.written.is_foreign_to(range);
+        Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
     }
 
     /// Whether every copy may be served without another look at the store.

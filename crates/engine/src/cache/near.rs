@@ -22,7 +22,7 @@ use crate::cache::Cache;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
 use crate::model::ask::{Ask, Freshness};
 use crate::model::event::Event;
-use crate::model::outcome::{Answer, Class, Outcome};
+use crate::model::outcome::{Answer, Class, How, Outcome};
 
 /// Hits of a near copy on their way to the owner, and the copy to return them to.
 pub(crate) struct NearHits {
@@ -102,7 +102,7 @@ impl Cache {
         let answer = Answer::Body(copy.rendering(ask.rendering, &*self.renderer).ok()?);
         count(hits, 1);
         self.context.note(Event::NearHit);
-        let how = copy.how(Class::Hit, None, now);
+        let how = How { is_proved: self.proves(&copy, now), ..copy.how(Class::Hit, None, now) };
         Some(Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() })
     }
 

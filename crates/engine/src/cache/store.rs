@@ -9,13 +9,14 @@ use bytes::Bytes;
 use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::NodeName;
+use hopcache_core::proof::Report;
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
 use parking_lot::Mutex;
 
 use crate::model::context::Context;
 use crate::model::event::Event;
-use crate::model::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use crate::model::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
 
 /// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
@@ -137,8 +138,12 @@ impl Store for WatchedStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Vec<WrittenRecord>, StoreError> {
+    ) -> Result<Heard, StoreError> {
         self.saw(self.store.hear_written(cluster, me, lease_ms).await)
+    }
+
+    async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
+        self.saw(self.store.report(cluster, report).await)
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

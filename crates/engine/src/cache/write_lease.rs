@@ -28,6 +28,8 @@ pub(crate) struct WriteLease {
     lease_ms: Option<Millis>,
     /// When the last look began that counts. Zero before the first one.
     looked: AtomicU64,
+    /// When the last look began that succeeded. Zero before the first one.
+    heard: AtomicU64,
     /// When this node noticed that the lease had run out. Zero: it has not.
     doubt: AtomicU64,
     waiters: LookWaiters,
@@ -35,8 +37,8 @@ pub(crate) struct WriteLease {
 
 impl WriteLease {
     pub(crate) fn new(lease_ms: Option<Millis>) -> Self {
-        let (looked, doubt) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { lease_ms, looked, doubt, waiters: LookWaiters::default() }
+        let [looked, heard, doubt] = [0; 3].map(AtomicU64::new);
+        Self { lease_ms, looked, heard, doubt, waiters: LookWaiters::default() }
     }
 
     /// The length of the lease; `None` if writes are not followed.
@@ -49,8 +51,15 @@ impl WriteLease {
         self.doubt_since(now).is_none_or(|since| now >= since + Millis(WRITTEN_LOOK_MS_MAX))
     }
 
+    /// Whether this node is in touch: the lease lasts. While the store is away it does not, although copies are served.
+    pub(crate) fn is_held(&self, now: MonoTime) -> bool {
+        let heard = self.heard.load(Ordering::Acquire);
+        heard != 0 && self.lease_ms.is_some_and(|lease_ms| now.since(MonoTime(heard)) <= lease_ms)
+    }
+
     /// A look that began at `began` has succeeded, and its marks are taken.
     pub(crate) fn looked(&self, began: MonoTime) {
+        self.heard.fetch_max(began.0, Ordering::Release);
         self.looked.fetch_max(began.0, Ordering::Release);
         self.doubt.store(0, Ordering::Release);
         self.waiters.looked();

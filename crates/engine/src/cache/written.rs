@@ -29,6 +29,11 @@ impl WrittenMarks {
         self.version.load(Ordering::Relaxed) == 0
     }
 
+    /// The version of the marks.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
     fn changed(&self) {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
@@ -41,12 +46,17 @@ impl WrittenMarks {
         self.table.read().of(name)
     }
 
+    /// The latest mark of a database.
+    pub(crate) fn of_database(&self, database: DatabaseUuid) -> Option<Written> {
+        self.table.read().of_database(database)
+    }
+
     /// The mark that a query's result has to have seen; that or `told`, which another node has sent with it.
     pub(crate) fn needed(&self, query: &Query, told: Option<Written>) -> Option<Written> {
         if self.is_empty() {
             return told;
         }
-        self.table.read().needed_beside(query.tags.database(), Some(query.reads()), told)
+        self.table.read().needed_beside(query.tags.database(), Some(&query.reads().tags), told)
     }
 
     /// Whether a write has ended this copy.
@@ -77,13 +87,18 @@ impl WrittenMarks {
 
     /// Whether a write has ended a result of this query, of a run of this range.
     pub(crate) fn ends(&self, query: &Query, range: Option<&ReadRange>) -> bool {
-        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(query.reads()), range)
+        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(&query.reads().tags), range)
+    }
+
+    /// Whether a foreign transaction may have touched a result of a run of this range, as nodes have told.
+    pub(crate) fn is_foreign_to(&self, range: &ReadRange) -> bool {
+        !self.is_empty() && self.table.read().is_foreign_to(range)
     }
 
     /// The mark that a request with `asked` still needs.
     pub(crate) fn still_needed(&self, query: &Query, asked: Option<Written>) -> Option<Written> {
         asked?;
-        self.table.read().still_needed(query.tags.database(), Some(query.reads()), asked)
+        self.table.read().still_needed(query.tags.database(), Some(&query.reads().tags), asked)
     }
 
     /// Takes a record.

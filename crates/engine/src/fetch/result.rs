@@ -68,7 +68,7 @@ impl FlightResult {
         self.copy().is_some_and(|copy| copy.range().is_none())
     }
 
-    fn copy(&self) -> Option<&SharedCopy> {
+    pub(crate) fn copy(&self) -> Option<&SharedCopy> {
         match &self.result {
             FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => Some(copy),
             FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => None,

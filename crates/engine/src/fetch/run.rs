@@ -179,13 +179,13 @@ impl Fetch {
         run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
         if let Some(live) = &job.live {
             // A run that is handed over to its reader gives no result here. Its range shows as much as any other's.
-            let (writes, name) = (Arc::clone(&self.writes), job.query.tags.database());
-            live.on_rest(move |range| writes.saw_run(name, written, range));
+            let (writes, query) = (Arc::clone(&self.writes), Arc::clone(&job.query));
+            live.on_rest(move |range| writes.saw_run(&query, written, range));
             run.live = Some(Arc::clone(live));
         }
         let ended = self.origin.run(&run).await;
         if let Ok(ResultSet { range: Some(range), .. }) = &ended {
-            self.writes.saw_run(job.query.tags.database(), written, range);
+            self.writes.saw_run(&job.query, written, range);
         }
         let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })

@@ -48,9 +48,18 @@ pub struct Query {
     /// The asking identity.
     pub identity: Arc<Identity>,
     /// What the answer depends on, when somebody has asked.
-    reads: OnceLock<Arc<[TagId]>>,
+    reads: OnceLock<Reads>,
     /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
     proof: Option<[u8; 32]>,
+}
+
+/// What an answer depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct Reads {
+    /// A write that touches none of these cannot change it.
+    pub(crate) tags: Arc<[TagId]>,
+    /// Whether nothing but the graph decides it. Otherwise it is never proved.
+    pub(crate) is_of_graph: bool,
 }
 
 /// The runs that estimate the cost of a run: those of one pattern, for one principal, in one database. A principal that
@@ -164,8 +173,12 @@ impl Query {
 
     /// What the answer depends on: a write that touches none of these cannot change it. The first question parses the
     /// statement.
-    pub(crate) fn reads(&self) -> &Arc<[TagId]> {
-        self.reads.get_or_init(|| ReadTags::of(&self.statement).ids().into())
+    pub(crate) fn reads(&self) -> &Reads {
+        self.reads.get_or_init(|| {
+            let found = ReadTags::of(&self.statement);
+            let is_of_graph = !found.is_anything() && !found.is_volatile(&self.params);
+            Reads { tags: found.ids().into(), is_of_graph }
+        })
     }
 
     /// The run of this query at the origin, reading only.
@@ -216,6 +229,8 @@ pub struct Freshness {
     pub age_max_ms: Option<Millis>,
     /// `max-stale`: the greatest time past the soft TTL accepted.
     pub stale_max_ms: Option<Millis>,
+    /// `Hopcache-Freshness: proved`: of stored entries only proved ones are accepted.
+    pub proved_only: bool,
     /// `only-if-cached`: this request must not cause a run at the origin.
     pub only_if_cached: bool,
 }

@@ -45,12 +45,14 @@ impl ValueBounds {
     #[must_use]
     pub fn of_request(ask: &Ask) -> Self {
         let freshness = ask.freshness;
-        let stale_use = if freshness.no_cache {
+        // A stored entry has no proof yet: a request for proved answers runs.
+        let stale_use = if freshness.no_cache || freshness.proved_only {
             StaleUse::Ignore
         } else {
             StaleUse::Serve { past_max_ms: freshness.stale_max_ms }
         };
         let (after, written) = (ask.bookmarks.clone(), ask.written);
-        Self { age_max_ms: freshness.age_max_ms, stale_use, after, written }
+        let age_max_ms = if freshness.proved_only { Some(Millis::ZERO) } else { freshness.age_max_ms };
+        Self { age_max_ms, stale_use, after, written }
     }
 }

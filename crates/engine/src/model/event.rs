@@ -2,6 +2,7 @@
 //!
 //! Nothing here counts. The observer port does.
 
+use hopcache_core::proof::Finding;
 use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
 
@@ -48,6 +49,10 @@ pub enum Event {
     HeldBack,
     /// A stale copy was served.
     StaleServed,
+    /// An entry is served past its TTL for the first time, because it is proved.
+    Revalidated,
+    /// A watcher has found this about the transactions of its database.
+    Watched(Finding),
     /// A background refresh began, ended well, or failed.
     Refresh(RefreshWord),
     /// A refresh ended, well or not, this long after it was triggered.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::tags::Touched;
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
@@ -56,6 +56,9 @@ pub struct WriteOf {
     pub may_name_graph: bool,
     /// What its statements may change.
     pub touched: Touched,
+    /// The labels, types and keys that its statements may use; each that is new takes one transaction id more. `None` if nobody
+    /// knows how many ids it takes.
+    pub tokens: Option<Arc<[TagId]>>,
 }
 
 /// The bookmarks of a run.

@@ -48,6 +48,8 @@ pub struct How {
     pub ttl_ms: Option<i64>,
     /// Further detail.
     pub detail: Option<Detail>,
+    /// Whether what is served is proved: no transaction since its run has touched it.
+    pub is_proved: bool,
 }
 
 /// Each request is counted as one of these, at its entry node.
@@ -272,12 +274,12 @@ impl How {
     /// A miss.
     #[must_use]
     pub const fn miss(kept: Kept, role: Role, detail: Option<Detail>) -> Self {
-        Self { class: Class::Miss { kept, role }, age_ms: None, ttl_ms: None, detail }
+        Self { class: Class::Miss { kept, role }, age_ms: None, ttl_ms: None, detail, is_proved: false }
     }
 
     /// A bypass.
     #[must_use]
     pub const fn bypass(reason: Reason) -> Self {
-        Self { class: Class::Bypass(reason), age_ms: None, ttl_ms: None, detail: None }
+        Self { class: Class::Bypass(reason), age_ms: None, ttl_ms: None, detail: None, is_proved: false }
     }
 }

@@ -26,6 +26,8 @@ pub struct Policy {
     /// For how long after its last look at the store this node is in touch with the writes of others; `None` if writes end no
     /// entries (`freshness.mode = "ttl"`).
     pub freshness_lease_ms: Option<Millis>,
+    /// How long proofs of freshness last; `None` if nothing is proved.
+    pub proofs: Option<ProofSettings>,
     /// Early refresh.
     pub refresh: RefreshPolicy,
     /// Prefetch of what sessions ask next.
@@ -33,6 +35,15 @@ pub struct Policy {
     /// The rate, in requests per second, from which other nodes get near copies of a key; infinite for never. Not a
     /// setting: [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
+}
+
+/// Plain data: how long proofs of freshness last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProofSettings {
+    /// How often the watcher of a database asks; zero: nobody writes past this cluster, and nobody asks.
+    pub watch_ms: Millis,
+    /// The longest life of a proved entry, from the start of its read.
+    pub life_ms_max: Millis,
 }
 
 /// The operator's settings for refreshes.

@@ -13,6 +13,7 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::proof::Report;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
 use hopcache_core::tags::Tag;
@@ -24,6 +25,7 @@ use crate::model::event::Event;
 use crate::model::identity::Identity;
 
 pub use hopcache_core::lease::log::{LogCursor, LogMark};
+pub use hopcache_core::written::Heard;
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
 pub use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks, WriteOf};
@@ -78,13 +80,15 @@ pub trait Store: Send + Sync + 'static {
         cluster: ClusterTag,
         records: &[WrittenRecord],
     ) -> Result<Vec<Listener>, StoreError>;
-    /// Every mark. From now on, for `lease_ms`, this node listens for writes.
+    /// A look: every mark, and every watcher's report. From now on, for `lease_ms`, this node listens for writes.
     async fn hear_written(
         &self,
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Vec<WrittenRecord>, StoreError>;
+    ) -> Result<Heard, StoreError>;
+    /// Keeps a watcher's report, unless there is one of a later look by the same name.
+    async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError>;
     /// Entry and lease under a key, changing nothing (for `explain`).
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
     /// Whether the store answers and takes writes.

@@ -41,16 +41,32 @@ impl Path {
         }
         let copy = held?;
         let now = self.context.now();
-        if !self.cache.vouches_for(copy, now) || !copy.suits(ask, now) {
+        if !self.cache.vouches_for(copy, now) {
             return None;
         }
+        // Before the marks and the proof: what is accounted for now was told before.
+        let covered_by_proof = !copy.covers(&ask.bookmarks)
+            && copy.range().is_some_and(|range| self.cache.proofs().covers(range, &ask.bookmarks));
         let is_ended = self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
+        // A proof makes the copy younger, so it is looked for first.
+        let is_proved = !is_ended && self.cache.proves(copy, now);
+        if ask.freshness.proved_only && !is_proved {
+            return None;
+        }
+        let is_covered = copy.covers(&ask.bookmarks) || (is_proved && covered_by_proof);
+        if !is_covered || !copy.keeps_to(ask.freshness, now) {
+            return None;
+        }
         if is_ended && !copy.is_accepted_after_write(ask.freshness, now) {
             return None;
         }
         // A request with `only-if-cached` must not cause a run at the origin.
         let job = || (!ask.freshness.only_if_cached).then(|| FetchJob::of(ask, Cause::Refresh));
         match copy.life(now) {
+            _ if is_proved => {
+                self.refresh.on_proved_hit(copy, (1, now));
+                Some(self.proved_outcome(ask, copy, now))
+            }
             Life::Fresh(_) if !is_ended => {
                 self.refresh.on_hit(&ask.query.key, copy, (1, now), job);
                 Some(self.hit_outcome(ask, copy, None, now))
@@ -78,7 +94,7 @@ impl Path {
             let now = self.context.now();
             let is_ended = self.cache.written().has_ended(&copy) || copy.is_ended_by(ask.written);
             match copy.life(now) {
-                _ if !copy.suits(ask, now) => {}
+                _ if !copy.suits(ask, now) || ask.freshness.proved_only => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}
                 Life::Fresh(_) if !is_ended => return self.hit_outcome(ask, &copy, None, now),
                 Life::Fresh(_) | Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
@@ -137,6 +153,15 @@ impl Path {
         self.hit_outcome(ask, copy, Some(detail), now)
     }
 
+    /// The outcome of a copy that is proved, however old it is.
+    fn proved_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
+        let mut outcome = self.outcome_of(ask, copy, None, now);
+        outcome.how.is_proved = true;
+        // Below zero would mean stale.
+        outcome.how.ttl_ms = outcome.how.ttl_ms.map(|ttl_ms| ttl_ms.max(0));
+        outcome
+    }
+
     /// `now` is when the copy was judged. By a later reading of the clock it could be stale and be called fresh.
     pub(super) fn hit_outcome(
         &self,
@@ -148,6 +173,10 @@ impl Path {
         Cache::assert_owner(ask, copy);
         let until = if detail == Some(Detail::StaleIfError) { copy.fallback_until() } else { copy.dead_at() };
         debug_assert!(now <= until, "I4: a copy that ended at {until:?} is served at {now:?}, {detail:?}");
+        self.outcome_of(ask, copy, detail, now)
+    }
+
+    fn outcome_of(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>, now: MonoTime) -> Outcome {
         copy.serves_demand();
         let detail = detail.or(copy.why_unstored());
         let answer = match self.cache.render(ask.query.key, copy, ask.rendering, now) {

@@ -98,6 +98,7 @@ fn write_of(run: &OriginRun, may_name_graph: bool, effects: &Effects) -> WriteOf
         timeout_ms: run.timeout_ms,
         may_name_graph,
         touched: effects.touched(),
+        tokens: effects.tokens(),
     }
 }
 

@@ -123,7 +123,7 @@ impl Path {
     /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`. A write does not
     /// exclude it: while the origin fails, an answer that is marked is better than none.
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-        self.cache.is_stale_fallback(copy, now) && copy.suits(ask, now)
+        !ask.freshness.proved_only && self.cache.is_stale_fallback(copy, now) && copy.suits(ask, now)
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {

@@ -139,6 +139,7 @@ impl Path {
             biased;
             never = self.invalidate.follow_log(&on_look) => never,
             never = self.writes.follow() => never,
+            never = self.writes.watch() => never,
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::model::ask::Ask;
 use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
-use crate::model::outcome::{Answer, Class, Outcome};
+use crate::model::outcome::{Answer, Class, How, Outcome};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
 use crate::peers::message::{
     BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_inspection, encode_known_written,
-    encode_moved, encode_reply,
+    encode_moved, encode_reply, encode_tally,
 };
 
 impl Path {
@@ -47,6 +47,7 @@ impl Path {
                 }
                 Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
             }
+            Question::Tally(name) => Ok(encode_tally(self.context.me(), &self.writes.tally(name))),
             Question::Written(records) => Ok(encode_known_written(&self.writes.hear(&records))),
             Question::FlushWaste => Ok(self.prefetch.serve_flush()),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
@@ -99,20 +100,26 @@ impl Path {
             && !copy.is_ended_by(forwarded.written().map(|record| record.written))
             && copy.has_rendering(forwarded.rendering())
             && copy.covers(forwarded.after());
-        if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
+        let is_proved = is_answer && self.cache.proves(&copy, now);
+        if !is_answer || !(is_proved || matches!(copy.life(now), Life::Fresh(_))) {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
         }
         let Ok(body) = copy.rendering(forwarded.rendering(), self.cache.renderer()) else {
             return Err(Looked::Once(Some(copy)));
         };
-        self.refresh.on_hit(forwarded.key(), &copy, (near_hits.saturating_add(1), now), || {
-            // Decodes the query and checks its key only where it leads to a run.
-            let ask = self.read_forwarded(forwarded, now).ok()?;
-            Some(FetchJob::of(&ask, Cause::Refresh))
-        });
+        let hits = (near_hits.saturating_add(1), now);
+        if is_proved {
+            self.refresh.on_proved_hit(&copy, hits);
+        } else {
+            self.refresh.on_hit(forwarded.key(), &copy, hits, || {
+                // Decodes the query and checks its key only where it leads to a run.
+                let ask = self.read_forwarded(forwarded, now).ok()?;
+                Some(FetchJob::of(&ask, Cause::Refresh))
+            });
+        }
         let detail = copy.why_unstored();
-        let how = copy.how(Class::Hit, detail, now);
+        let how = How { is_proved, ..copy.how(Class::Hit, detail, now) };
         copy.serves_demand();
         let near_ms = match forwarded.near_hits() {
             Some(_) => self.cache.near_ms_for_others((forwarded.key(), &copy), body.len(), now),

@@ -328,6 +328,11 @@ impl Path {
         if role == Role::Joined && landed.is_before(&ask.bookmarks, written) {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }
+        // What was read before the request came is not proved for it.
+        let is_read_since = || landed.copy().is_none_or(|copy| copy.read_started() >= joined);
+        if role == Role::Joined && ask.freshness.proved_only && !is_read_since() {
+            return Judgement::Again;
+        }
         // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Any
         // other failure may be the leader's bad luck: a follower tries once more before it takes the failure, unless
         // such tries have left the key held back.

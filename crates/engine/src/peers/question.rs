@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::node::Holder;
+use hopcache_core::proof::Tally;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
@@ -18,8 +20,9 @@ use crate::model::order::{Launch, Order};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
     BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
-    decode_reply, encode_ask, encode_fields_wanted, encode_flush_waste, encode_inspect, encode_plans,
-    encode_prefetch, encode_pull, encode_purge, encode_wanted, encode_written,
+    decode_reply, decode_tally, encode_ask, encode_fields_wanted, encode_flush_waste, encode_inspect,
+    encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted, encode_wanted,
+    encode_written,
 };
 
 /// A question to one node, with the type of its answer.
@@ -205,6 +208,21 @@ impl PeerQuestion for TellWritten<'_> {
 
     fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {
         decode_known_written(answer)
+    }
+}
+
+/// Plain data: asks what a node has written into a database.
+pub(crate) struct TallyWanted(pub(crate) DatabaseTag);
+
+impl PeerQuestion for TallyWanted {
+    type Answer = (Holder, Tally);
+
+    fn encode(&self) -> Bytes {
+        encode_tally_wanted(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage> {
+        decode_tally(answer)
     }
 }
 

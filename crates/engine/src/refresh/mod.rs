@@ -139,6 +139,14 @@ impl Refresh {
         }
     }
 
+    /// Counts `hits` requests that `copy` has answered because it is proved: it needs no refresh.
+    pub(crate) fn on_proved_hit(&self, copy: &MemoryCopy, (hits, now): (u32, MonoTime)) {
+        copy.heat().arrive(hits);
+        if copy.is_past_ttl(now) && copy.is_first_revalidated() {
+            self.context.note(Event::Revalidated);
+        }
+    }
+
     /// Counts a request that `copy` has answered although a write has ended it, and triggers its refresh.
     pub(crate) fn on_ended_hit(
         self: &Arc<Self>,

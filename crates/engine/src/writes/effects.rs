@@ -1,6 +1,8 @@
 //! What a statement touches, in the form that marks have. `hopcache-tags` decides it.
 
-use hopcache_core::tags::Touched;
+use std::sync::Arc;
+
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_packstream::Value;
 use hopcache_tags::{Counters, WriteEffects};
 
@@ -29,6 +31,14 @@ impl Effects {
             _ => Some(("others", 1)),
         });
         Self { found: self.found.narrowed(&Counters::of(counters)) }
+    }
+
+    /// The labels, types and keys that it may use; each that is new takes one transaction id more. `None` if nobody knows how
+    /// many ids it takes.
+    #[must_use]
+    pub fn tokens(&self) -> Option<Arc<[TagId]>> {
+        self.found.transactions_max()?;
+        self.found.tokens().map(Arc::from)
     }
 
     /// The marks that it leaves.

@@ -25,6 +25,7 @@ use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
+use crate::model::ask::Query;
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
@@ -51,13 +52,15 @@ enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, of, name, before } = self;
+        let Self { writes, of, name, before, tallied } = self;
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
-        if of.may_name_graph && !matches!(end, WriteEnd::InDoubt) {
+        let is_of_rights = of.database.eq_ignore_ascii_case("system");
+        if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || is_of_rights {
             writes.purge(&Scope::All).await;
         }
+        let ended = end.clone();
         match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
@@ -66,6 +69,29 @@ impl OpenWrite {
                 writes.ask_and_tell(&of, name).await;
             }
         }
+        // All nodes in touch have heard of it.
+        match ended {
+            WriteEnd::Committed(_) => {
+                writes.watching.may_ask_as(name, &of);
+                tallied.committed();
+            }
+            WriteEnd::Refused => tallied.failed(),
+            // It may still be committed, and then its ids count as foreign.
+            WriteEnd::InDoubt => drop(tallied),
+        }
+    }
+}
+
+/// With whose credentials the origin is asked for the newest transaction of a query's database.
+fn asker(query: &Query) -> WriteOf {
+    WriteOf {
+        database: Arc::clone(&query.database),
+        identity: Arc::clone(&query.identity),
+        impersonated: query.impersonated.clone(),
+        timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
+        may_name_graph: false,
+        touched: Touched::nothing(),
+        tokens: None,
     }
 }
 
@@ -74,9 +100,13 @@ impl Writes {
     ///
     /// A mark that it did not carry, although the adapter has asked the server, is unsettled, or of ids that have gone
     /// back since.
-    pub(crate) fn saw_run(self: &Arc<Self>, name: DatabaseTag, written: Option<Written>, range: &ReadRange) {
+    pub(crate) fn saw_run(self: &Arc<Self>, query: &Query, written: Option<Written>, range: &ReadRange) {
         if self.lease_ms().is_none() {
             return;
+        }
+        let name = query.tags.database();
+        if self.cache.proofs().watch_ms().is_some() {
+            self.watching.may_ask_as(name, &asker(query));
         }
         let database = range.to().database;
         self.cache.written().found(name, database);
@@ -157,7 +187,7 @@ impl Writes {
         }
     }
 
-    async fn note_and_tell(
+    pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
         (written, touched): (Written, &Touched),

@@ -13,7 +13,7 @@ use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
 use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenRecord};
 
-use crate::model::ports::Store;
+use crate::model::ports::{Heard, Store};
 use crate::writes::Writes;
 
 impl Writes {
@@ -27,8 +27,9 @@ impl Writes {
             let looked = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
             let has_heard = looked.is_ok();
             match looked {
-                Ok(records) => {
+                Ok(Heard { records, look, reports }) => {
                     self.take_all(&records, &mut shown);
+                    self.cache.proofs().take(look, (began, self.context.now()), &reports);
                     lease.looked(began);
                     self.mend(&records).await;
                 }

@@ -7,7 +7,9 @@
 //! | `effects` | what a statement touches |
 //! | `ended` | from the end of a write to the mark that it leaves |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
-//! | `listen` | hears marks from the store |
+//! | `listen` | hears marks and reports from the store |
+//! | `tallies` | how many transaction ids this node's writes may have taken |
+//! | `watch` | notices transactions that went past this cluster |
 //!
 //! A mark is a position in the database, of a tag or of everything (`core::written`). An entry whose run carried less than
 //! the marks of what it depends on is ended: `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
@@ -18,7 +20,9 @@ mod effects;
 mod ended;
 mod listen;
 mod pending;
+mod tallies;
 mod telling;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +39,9 @@ use crate::model::ports::{Origin, Routing, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::ended::Doubt;
 use crate::writes::pending::OpenWrite;
+use crate::writes::tallies::OwnTallies;
 use crate::writes::telling::Telling;
+use crate::writes::watch::Watching;
 
 pub use effects::Effects;
 pub use pending::PendingWrite;
@@ -52,6 +58,8 @@ pub struct Writes {
     hasher: KeyHasher,
     cluster: ClusterTag,
     telling: Telling,
+    tallies: Arc<OwnTallies>,
+    watching: Watching,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
     /// Names of databases that were written through this node, for its metrics.
@@ -76,6 +84,8 @@ impl Writes {
             hasher: hasher.clone(),
             cluster: ClusterTag::of(hasher),
             telling: Telling::default(),
+            tallies: Arc::default(),
+            watching: Watching::default(),
             doubts: Mutex::default(),
             shown: Mutex::default(),
         })
@@ -93,7 +103,8 @@ impl Writes {
             shown.entry(name).or_insert_with(|| Arc::clone(&of.database));
         }
         drop(shown);
-        PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before }))
+        let tallied = self.tallies.begin(name, of.tokens.clone());
+        PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before, tallied }))
     }
 
     /// How far the databases that were written through this node have been written, by their names.

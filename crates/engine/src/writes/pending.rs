@@ -24,6 +24,7 @@ use hopcache_core::written::Written;
 
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;
+use crate::writes::tallies::TalliedWrite;
 
 /// A write that has been sent, or is about to be.
 #[must_use = "a pending write that is dropped counts as in doubt"]
@@ -32,14 +33,15 @@ pub struct PendingWrite {
     open: Option<OpenWrite>,
 }
 
-/// Plain data: a write that has not ended.
-#[derive(Clone)]
+/// A write that has not ended.
 pub(super) struct OpenWrite {
     pub(super) writes: Arc<Writes>,
     pub(super) of: WriteOf,
     pub(super) name: DatabaseTag,
     /// The mark of its database when it was sent.
     pub(super) before: Option<Written>,
+    /// Its place in this node's tally.
+    pub(super) tallied: TalliedWrite,
 }
 
 /// How a write ended.
@@ -69,7 +71,9 @@ impl PendingWrite {
 
     /// It has changed nothing: its summary shows that, it was rolled back, or it was never sent.
     pub fn changed_nothing(mut self) {
-        self.open = None;
+        if let Some(open) = self.open.take() {
+            open.tallied.failed();
+        }
     }
 
     /// It ended well. `position` is of the bookmark that came with its end; without one the origin is asked.
@@ -78,9 +82,9 @@ impl PendingWrite {
     }
 
     /// The origin refused it, or failed it, with this code. A statement that was never executed has changed nothing.
-    pub async fn refused(mut self, code: &str) {
+    pub async fn refused(self, code: &str) {
         if was_never_executed(code) {
-            self.open = None;
+            return self.changed_nothing();
         }
         self.end(WriteEnd::Refused).await;
     }

@@ -14,6 +14,7 @@
 //! Nodes that only the store knows count too. Schedule:
 //!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use hopcache_core::limits::WRITTEN_RECORDS_MAX;
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Told, WrittenRecord};
+use hopcache_core::written::{Told, Written, WrittenRecord};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -90,18 +91,19 @@ impl State {
             }
         }
         let is_new = !self.records.contains_key(&record.place());
+        self.newest += 1;
         let record = if is_new && self.records.len() >= WRITTEN_RECORDS_MAX {
-            self.forget_tags_of(record)
+            self.make_room_for(record)
         } else {
             record
         };
-        self.newest += 1;
         self.records.insert(record.place(), (self.newest, record));
         self.newest
     }
 
-    /// There is no room for another record: those of its database become one, which marks everything.
-    fn forget_tags_of(&mut self, record: WrittenRecord) -> WrittenRecord {
+    /// There is no room for another record: those of its name become one, which marks everything. Where that is not enough,
+    /// those of each name do. So no telling is longer than what a node reads.
+    fn make_room_for(&mut self, record: WrittenRecord) -> WrittenRecord {
         let mut written = record.written;
         self.records.retain(|(name, _), (_, known)| {
             if *name == record.name && known.written.is_at_or_after(&written) {
@@ -109,7 +111,27 @@ impl State {
             }
             *name != record.name
         });
+        if self.records.len() >= WRITTEN_RECORDS_MAX {
+            self.forget_tags();
+        }
         WrittenRecord::of_all(record.name, written)
+    }
+
+    /// The records of each name become one. It has the newest number: a node that was told of the tags has not been told that
+    /// the mark is everything's, and a later write of another tag may count as told by it.
+    fn forget_tags(&mut self) {
+        let mut told: Vec<_> = self.records.values().copied().collect();
+        told.sort_unstable_by_key(|(number, _)| Reverse(*number));
+        let mut latest = BTreeMap::<DatabaseTag, Written>::new();
+        for (_, WrittenRecord { name, written, .. }) in told {
+            // Of two databases by one name the one that was told last has the place.
+            let known = latest.entry(name).or_insert(written);
+            if written.is_at_or_after(known) {
+                *known = written;
+            }
+        }
+        let of_all = |(name, written)| ((name, None), (self.newest, WrittenRecord::of_all(name, written)));
+        self.records = latest.into_iter().map(of_all).collect();
     }
 
     /// Until when a write with this number has to wait at least, as far as is known at `now`. `None`: no longer.
@@ -316,5 +338,72 @@ impl Writes {
             drop(state);
             self.telling.moved.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+    use hopcache_core::written::WrittenEpoch;
+
+    use super::*;
+
+    fn record(name: u64, tag: Option<u64>, id: u64) -> WrittenRecord {
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&name.to_be_bytes());
+        let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
+        let written = Written::at(WrittenEpoch(0), position);
+        WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) }
+    }
+
+    /// Full of the records of these names: (1, 100), (2, 101), (1, 102) and so on.
+    fn full_of(names: u64) -> State {
+        let mut state = State::default();
+        for at in 0..WRITTEN_RECORDS_MAX as u64 {
+            state.enlist(record(1 + at % names, Some(at), 100 + at));
+        }
+        assert_eq!(state.records.len(), WRITTEN_RECORDS_MAX);
+        state
+    }
+
+    #[test]
+    fn a_telling_is_no_longer_than_what_a_node_reads() {
+        let mut state = full_of(2);
+        let last = 99 + WRITTEN_RECORDS_MAX as u64;
+        state.enlist(record(3, Some(7), 5));
+        let (_, news) = state.after(0);
+        assert!(news.len() <= WRITTEN_RECORDS_MAX, "{}", news.len());
+        assert_eq!(news, [record(1, None, last - 1), record(2, None, last), record(3, None, 5)]);
+    }
+
+    /// The one record of a name is told again: a later write that counts as told by it has a tag that nobody was told of.
+    #[test]
+    fn what_counts_for_everything_is_told_as_such() {
+        let mut state = full_of(2);
+        let (told, _) = state.after(0);
+        state.enlist(record(3, Some(7), 5));
+        let number = state.enlist(record(1, Some(u64::MAX), 90));
+        assert!(number > told, "{number}: everyone has been told up to {told}");
+        assert_eq!(state.after(told).1.len(), 3);
+    }
+
+    #[test]
+    fn a_name_makes_room_with_its_own_tags_first() {
+        let mut state = full_of(2);
+        state.enlist(record(1, Some(u64::MAX), 90));
+        let (_, news) = state.after(0);
+        assert_eq!(news.len(), WRITTEN_RECORDS_MAX / 2 + 1);
+        assert_eq!(news[0], record(1, None, 98 + WRITTEN_RECORDS_MAX as u64));
+    }
+
+    /// A name that leads to another database: the former one has the later ids.
+    #[test]
+    fn of_two_databases_by_one_name_the_last_has_the_place() {
+        let mut state = full_of(1);
+        let moved = WrittenRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
+        state.enlist(moved);
+        state.enlist(record(3, None, 5));
+        let (_, news) = state.after(0);
+        assert_eq!(news, [WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
     }
 }

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
-use crate::front::ask::hints_in;
+use crate::front::directives::hints_in;
 use crate::labels;
 
 #[derive(Debug, Deserialize)]

@@ -11,7 +11,7 @@ use hopcache_engine::ports::AccessMode;
 use hopcache_packstream::Value;
 
 use super::failure::BoltFailure;
-use crate::front::ask::{control_in, hints_in};
+use crate::front::directives::{control_in, hints_in, proved_only_in};
 
 /// The name of Hopcache's part of the metadata.
 const OURS: &str = "hopcache";
@@ -107,13 +107,19 @@ impl StatementOptions {
                 }
                 ("cache", Value::String(text)) => {
                     let control = control_in(text).map_err(|error| bad_hint(&format!("{error}.")))?;
-                    (self.freshness, self.no_store) = (control.freshness, control.no_store);
+                    let proved_only = self.freshness.proved_only;
+                    self.freshness = Freshness { proved_only, ..control.freshness };
+                    self.no_store = control.no_store;
+                }
+                ("freshness", Value::String(text)) => {
+                    self.freshness.proved_only = proved_only_in(text)
+                        .map_err(|problem| bad_hint(&format!("freshness: {problem}.")))?;
                 }
                 ("ttl" | "degree" | "cost-ms", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Float(number)) => push_hint(&mut hint, name, &format!("{number:.3}")),
                 (name, _) => {
-                    let known = "session, cache, ttl, degree and volatility";
+                    let known = "session, cache, freshness, ttl, degree and volatility";
                     return Err(bad_hint(&format!(
                         "{name}: not known, or of another type; known are {known}."
                     )));

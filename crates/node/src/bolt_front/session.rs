@@ -79,7 +79,7 @@ enum OpenResult {
     /// From a run of the cache that goes on.
     Live(Box<LiveResult>),
     /// From Neo4j.
-    Relayed(RelayedResult),
+    Relayed(Box<RelayedResult>),
 }
 
 /// One client's session.
@@ -331,7 +331,7 @@ impl Session {
     ) -> Result<Value, RequestError> {
         self.need_relay(options).await?;
         let (success, result) = self.relay_run(statement, reason).await?;
-        self.result = Some(OpenResult::Relayed(result));
+        self.result = Some(OpenResult::Relayed(Box::new(result)));
         Ok(success)
     }
 

@@ -128,6 +128,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     };
     member.ttl_s = how.ttl_ms.map(|ttl| ttl.div_euclid(1_000));
     member.key = Some(key);
+    member.is_proved = how.is_proved;
     member.detail = how.detail.and_then(labels::answer_detail);
     member
 }

@@ -13,14 +13,12 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Engine;
-use hopcache_engine::ask::{Ask, Freshness, Hints, QueryParts, RequestBypass, SessionTag};
+use hopcache_engine::ask::{Ask, Hints, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
-use hopcache_queryapi::headers::cache_control::CacheControlError;
-use hopcache_queryapi::headers::hint::HintError;
-use hopcache_queryapi::headers::{cache_control, hint, media};
+use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use hopcache_queryapi::request::{self, RequestError};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
@@ -30,13 +28,12 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use crate::body_budget::Reserved;
 use crate::client_addr::{ClientAddr, SESSION};
 use crate::config::Settings;
+use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined};
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 use crate::senders::Senders;
 use crate::transactions::held::Terms;
 
-/// `Hopcache-Hint`.
-const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -54,7 +51,7 @@ impl Raw {
         let path = head.uri.path().as_bytes();
         let mut bytes = Vec::with_capacity(path.len() + body.len() + 256);
         bytes.extend_from_slice(path);
-        for name in [&AUTHORIZATION, &CONTENT_TYPE, &ACCEPT, &HINT] {
+        for name in [&AUTHORIZATION, &CONTENT_TYPE, &ACCEPT, &HINT, &FRESHNESS] {
             // A separator that no header value can contain, before each value, also before a missing one.
             bytes.push(b'\n');
             for value in head.headers.get_all(name) {
@@ -324,7 +321,7 @@ impl ReadHead {
         let encoding = accepted(headers)?;
         let params_in = joined(headers, &CONTENT_TYPE)?;
         let params_in = media::content_type(params_in.as_deref()).map_err(Refusal::media)?;
-        Ok(Self { encoding, params_in, hints: hints(headers)?, control: freshness(headers)? })
+        Ok(Self { encoding, params_in, hints: hints(headers)?, control: control(headers)? })
     }
 }
 
@@ -346,12 +343,6 @@ pub(crate) fn mode_of(asked: Option<request::AccessMode>) -> AccessMode {
     }
 }
 
-/// The meaning of a `Cache-Control`.
-pub(crate) struct Control {
-    pub(crate) freshness: Freshness,
-    pub(crate) no_store: bool,
-}
-
 fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
     let mut logins = headers.get_all(AUTHORIZATION).iter();
     let login = logins.next();
@@ -366,69 +357,6 @@ fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
         Err(AuthorizationError::Missing) => Ok(Credentials::None),
         Err(error) => Err(Refusal::authorization(error)),
     }
-}
-
-/// All values of a header that may be repeated, joined as one list (RFC 9110, 5.3).
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
-    let mut all: Option<String> = None;
-    for value in headers.get_all(name) {
-        let Ok(value) = value.to_str() else {
-            return Err(Refusal::header(name, "has characters that no header may have"));
-        };
-        match &mut all {
-            None => all = Some(value.to_owned()),
-            Some(all) => {
-                all.push_str(", ");
-                all.push_str(value);
-            }
-        }
-    }
-    Ok(all)
-}
-
-fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
-    let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
-    hints_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
-}
-
-/// Reads the value of a `Hopcache-Hint`.
-///
-/// # Errors
-/// [`HintError`], which names the member.
-pub(crate) fn hints_in(value: &str) -> Result<Hints, HintError> {
-    let hint = hint::parse(value)?;
-    Ok(Hints {
-        ttl_ms: hint.ttl.map(Millis::from),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the hint is 1 to 10^9")]
-        degree: hint.degree.map(|degree| degree as u64),
-        volatility: hint.volatility,
-    })
-}
-
-fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
-    let Some(value) = joined(headers, &CACHE_CONTROL)? else {
-        return Ok(Control { freshness: Freshness::default(), no_store: false });
-    };
-    control_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
-}
-
-/// Reads the value of a request's `Cache-Control`.
-///
-/// # Errors
-/// [`CacheControlError`], which names the directive.
-pub(crate) fn control_in(value: &str) -> Result<Control, CacheControlError> {
-    let control = cache_control::parse(value)?;
-    let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
-    let freshness = Freshness {
-        no_cache: control.no_cache,
-        age_max_ms: control.max_age_s.map(seconds),
-        stale_max_ms: control.max_stale.map(|stale| match stale {
-            cache_control::MaxStale::Any => Millis(u64::MAX / 2_000),
-            cache_control::MaxStale::Seconds(most) => seconds(most),
-        }),
-        only_if_cached: control.only_if_cached,
-    };
-    Ok(Control { freshness, no_store: control.no_store })
 }
 
 /// The database of `/db/{database}/query/v2`. Like Neo4j it also accepts a `/` at the end.

@@ -17,6 +17,7 @@ pub mod answer;
 pub(crate) mod answer_budget;
 pub mod ask;
 mod auth_errors;
+pub(crate) mod directives;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;

@@ -69,6 +69,9 @@ metrics! {
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store which say that another node holds the lease.";
     STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, counted at the node that had the copy. Each is a hit of at least one request.";
+    PROVED_HITS = "hopcache_proved_hits_total": "Hits that were proved: every transaction since their run is known and touches nothing of them. They are counted at the entry node.";
+    REVALIDATED = "hopcache_revalidated_total": "Copies that were kept past their TTL by a proof, without a run. Each copy counts once, at the node that has it.";
+    WATCHED = "hopcache_watched_total": "Looks for transactions that went past Hopcache, by what they found: known (all ids are of its own writes), foreign, or uncertain (writes were under way, and the look is repeated).";
     TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies; retries do not count again. The sum is completed + failed + xfetch_active_refreshes.";
     COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, from their own run or found in the store.";
     FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";

@@ -1,10 +1,53 @@
-//! How far each database has been written. Its label is a database's name, so it is no family of a closed list; the engine
-//! bounds the number of names.
+//! How far each database has been written, and what proofs of freshness do. The former has a database's name as its label, so it
+//! is no family of a closed list; the engine bounds the number of names.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::definitions::FRESHNESS_TXID;
+use hopcache_core::proof::Finding;
+use hopcache_engine::event::Event;
+use metrics::Counter;
+
+use super::counters::BusyCounter;
+use super::definitions::{FRESHNESS_TXID, PROVED_HITS, REVALIDATED, WATCHED};
+use super::family::Family;
+use crate::labels;
+
+/// What proofs of freshness do.
+pub(super) struct ProofCounters {
+    hits: BusyCounter,
+    revalidated: Counter,
+    watched: Family<{ labels::WATCHED.len() }>,
+}
+
+impl ProofCounters {
+    pub(super) fn register() -> Self {
+        Self {
+            hits: BusyCounter::new(PROVED_HITS.counter()),
+            revalidated: REVALIDATED.counter(),
+            watched: Family::new(WATCHED, "found", &labels::WATCHED),
+        }
+    }
+
+    /// A hit that is proved.
+    pub(super) fn hit(&self) {
+        self.hits.add();
+    }
+
+    pub(super) fn count(&self, event: Event) {
+        match event {
+            Event::Revalidated => self.revalidated.increment(1),
+            Event::Watched(Finding::Known) => self.watched.add(0),
+            Event::Watched(Finding::Foreign) => self.watched.add(1),
+            Event::Watched(Finding::Uncertain) => self.watched.add(2),
+            _ => {}
+        }
+    }
+
+    pub(super) fn show(&self) {
+        self.hits.show();
+    }
+}
 
 /// Appends the gauge of each database to an exposition.
 pub(crate) fn append(text: &mut String, positions: &[(Arc<str>, u64)]) {

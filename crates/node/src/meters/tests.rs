@@ -69,8 +69,10 @@ fn ended(how: How) -> Outcome {
 }
 
 fn send(meters: &Meters, request: &Request) {
-    let hit =
-        |ttl_ms, detail| How { class: Class::Hit, age_ms: Some(Millis(9)), ttl_ms: Some(ttl_ms), detail };
+    let hit = |ttl_ms, detail| {
+        let (age_ms, ttl_ms) = (Some(Millis(9)), Some(ttl_ms));
+        How { class: Class::Hit, age_ms, ttl_ms, detail, is_proved: false }
+    };
     let how = match *request {
         Request::Rejected => return meters.count_rejected(400),
         Request::Hit { is_near, left_ms } => {

@@ -4,7 +4,7 @@ use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::policy::{Kinds, PrefetchPolicy};
-use hopcache_engine::{Policy, RefreshPolicy};
+use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
 
 use crate::config::{FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
 
@@ -23,6 +23,14 @@ pub(super) fn policy(settings: &Settings) -> Policy {
             FreshnessMode::Proved => Some(settings.freshness.lease),
             FreshnessMode::Ttl => None,
         },
+        proofs: Some(ProofSettings {
+            watch_ms: match settings.freshness.watch_interval {
+                Millis::ZERO => Millis::ZERO,
+                often => often.max(Millis(limits::WATCH_MS_MIN)),
+            },
+            life_ms_max: settings.freshness.max_life,
+        })
+        .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
         near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,

@@ -2,7 +2,10 @@
 //! or those of all databases if it names a graph by itself.
 
 use hopcache_core::cypher::graphs::may_name_graph;
-use hopcache_core::tags::Touched;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_engine::Effects;
 use hopcache_packstream::Value;
 
@@ -40,18 +43,39 @@ pub(crate) struct TransactionWrites {
     /// Whether one of them may name a graph by itself: then the COMMIT ends the entries of all databases.
     pub(crate) may_name_graph: bool,
     pub(crate) touched: Touched,
+    /// The labels, types and keys that they may use; `None` if nobody knows how many transaction ids they take.
+    pub(crate) tokens: Option<Arc<[TagId]>>,
 }
 
 impl Default for TransactionWrites {
     fn default() -> Self {
-        Self { has_written: false, may_name_graph: false, touched: Touched::nothing() }
+        Self {
+            has_written: false,
+            may_name_graph: false,
+            touched: Touched::nothing(),
+            tokens: Some(Arc::from([])),
+        }
     }
 }
 
 impl TransactionWrites {
+    /// Those of one statement that commits by itself.
+    pub(crate) fn of_one(words: &WriteWords) -> Self {
+        let mut writes = Self::default();
+        writes.sent(words);
+        writes.wrote(&words.effects.touched());
+        writes
+    }
+
     /// A statement goes to Neo4j.
     pub(crate) fn sent(&mut self, words: &WriteWords) {
         self.may_name_graph |= words.may_name_graph;
+        self.tokens = self.tokens.take().zip(words.effects.tokens()).map(|(own, more)| {
+            if more.iter().all(|token| own.contains(token)) {
+                return own;
+            }
+            own.iter().chain(more.iter()).copied().collect::<BTreeSet<_>>().into_iter().collect()
+        });
     }
 
     /// A statement has written this, or may have.

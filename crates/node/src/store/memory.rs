@@ -20,10 +20,11 @@ use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{STORE_EXPIRE_BATCH, STORE_LEASES_MAX};
 use hopcache_core::node::NodeName;
+use hopcache_core::proof::Report;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{WrittenBoard, WrittenRecord};
-use hopcache_engine::ports::{Clock, Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{Clock, Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use parking_lot::Mutex;
 
 /// Bytes of a slot without its entry (map and two index entries).
@@ -208,9 +209,14 @@ impl Store for MemoryStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Vec<WrittenRecord>, StoreError> {
+    ) -> Result<Heard, StoreError> {
         let now = self.clock.now();
         Ok(self.table.lock().written.entry(cluster).or_default().hear(now, me, lease_ms))
+    }
+
+    async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
+        self.table.lock().written.entry(cluster).or_default().report(report);
+        Ok(())
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -14,7 +14,7 @@ use hopcache_bolt::server::Kind;
 use hopcache_bolt::{Finished, RunError, RunFault, request_bytes};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
-use hopcache_core::tags::Touched;
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
@@ -106,8 +106,11 @@ impl HeldTransaction {
         }
         let words = WriteWords::of(statement, params);
         self.writes.sent(&words);
-        let write =
-            if self.begin.is_implicit() { self.begin_write(within, words.effects.touched()) } else { None };
+        let write = if self.begin.is_implicit() {
+            self.begin_write(within, (words.effects.touched(), words.effects.tokens()))
+        } else {
+            None
+        };
         let Some(relay) = &mut self.relay else { return Err(no_relays()) };
         relay.queue(&request_bytes::run(statement, params, &Value::Map(Vec::new())));
         relay.queue(&request_bytes::pull_all());
@@ -141,8 +144,8 @@ impl HeldTransaction {
     ///
     /// If the transaction has written, no node in touch serves an entry from before the commit when this returns.
     pub(crate) async fn commit(mut self, within: Duration) -> Result<Option<String>, OriginError> {
-        let touched = self.writes.touched.clone();
-        let write = if self.has_written() { self.begin_write(within, touched) } else { None };
+        let may = (self.writes.touched.clone(), self.writes.tokens.clone());
+        let write = if self.has_written() { self.begin_write(within, may) } else { None };
         let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
             self.begin.check_time()?;
             return Ok(self.begin.asked().and_then(Bookmark::encode));
@@ -185,7 +188,11 @@ impl HeldTransaction {
     }
 
     /// What may write goes to Neo4j now. In read mode Neo4j refuses writes.
-    fn begin_write(&self, within: Duration, touched: Touched) -> Option<PendingWrite> {
+    fn begin_write(
+        &self,
+        within: Duration,
+        (touched, tokens): (Touched, Option<Arc<[TagId]>>),
+    ) -> Option<PendingWrite> {
         let ToNeo4j { writes, .. } = self.to_neo4j.as_ref()?;
         if self.terms.mode == AccessMode::Read {
             return None;
@@ -197,6 +204,7 @@ impl HeldTransaction {
             timeout_ms: Millis::from(within),
             may_name_graph: self.writes.may_name_graph,
             touched,
+            tokens,
         }))
     }
 

@@ -5,15 +5,11 @@ use std::time::Duration;
 
 use hopcache::store::memory::MemoryStore;
 use hopcache::store::redis::RedisStore;
-use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
-use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey};
+use hopcache_core::key::QueryKey;
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
-use hopcache_core::limits::WRITTEN_DATABASES_MAX;
-use hopcache_core::node::NodeName;
 use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
 use super::fixtures::{
@@ -23,15 +19,15 @@ use super::server::RedisServer;
 
 /// A store and a way to let its time pass.
 #[derive(Clone)]
-struct Subject {
-    store: Arc<dyn Store>,
+pub(crate) struct Subject {
+    pub(crate) store: Arc<dyn Store>,
     /// The embedded store's clock; Redis' time passes by itself.
-    clock: Option<Arc<StillClock>>,
+    pub(crate) clock: Option<Arc<StillClock>>,
 }
 
 impl Subject {
     /// Returns when `ms` have surely passed in the store.
-    async fn pass(&self, ms: u64) {
+    pub(crate) async fn pass(&self, ms: u64) {
         match &self.clock {
             Some(clock) => clock.advance(ms),
             // tidy: Redis has no other clock than the real one; the span itself is what is waited for
@@ -63,7 +59,9 @@ macro_rules! contract {
     };
 }
 
-fn patient(server: &RedisServer) -> RedisStore {
+pub(crate) use contract;
+
+pub(crate) fn patient(server: &RedisServer) -> RedisStore {
     let settings = hopcache::store::redis::RedisSettings {
         command_ms: Millis(5_000),
         body_ms: Millis(5_000),
@@ -73,8 +71,6 @@ fn patient(server: &RedisServer) -> RedisStore {
 }
 
 contract!(
-    marks_of_writes_merge_and_name_those_who_listen,
-    a_full_list_of_marks_keeps_what_it_has,
     a_miss_is_leased_and_its_commit_is_the_value,
     one_lease_at_a_time_even_for_one_holder,
     a_hundred_askers_get_one_lease,
@@ -430,52 +426,4 @@ async fn memory_evicts_entries_and_no_leases() {
         (store.weight_bytes() == 0).then_some(())
     })
     .await;
-}
-
-const CLUSTER: ClusterTag = ClusterTag(5);
-
-fn mark(name: u64, epoch: u64, id: u64) -> WrittenRecord {
-    let position = Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) };
-    WrittenRecord::of_all(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position))
-}
-
-async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
-    let store = &subject.store;
-    let (me, other) = (NodeName::new("me").unwrap(), NodeName::new("other").unwrap());
-    let heard = async |name| store.hear_written(CLUSTER, name, Millis(2_000)).await.unwrap();
-    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(Vec::new()), "nobody listens");
-    assert_eq!(heard(&me).await, []);
-    for (told, expected) in [
-        (mark(1, 0, 50), mark(1, 0, 50)),
-        (mark(1, 0, 49), mark(1, 0, 50)),
-        (mark(1, 0, 4_294_967_296), mark(1, 0, 4_294_967_296)),
-        (mark(1, 1, 41), mark(1, 1, 41)),
-        (mark(1, 0, u64::MAX), mark(1, 1, 41)),
-        (mark(1, 1, u64::MAX), mark(1, 1, u64::MAX)),
-    ] {
-        let listeners = store.tell_written(CLUSTER, &[told]).await.unwrap();
-        assert_eq!(listeners.iter().map(|listener| &listener.node).collect::<Vec<_>>(), [&me], "{told:?}");
-        assert!(listeners[0].left_ms <= Millis(2_000));
-        assert_eq!(heard(&me).await, [expected], "{told:?}");
-    }
-    heard(&other).await;
-    let both = store.tell_written(CLUSTER, &[mark(2, 0, 3)]).await.unwrap();
-    assert_eq!(both.len(), 2);
-    assert_eq!(heard(&me).await, [mark(1, 1, u64::MAX), mark(2, 0, 3)]);
-    // Another cluster on the same store.
-    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(Vec::new()));
-    assert_eq!(store.hear_written(ClusterTag(6), &me, Millis(1)).await.unwrap(), [mark(1, 0, 1)]);
-    subject.pass(2_100).await;
-    assert_eq!(store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await, Ok(Vec::new()), "their leases are over");
-}
-
-async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
-    let store = &subject.store;
-    let most = WRITTEN_DATABASES_MAX as u64;
-    let all: Vec<WrittenRecord> = (0..most).map(|name| mark(name, 0, 1)).collect();
-    store.tell_written(CLUSTER, &all).await.unwrap();
-    store.tell_written(CLUSTER, &[mark(most, 0, 1), mark(3, 0, 9)]).await.unwrap();
-    let me = NodeName::new("me").unwrap();
-    let kept = store.hear_written(CLUSTER, &me, Millis(1_000)).await.unwrap();
-    assert_eq!((kept.len(), kept[3]), (WRITTEN_DATABASES_MAX, mark(3, 0, 9)));
 }

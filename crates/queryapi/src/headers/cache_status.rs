@@ -62,6 +62,8 @@ pub struct Member<'a> {
     pub ttl_s: Option<i64>,
     /// The query key, as it is shown.
     pub key: Option<&'a str>,
+    /// Whether the answer is proved to be current.
+    pub is_proved: bool,
     /// The detail: a token of RFC 9651 from a closed list of the node.
     pub detail: Option<&'static str>,
 }
@@ -71,7 +73,16 @@ impl<'a> Member<'a> {
     #[must_use]
     pub fn hit(node: &'a str) -> Self {
         let (stored, collapsed) = (Stored::No, Collapsed::No);
-        Self { node, handled: Handled::Hit, stored, collapsed, ttl_s: None, key: None, detail: None }
+        Self {
+            node,
+            handled: Handled::Hit,
+            stored,
+            collapsed,
+            ttl_s: None,
+            key: None,
+            is_proved: false,
+            detail: None,
+        }
     }
 
     /// A request that `node` sent on.
@@ -107,6 +118,9 @@ pub fn append(out: &mut String, member: &Member<'_>) {
     if let Some(ttl_s) = member.ttl_s {
         // Writing into a String cannot fail.
         let _ = write!(out, "; ttl={ttl_s}");
+    }
+    if member.is_proved {
+        out.push_str("; proved");
     }
     if member.stored == Stored::Yes {
         out.push_str("; stored");

@@ -225,6 +225,7 @@ impl SlotStore {
         let Some(at) = state.history.len().checked_sub(1 + changes) else { return };
         let Some((to_seq, before)) = state.history.get(at).cloned() else { return };
         state.now_is = before;
+        state.now_is.written.forget_reports();
         state.life.0 += 1;
         let seq = state.changed();
         drop(state);

@@ -10,9 +10,10 @@ use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
 use hopcache_core::node::NodeName;
+use hopcache_core::proof::Report;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::{Mode, SlotStore, State, concerns};
@@ -47,6 +48,7 @@ enum Command {
     Peek { key: QueryKey },
     TellWritten { records: Vec<WrittenRecord> },
     HearWritten { me: NodeName, lease_ms: Millis },
+    Report { report: Report },
     Ping,
 }
 
@@ -58,7 +60,7 @@ enum Reply {
     Page(LogPage),
     View(SlotView),
     Listeners(Vec<Listener>),
-    Written(Vec<WrittenRecord>),
+    Heard(Heard),
 }
 
 impl Command {
@@ -74,6 +76,7 @@ impl Command {
             Self::Peek { .. } => "peek",
             Self::TellWritten { .. } => "tell_written",
             Self::HearWritten { .. } => "hear_written",
+            Self::Report { .. } => "report",
             Self::Ping => "ping",
         }
     }
@@ -90,6 +93,7 @@ impl Command {
             | Self::Since { .. }
             | Self::TellWritten { .. }
             | Self::HearWritten { .. }
+            | Self::Report { .. }
             | Self::Ping => None,
         }
     }
@@ -224,7 +228,12 @@ impl SlotStore {
                 (Reply::Listeners(listeners.collect()), None)
             }
             Command::HearWritten { me, lease_ms } => {
-                (Reply::Written(state.now_is.written.hear(store, &me, lease_ms)), None)
+                (Reply::Heard(state.now_is.written.hear(store, &me, lease_ms)), None)
+            }
+            Command::Report { report } => {
+                state.now_is.written.report(&report);
+                state.changed();
+                (Reply::Done(true), None)
             }
             Command::Peek { key } => (Reply::View(state.slot_seen(&key).view(store)), None),
             Command::Ping => (Reply::Done(true), None),
@@ -410,11 +419,15 @@ impl Store for StorePort {
         _: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Vec<WrittenRecord>, StoreError> {
+    ) -> Result<Heard, StoreError> {
         match self.send(Command::HearWritten { me: me.clone(), lease_ms }).await? {
-            Reply::Written(records) => Ok(records),
+            Reply::Heard(heard) => Ok(heard),
             _ => odd(),
         }
+    }
+
+    async fn report(&self, _: ClusterTag, report: &Report) -> Result<(), StoreError> {
+        self.send(Command::Report { report: report.clone() }).await.map(drop)
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -1,31 +1,47 @@
-//! What of its database a copy depends on, and up to which marks no write has ended it.
+//! What of its database a copy depends on, and what was last found about that: up to which marks no write has ended it, and
+//! up to when it was proved.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use hopcache_core::proof::Standing;
 use hopcache_core::tags::TagId;
+use hopcache_core::time::MonoTime;
 
 use super::MemoryCopy;
-use crate::model::ask::Query;
+use crate::model::ask::{Query, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
-    reads: OnceLock<Arc<[TagId]>>,
+    reads: OnceLock<Reads>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
+    /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
+    /// it was not looked at.
+    stood: AtomicU64,
+    /// Whether it was served past its TTL because it is proved.
+    is_revalidated: AtomicBool,
+    /// The last time at which it was proved; zero: never. It is as good as one that was read then.
+    proved_at: AtomicU64,
 }
 
 impl Dependence {
     /// The bytes of its tags.
     pub(super) fn weight_bytes(&self) -> Option<usize> {
-        self.reads.get().map(|reads| size_of_val(&**reads))
+        self.reads.get().map(|reads| size_of_val(&*reads.tags))
+    }
+
+    /// The last time at which the copy was proved; zero: never.
+    pub(super) fn proved_at(&self) -> MonoTime {
+        MonoTime(self.proved_at.load(Ordering::Relaxed))
     }
 }
 
 impl Clone for Dependence {
     fn clone(&self) -> Self {
-        Self { reads: self.reads.clone(), judged: AtomicU64::new(0) }
+        let proved_at = AtomicU64::new(self.proved_at.load(Ordering::Relaxed));
+        Self { reads: self.reads.clone(), proved_at, ..Self::default() }
     }
 }
 
@@ -40,13 +56,18 @@ impl MemoryCopy {
     /// Notes what it depends on, if that is not known.
     pub(crate) fn know_reads(&self, query: &Query) {
         if self.dependence.reads.get().is_none() {
-            let _ = self.dependence.reads.set(Arc::clone(query.reads()));
+            let _ = self.dependence.reads.set(query.reads().clone());
         }
     }
 
     /// The tags that it depends on; `None` if they are not known.
     pub(crate) fn reads(&self) -> Option<&[TagId]> {
-        self.dependence.reads.get().map(|reads| &**reads)
+        self.dependence.reads.get().map(|reads| &*reads.tags)
+    }
+
+    /// Whether it can be proved: nothing but the graph decides it.
+    pub(crate) fn is_of_graph(&self) -> bool {
+        self.dependence.reads.get().is_some_and(|reads| reads.is_of_graph)
     }
 
     /// Whether no write has ended it by the marks of this version.
@@ -57,5 +78,26 @@ impl MemoryCopy {
     /// No write has ended it by the marks of this version.
     pub(crate) fn judged_at(&self, version: u64) {
         self.dependence.judged.store(version, Ordering::Relaxed);
+    }
+
+    /// Whether it was found to be proved by this version, and as of when; `None` if it was not looked at.
+    pub(crate) fn stood_at(&self, version: u64) -> Option<(bool, MonoTime)> {
+        // Acquire: with the version comes the time.
+        let stood = self.dependence.stood.load(Ordering::Acquire);
+        (stood >> 1 == version).then(|| (stood & 1 == 1, self.dependence.proved_at()))
+    }
+
+    /// By this version it stands so. Two requests that find it at once find the same, or the later one a later report.
+    pub(crate) fn stands(&self, version: u64, standing: Standing) {
+        if let Some(as_of) = standing.as_of {
+            self.dependence.proved_at.fetch_max(as_of.0, Ordering::Relaxed);
+        }
+        self.dependence.stood.store(version << 1 | u64::from(standing.is_proved), Ordering::Release);
+    }
+
+    /// Whether this is the first time that it is served past its TTL because it is proved.
+    pub(crate) fn is_first_revalidated(&self) -> bool {
+        let flag = &self.dependence.is_revalidated;
+        !flag.load(Ordering::Relaxed) && !flag.swap(true, Ordering::Relaxed)
     }
 }

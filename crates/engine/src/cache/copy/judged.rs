@@ -18,7 +18,11 @@ impl MemoryCopy {
     /// Whether a write has ended it: its run did not carry the mark. A copy of unknown range may be of any time.
     #[must_use]
     pub fn is_ended_by(&self, written: Option<Written>) -> bool {
-        written.is_some_and(|written| !self.range.as_ref().is_some_and(|range| written.is_seen_by(range)))
+        let is_seen = |written: &Written| match &self.range {
+            Some(range) => written.is_seen_by(range),
+            None => written.is_nothing(),
+        };
+        written.is_some_and(|written| !is_seen(&written))
     }
 
     /// Whether a request or refresh with these bounds may use it, as far as transactions go.
@@ -40,9 +44,11 @@ impl MemoryCopy {
         self.covers(&ask.bookmarks) && self.keeps_to(ask.freshness, now)
     }
 
-    fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
+    /// Whether it satisfies these bounds on its age.
+    #[must_use]
+    pub(crate) fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
+            && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until()) <= most)
     }
 
     /// Whether it is past its soft TTL, within grace, and an answer within these bounds.

@@ -8,17 +8,19 @@ use crate::model::ask::{Freshness, Hints};
 
 pub(super) fn write_freshness(writer: &mut Writer, freshness: Freshness) {
     writer.bool(freshness.no_cache);
-    writer.bool(freshness.only_if_cached);
+    writer.int(i64::from(freshness.only_if_cached) | i64::from(freshness.proved_only) << 1);
     write_millis(writer, freshness.age_max_ms);
     write_millis(writer, freshness.stale_max_ms);
 }
 
 pub(super) fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
     let no_cache = reader.value()?.as_bool().ok_or(BadMessage::Form("no-cache"))?;
-    let only_if_cached = reader.value()?.as_bool().ok_or(BadMessage::Form("only-if-cached"))?;
+    let words = reader.value()?.as_int().filter(|words| (0..4).contains(words));
+    let words = words.ok_or(BadMessage::Form("only-if-cached"))?;
+    let (only_if_cached, proved_only) = (words & 1 == 1, words & 2 == 2);
     let age_max_ms = read_millis(reader)?;
     let stale_max_ms = read_millis(reader)?;
-    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, only_if_cached })
+    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, proved_only, only_if_cached })
 }
 
 pub(super) fn write_hints(writer: &mut Writer, hints: Hints) {

@@ -34,6 +34,7 @@ mod observed;
 mod prefetch;
 mod query;
 mod reply;
+mod tally;
 mod written;
 
 use bytes::Bytes;
@@ -62,6 +63,7 @@ pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
 pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
+pub use tally::{decode_tally, encode_tally, encode_tally_wanted};
 pub use written::{decode_known_written, encode_known_written, encode_written};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -83,6 +85,7 @@ const KIND_FLUSH_WASTE: u8 = 10;
 const KIND_ASK_AFTER: u8 = 11;
 const KIND_ASK_AFTER_WRITE: u8 = 12;
 const KIND_WRITTEN: u8 = 13;
+const KIND_TALLY: u8 = 14;
 
 /// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -143,6 +146,8 @@ pub enum Question {
     FlushWaste,
     /// These databases have been written so far.
     Written(Vec<WrittenRecord>),
+    /// Asks what the node has written into a database.
+    Tally(DatabaseTag),
 }
 
 /// The head of a forwarded request, and the unread rest.
@@ -262,6 +267,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
             Ok(Question::Ask(read_ask(&mut head, bytes, kind)?))
         }
         KIND_WRITTEN => written::read_written(&mut head).map(Question::Written),
+        KIND_TALLY => tally::read_tally_wanted(&mut head).map(Question::Tally),
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {

@@ -61,6 +61,7 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
     bytes.reserve(body.len());
     bytes.extend_from_slice(&[VERSION, kind]);
     let (class, kept, role) = match outcome.how.class {
+        Class::Hit if outcome.how.is_proved => (PROVED_HIT, 0, 0),
         Class::Hit | Class::Bypass(_) => (0, 0, 0),
         Class::Miss { kept, role } => (1, place(&KEPT, kept), place(&ROLES, role)),
     };
@@ -77,6 +78,9 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
     bytes.extend_from_slice(&body);
     bytes.into()
 }
+
+/// The class of a hit that is proved.
+const PROVED_HIT: u8 = 2;
 
 /// Reads an answer; a body stays a slice of `bytes`.
 ///
@@ -98,8 +102,9 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
     let [class, kept, role, detail] = head.take()?;
     let age = u64::from_be_bytes(head.take()?);
     let ttl = i64::from_be_bytes(head.take()?);
+    let is_proved = class == PROVED_HIT;
     let class = match class {
-        0 => Class::Hit,
+        0 | PROVED_HIT => Class::Hit,
         1 => Class::Miss { kept: at(&KEPT, kept)?, role: at(&ROLES, role)? },
         _ => return Err(BadMessage::Form("unknown class")),
     };
@@ -124,6 +129,7 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         age_ms: (age != u64::MAX).then_some(Millis(age)),
         ttl_ms: (ttl != i64::MIN).then_some(ttl),
         detail,
+        is_proved,
     };
     let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range };
     match near_ms {

@@ -25,7 +25,7 @@ use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
 use crate::origin::relays::LentRelay;
-use crate::origin::updates::{WriteWords, may_have_written};
+use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
 
 /// An open result at Neo4j.
 pub(super) struct RelayedResult {
@@ -86,9 +86,7 @@ impl Session {
             .await?;
         self.transaction_has_words(&words);
         let write = match &may_commit {
-            Some(options) => {
-                self.begin_write(options, (words.may_name_graph, words.effects.touched())).await?
-            }
+            Some(options) => self.begin_write(options, TransactionWrites::of_one(&words)).await?,
             None => None,
         };
         self.queue(&self.run_for_neo4j(statement))?;
@@ -117,7 +115,7 @@ impl Session {
     pub(super) async fn begin_write(
         &mut self,
         options: &StatementOptions,
-        (may_name_graph, touched): (bool, Touched),
+        writes: TransactionWrites,
     ) -> Result<Option<PendingWrite>, RequestError> {
         if options.mode == AccessMode::Read {
             return Ok(None);
@@ -130,7 +128,8 @@ impl Session {
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
         let impersonated = options.impersonated.clone();
-        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph, touched };
+        let TransactionWrites { may_name_graph, touched, tokens, .. } = writes;
+        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph, touched, tokens };
         Ok(Some(self.front.engine.writes().begin(of)))
     }
 

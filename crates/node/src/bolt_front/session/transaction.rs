@@ -168,7 +168,7 @@ impl Session {
         let (mut success, result) = self.relay_run(statement, reason).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
-        transaction.results.insert(qid, OpenResult::Relayed(result));
+        transaction.results.insert(qid, OpenResult::Relayed(Box::new(result)));
         set(&mut success, "qid", Value::Int(qid));
         Ok(success)
     }
@@ -234,16 +234,16 @@ impl Session {
         let mut writes = transaction.writes.clone();
         for result in transaction.results.values() {
             // Of a result that was not read to its end nothing is known but its statement.
-            if let OpenResult::Relayed(relayed) = result {
+            if let OpenResult::Relayed(relayed) = result
+                && !relayed.may_touch().is_nothing()
+            {
                 writes.wrote(&relayed.may_touch());
             }
         }
         let asked = transaction.begin.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
         let write = match kind {
-            Kind::Commit if writes.has_written() => {
-                self.begin_write(&options, (writes.may_name_graph, writes.touched)).await?
-            }
+            Kind::Commit if writes.has_written() => self.begin_write(&options, writes).await?,
             _ => None,
         };
         let begun = Instant::now();

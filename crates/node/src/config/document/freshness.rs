@@ -1,6 +1,6 @@
 //! The keys of `[freshness]`.
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::limits::{FRESHNESS_LEASE_MS_DEFAULT, PROOF_LIFE_MS_DEFAULT, WATCH_MS_DEFAULT};
 use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ use crate::config::text::duration;
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum FreshnessMode {
-    /// A write ends all entries of its database on all nodes before it is answered.
+    /// A write ends the entries that depend on what it has touched, on all nodes, before it is answered. An entry that no
+    /// transaction has touched is served however old it is.
     Proved,
     /// Nothing: entries live for their ttl.
     Ttl,
@@ -22,9 +23,18 @@ pub enum FreshnessMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FreshnessSection {
-    /// Whether a write through Hopcache ends the entries of its database (`proved`), or entries live for their ttl whatever
+    /// Whether entries are proved current, and end with the writes that touch them (`proved`), or live for their ttl whatever
     /// is written (`ttl`). All nodes of a cluster need the same value.
     pub mode: FreshnessMode,
+    /// How often one node for each database looks for transactions that went past Hopcache. 0: never, because nobody else
+    /// writes.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "1min"))]
+    pub watch_interval: Millis,
+    /// The longest life of a proved entry. 0: entries live for their ttl, and a write ends those that it touches.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
+    pub max_life: Millis,
     /// A node that has not heard from the store for so long looks there before it serves an entry. So a silent node delays
     /// a write by this time at most. Nodes look twice in it.
     #[serde(with = "duration")]
@@ -34,6 +44,11 @@ pub struct FreshnessSection {
 
 impl Default for FreshnessSection {
     fn default() -> Self {
-        Self { mode: FreshnessMode::Proved, lease: Millis(FRESHNESS_LEASE_MS_DEFAULT) }
+        Self {
+            mode: FreshnessMode::Proved,
+            watch_interval: Millis(WATCH_MS_DEFAULT),
+            lease: Millis(FRESHNESS_LEASE_MS_DEFAULT),
+            max_life: Millis(PROOF_LIFE_MS_DEFAULT),
+        }
     }
 }

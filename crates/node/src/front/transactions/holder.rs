@@ -171,6 +171,8 @@ impl Front {
                 Verb::RollBack => false,
             },
             touched: Touched::Anything,
+            // The holder counts its own write. This one only stands in for it.
+            tokens: Some(Arc::from([])),
         }))
     }
 

@@ -24,12 +24,13 @@ use crate::labels;
 const KIND: u8 = KIND_OF_FRONTS_MIN + 2;
 const NONCE_BYTES: usize = 16;
 /// Headers that decide the answer.
-const ASKED_HEADERS: [HeaderName; 7] = [
+const ASKED_HEADERS: [HeaderName; 8] = [
     AUTHORIZATION,
     ACCEPT,
     CONTENT_TYPE,
     CACHE_CONTROL,
     HeaderName::from_static("hopcache-hint"),
+    HeaderName::from_static("hopcache-freshness"),
     HeaderName::from_static("hopcache-session"),
     HeaderName::from_static("traceparent"),
 ];
@@ -122,7 +123,7 @@ fn how_to_ints(how: Option<&How>) -> [i64; 3] {
     let place = |place: Option<usize>| place.and_then(|place| i64::try_from(place).ok()).unwrap_or(0);
     match how.map(|how| how.class) {
         None => [3, 0, 0],
-        Some(Class::Hit) => [0, 0, 0],
+        Some(Class::Hit) => [0, i64::from(how.is_some_and(|how| how.is_proved)), 0],
         Some(Class::Miss { kept, role }) => [
             1,
             place(KEPT.iter().position(|each| *each == kept)),
@@ -143,7 +144,8 @@ fn how_of_ints([class, word, role]: [i64; 3]) -> Option<How> {
         2 => Class::Bypass(labels::reason_at(at(word)).unwrap_or(Reason::Transaction)),
         _ => return None,
     };
-    Some(How { class, age_ms: None, ttl_ms: None, detail: None })
+    let is_proved = class == Class::Hit && word == 1;
+    Some(How { class, age_ms: None, ttl_ms: None, detail: None, is_proved })
 }
 
 fn write_headers(writer: &mut Writer, headers: &HeaderMap, names: &[HeaderName]) {
@@ -210,7 +212,7 @@ mod tests {
     fn an_answer_arrives_with_its_class() {
         let hows = [
             None,
-            Some(How { class: Class::Hit, age_ms: None, ttl_ms: None, detail: None }),
+            Some(How { class: Class::Hit, age_ms: None, ttl_ms: None, detail: None, is_proved: true }),
             Some(How::miss(Kept::Stored, Role::Joined, None)),
             Some(How::bypass(Reason::Transaction)),
             Some(How::bypass(Reason::Write)),

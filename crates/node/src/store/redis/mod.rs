@@ -48,9 +48,10 @@ use hopcache_core::limits::{
     STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
+use hopcache_core::proof::{LookNumber, Report};
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
@@ -423,7 +424,8 @@ impl Store for RedisStore {
                 command.arg(record.to_text());
             });
         };
-        let keys = written_keys(cluster);
+        let [marks, nodes, _] = written_keys(cluster);
+        let keys = [marks, nodes];
         let answer: (Vec<String>, Vec<u64>, i64) =
             self.run(SMALL_ONCE, &self.scripts.tell_written, &keys, args).await?;
         let (nodes, left, is_full) = answer;
@@ -444,14 +446,28 @@ impl Store for RedisStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Vec<WrittenRecord>, StoreError> {
+    ) -> Result<Heard, StoreError> {
         let args = |command: &mut Cmd| {
             command.arg(me.to_string()).arg(lease_ms.0).arg(WRITTEN_LISTENERS_MAX);
         };
         let keys = written_keys(cluster);
-        let lines: String = self.run(SMALL_ONCE, &self.scripts.hear_written, &keys, args).await?;
+        let answer: (String, u64, String) =
+            self.run(SMALL_ONCE, &self.scripts.hear_written, &keys, args).await?;
+        let (marks, look, reports) = answer;
         // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
-        Ok(lines.lines().filter_map(WrittenRecord::from_text).collect())
+        Ok(Heard {
+            records: marks.lines().filter_map(WrittenRecord::from_text).collect(),
+            look: LookNumber(look),
+            reports: reports.lines().filter_map(Report::from_text).collect(),
+        })
+    }
+
+    async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(WRITTEN_DATABASES_MAX).arg(report.to_text());
+        };
+        let [_, _, reports] = written_keys(cluster);
+        self.run::<i64>(SMALL_ONCE, &self.scripts.report, &[reports], args).await.map(drop)
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

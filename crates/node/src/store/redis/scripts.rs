@@ -12,13 +12,9 @@ pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     [format!("hopcache:v4:{{{name}}}:e"), format!("hopcache:v4:{{{name}}}:l")]
 }
 
-/// The marks of written databases of a cluster, and the nodes that listen, in one slot.
-pub(super) fn written_keys(cluster: ClusterTag) -> [String; 2] {
-    let name = cluster.0;
-    [
-        format!("hopcache:v4:{{written-{name:016x}}}:marks"),
-        format!("hopcache:v4:{{written-{name:016x}}}:nodes"),
-    ]
+/// The marks of written databases of a cluster, the nodes that listen, and the reports of watchers, in one slot.
+pub(super) fn written_keys(cluster: ClusterTag) -> [String; 3] {
+    ["marks", "nodes", "reports"].map(|part| format!("hopcache:v4:{{written-{:016x}}}:{part}", cluster.0))
 }
 
 /// The pattern of SCAN.
@@ -95,6 +91,7 @@ pub(super) struct Scripts {
     pub(super) log_since: Lua,
     pub(super) tell_written: Lua,
     pub(super) hear_written: Lua,
+    pub(super) report: Lua,
     pub(super) ping: Lua,
 }
 
@@ -110,7 +107,11 @@ impl Scripts {
             log_append: log_script!("log_append.lua"),
             log_since: log_script!("log_since.lua"),
             tell_written: Lua::new(include_str!("lua/tell_written.lua")),
-            hear_written: Lua::new(include_str!("lua/hear_written.lua")),
+            hear_written: Lua::new(concat!(
+                include_str!("lua/life.lua"),
+                include_str!("lua/hear_written.lua")
+            )),
+            report: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/report.lua"))),
             ping: Lua::new(include_str!("lua/ping.lua")),
         }
     }

@@ -29,14 +29,16 @@ for at = 3, #ARGV do
   if databases[name] and databases[name] ~= string.sub(record, 18, 49) then
     drop(name, function() return true end)
   end
-  local all = kept[name]
-  local known = kept[name .. string.sub(record, 83)]
-  local is_known = (all and rank(all) >= rank(record)) or (known and rank(known) >= rank(record))
+  local place = name .. string.sub(record, 83)
+  local function is_known()
+    local all, known = kept[name], kept[place]
+    return (all and rank(all) >= rank(record)) or (known and rank(known) >= rank(record))
+  end
   if not databases[name] and names >= tonumber(ARGV[1]) then
     full = 1
-  elseif not is_known then
+  elseif not is_known() then
     if #record == 82 then drop(name, function(line) return rank(line) <= rank(record) end) end
-    if not known and count >= tonumber(ARGV[2]) then
+    if not kept[place] and count >= tonumber(ARGV[2]) then
       -- No room: the latest line of each name marks everything, and is the only one.
       local latest = {}
       for _, line in pairs(kept) do
@@ -46,7 +48,8 @@ for at = 3, #ARGV do
       kept, count = {}, 0
       for _, line in pairs(latest) do keep(line) end
     end
-    keep(record)
+    -- Again: a tag's later mark may mark everything now.
+    if not is_known() then keep(record) end
   end
 end
 local lines = {}

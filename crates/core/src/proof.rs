@@ -1,0 +1,24 @@
+//! Proofs of freshness: an entry is *proved* while every transaction since its run is known, and none of them has touched it.
+//!
+//! Writes through this cluster are known by what they touch (`written`). Other transactions are *foreign*: nobody here knows
+//! what they touch. One node of the cluster, the *watcher* of a database, asks Neo4j for its newest transaction again and
+//! again, and accounts for each id ([`Accounts`]). It puts its [`Report`] into the store. Each node takes the reports with its
+//! looks at the store ([`ProofTable`]).
+//!
+//! **How old a report is** no clock tells: a process may be stopped between its question to Neo4j and its report, or with the
+//! report unread. So looks at the store are numbered. A report has the number of a look of the watcher that had ended when the
+//! watcher asked Neo4j. A node that remembers when its own looks began knows: Neo4j was asked after my last look whose number
+//! is not greater. Schedule:
+//!
+//!   node B's look 7 begins at B's time 100 · the watcher's look 8 · the watcher asks Neo4j, is stopped for a minute, and
+//!   reports with number 8 · B's look 300 brings the report: it shows the database as of B's time 100, a minute ago.
+//!
+//! This module decides what the reports prove. It never asks anybody.
+
+mod accounts;
+mod report;
+mod table;
+
+pub use accounts::{Accounts, Finding, Tallies, Tally};
+pub use report::{LookNumber, Report};
+pub use table::{ProofTable, Standing};

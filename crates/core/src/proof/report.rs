@@ -1,0 +1,97 @@
+//! A watcher's report, as the store keeps it.
+
+use std::collections::BTreeMap;
+
+use super::accounts::Accounts;
+use crate::bookmark::{DatabaseUuid, TransactionId};
+use crate::key::DatabaseTag;
+use crate::node::Holder;
+use crate::written::WrittenEpoch;
+
+/// The number of a look at the store. Looks of all nodes have one numbering, while the store keeps its content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LookNumber(pub u64);
+
+/// What the watcher of a database has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// A name of the database.
+    pub name: DatabaseTag,
+    /// The database.
+    pub database: DatabaseUuid,
+    /// The numbering of its ids.
+    pub epoch: WrittenEpoch,
+    /// The last id that may be foreign. Whoever carried it has seen all foreign transactions.
+    pub foreign: TransactionId,
+    /// The newest transaction of Neo4j's `system` database: users and rights.
+    pub system: TransactionId,
+    /// A look of the watcher that had ended when it asked Neo4j.
+    pub looked: LookNumber,
+    /// All ids up to [`Accounts::settled`] are known or foreign. The next watcher goes on from here.
+    pub accounts: Accounts,
+}
+
+impl Report {
+    /// As the store keeps it: parts with a space between them. The first is the name, and the second the number of the look,
+    /// both in hexadecimal digits of fixed length.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let database = u128::from_be_bytes(self.database.0);
+        let mut text = format!(
+            "{:016x} {:016x} {database:032x} {:x} {:x} {:x} {:x}",
+            self.name.0, self.looked.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
+        );
+        for (node, (ids, uncounted)) in &self.accounts.spent {
+            text.push_str(&format!(" {node} {ids:x} {uncounted:x}"));
+        }
+        text
+    }
+
+    /// Reads [`Report::to_text`]; `None` if the text is none.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let hex = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
+        let name = DatabaseTag(hex(parts.next().filter(|part| part.len() == 16))?);
+        let looked = LookNumber(hex(parts.next().filter(|part| part.len() == 16))?);
+        let database = parts.next().filter(|part| part.len() == 32)?;
+        let database = DatabaseUuid(u128::from_str_radix(database, 16).ok()?.to_be_bytes());
+        let epoch = WrittenEpoch(hex(parts.next())?);
+        let settled = TransactionId(hex(parts.next())?);
+        let foreign = TransactionId(hex(parts.next())?);
+        let system = TransactionId(hex(parts.next())?);
+        let mut spent = BTreeMap::new();
+        while let Some(node) = parts.next() {
+            let node: Holder = node.parse().ok()?;
+            spent.insert(node, (hex(parts.next())?, hex(parts.next())?));
+        }
+        Some(Self { name, database, epoch, foreign, system, looked, accounts: Accounts { settled, spent } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_survives_its_text() {
+        let node: Result<Holder, _> = "node-b#00000000000000ff".parse();
+        let report = Report {
+            name: DatabaseTag(0xfeed),
+            database: DatabaseUuid([0xab; 16]),
+            epoch: WrittenEpoch(3),
+            foreign: TransactionId(41),
+            system: TransactionId(7),
+            looked: LookNumber(900),
+            accounts: Accounts {
+                settled: TransactionId(55),
+                spent: node.into_iter().map(|node| (node, (18, 2))).collect(),
+            },
+        };
+        let text = report.to_text();
+        assert_eq!(Report::from_text(&text), Some(report));
+        for other in ["", "x", &text[1..], &text[..60], &format!("{text} "), &format!("{text} node 1 1")] {
+            assert_eq!(Report::from_text(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What the reports of watchers prove at one node.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::report::{LookNumber, Report};
+use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
+use crate::key::DatabaseTag;
+use crate::limits::{PROOF_LOOKS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
+use crate::time::MonoTime;
+use crate::written::WrittenEpoch;
+
+/// What is known of an entry that no write through the cluster has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether no foreign transaction may have touched it, as far as reports tell.
+    pub is_proved: bool,
+    /// Until when that was so: its value was the database's at this time of this node. `None`: nothing tells.
+    pub as_of: Option<MonoTime>,
+}
+
+impl Standing {
+    /// Nothing is proved.
+    pub const UNKNOWN: Self = Self { is_proved: false, as_of: None };
+}
+
+/// What a node knows from reports.
+#[derive(Debug, Clone, Default)]
+pub struct ProofTable {
+    /// This node's looks at the store: their numbers, and when they began.
+    looks: VecDeque<(LookNumber, MonoTime)>,
+    databases: BTreeMap<DatabaseUuid, Proofs>,
+    /// The last report by each name, and when it was first seen here.
+    reports: BTreeMap<DatabaseTag, (Report, MonoTime)>,
+}
+
+#[derive(Debug, Clone)]
+struct Proofs {
+    epoch: WrittenEpoch,
+    settled: TransactionId,
+    foreign: TransactionId,
+    as_of: MonoTime,
+    /// Earlier foreign ids, each with the last time at which there was no later one. In the order of ids.
+    spans: VecDeque<(TransactionId, MonoTime)>,
+    system: TransactionId,
+    /// Users or rights have changed before this. What was read before may be refused now.
+    rights_since: MonoTime,
+}
+
+impl ProofTable {
+    /// A look with this number, which began at `began`, has brought these reports at `now`.
+    pub fn take(&mut self, number: LookNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
+        if self.looks.back().is_some_and(|(last, _)| *last >= number) {
+            // The store has lost its content: another numbering. Its reports are of looks that this node does not know.
+            self.looks.clear();
+        }
+        for report in reports {
+            self.see(report, now);
+            let is_before = |(number, _): &&(LookNumber, MonoTime)| *number <= report.looked;
+            if let Some((_, as_of)) = self.looks.iter().rev().find(is_before) {
+                let as_of = *as_of;
+                self.take_report(report, as_of, now);
+            }
+        }
+        self.looks.push_back((number, began));
+        if self.looks.len() > PROOF_LOOKS_MAX {
+            self.looks.pop_front();
+        }
+    }
+
+    fn see(&mut self, report: &Report, now: MonoTime) {
+        let has_room = self.reports.len() < WRITTEN_DATABASES_MAX;
+        match self.reports.get_mut(&report.name) {
+            Some((known, _)) if known == report => {}
+            Some(known) => *known = (report.clone(), now),
+            None if has_room => {
+                self.reports.insert(report.name, (report.clone(), now));
+            }
+            None => {}
+        }
+    }
+
+    /// The last report by this name.
+    #[must_use]
+    pub fn report(&self, name: DatabaseTag) -> Option<&Report> {
+        self.reports.get(&name).map(|(report, _)| report)
+    }
+
+    /// When the last report by this name was first seen here.
+    #[must_use]
+    pub fn reported_at(&self, name: DatabaseTag) -> Option<MonoTime> {
+        self.reports.get(&name).map(|(_, at)| *at)
+    }
+
+    fn take_report(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
+        let has_room = self.databases.len() < WRITTEN_DATABASES_MAX;
+        match self.databases.get_mut(&report.database) {
+            Some(known) if known.epoch == report.epoch => known.take(report, as_of, now),
+            Some(known) if known.epoch > report.epoch => {}
+            Some(known) => *known = Proofs::of(report, as_of, now),
+            None if has_room => {
+                self.databases.insert(report.database, Proofs::of(report, as_of, now));
+            }
+            None => {}
+        }
+    }
+
+    /// The number of this node's last look; `None` before the first one.
+    #[must_use]
+    pub fn last_look(&self) -> Option<LookNumber> {
+        self.looks.back().map(|(number, _)| *number)
+    }
+
+    /// What is known of an entry of this range that was read at `read_started`.
+    #[must_use]
+    pub fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
+        let database = range.to().database;
+        let Some(proofs) = self.databases.get(&database) else { return Standing::UNKNOWN };
+        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        proofs.standing(from, read_started)
+    }
+
+    /// All ids of a database up to this one are known or foreign, as of this time.
+    #[must_use]
+    pub fn settled(&self, database: DatabaseUuid) -> Option<(TransactionId, MonoTime)> {
+        self.databases.get(&database).map(|proofs| (proofs.settled, proofs.as_of))
+    }
+}
+
+impl Proofs {
+    fn of(report: &Report, as_of: MonoTime, now: MonoTime) -> Self {
+        Self {
+            epoch: report.epoch,
+            settled: report.accounts.settled,
+            foreign: report.foreign,
+            as_of,
+            spans: VecDeque::new(),
+            system: report.system,
+            // Nothing is known of the time before.
+            rights_since: now,
+        }
+    }
+
+    fn take(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
+        if report.system != self.system {
+            (self.system, self.rights_since) = (report.system, now);
+        }
+        if report.foreign > self.foreign {
+            self.spans.push_back((self.foreign, self.as_of));
+            if self.spans.len() > PROOF_SPANS_MAX {
+                self.spans.pop_front();
+            }
+            self.foreign = report.foreign;
+        }
+        if as_of > self.as_of || report.accounts.settled > self.settled {
+            self.settled = self.settled.max(report.accounts.settled);
+        }
+        self.as_of = self.as_of.max(as_of);
+    }
+
+    fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
+        if read_started < self.rights_since {
+            return Standing::UNKNOWN;
+        }
+        if from >= self.foreign {
+            return Standing { is_proved: true, as_of: Some(self.as_of) };
+        }
+        let span = self.spans.iter().rev().find(|(foreign, _)| *foreign <= from);
+        Standing { is_proved: false, as_of: span.map(|(_, until)| *until) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bookmark::{Bookmark, Position};
+    use crate::proof::Accounts;
+
+    const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
+
+    fn report(looked: u64, settled: u64, foreign: u64) -> Report {
+        Report {
+            name: DatabaseTag(7),
+            database: DATABASE,
+            epoch: WrittenEpoch(0),
+            foreign: TransactionId(foreign),
+            system: TransactionId(5),
+            looked: LookNumber(looked),
+            accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
+        }
+    }
+
+    fn standing(table: &ProofTable, from: u64) -> Standing {
+        let at = |id| Position { database: DATABASE, id: TransactionId(id) };
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(from)).unwrap();
+        table.standing(&range, MonoTime(1_000))
+    }
+
+    /// A table that has looked at 100, 200, …: looks 1, 2, ….
+    fn table(reports: &[(u64, Report)]) -> ProofTable {
+        let mut table = ProofTable::default();
+        for (number, report) in reports {
+            let began = MonoTime(number * 100);
+            table.take(LookNumber(*number), (began, began), std::slice::from_ref(report));
+        }
+        table
+    }
+
+    #[test]
+    fn a_report_shows_the_time_of_a_look_before_its_question() {
+        assert_eq!(standing(&ProofTable::default(), 50), Standing::UNKNOWN);
+        assert_eq!(
+            standing(&table(&[(1, report(0, 50, 0))]), 50),
+            Standing::UNKNOWN,
+            "before the first look"
+        );
+        let proved = |as_of| Standing { is_proved: true, as_of: Some(MonoTime(as_of)) };
+        let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
+        assert_eq!(standing(&table, 50), proved(100));
+        // The watcher was stopped: its report is of look 2, and comes with look 9.
+        table.take(LookNumber(9), (MonoTime(900), MonoTime(900)), &[report(2, 50, 0)]);
+        assert_eq!(standing(&table, 50), proved(200));
+        table.take(LookNumber(10), (MonoTime(990), MonoTime(990)), &[report(9, 50, 0)]);
+        assert_eq!(standing(&table, 50), proved(900));
+    }
+
+    #[test]
+    fn a_foreign_transaction_ends_proofs_and_not_what_they_have_shown() {
+        let table = table(&[
+            (1, report(0, 50, 0)),
+            (2, report(1, 50, 0)),
+            (3, report(2, 60, 55)),
+            (4, report(3, 60, 55)),
+        ]);
+        assert_eq!(standing(&table, 54), Standing { is_proved: false, as_of: Some(MonoTime(100)) });
+        assert_eq!(standing(&table, 55), Standing { is_proved: true, as_of: Some(MonoTime(300)) });
+        assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))));
+    }
+
+    #[test]
+    fn a_store_that_lost_its_content_numbers_anew() {
+        let mut table = table(&[(7, report(0, 50, 0)), (8, report(7, 50, 0))]);
+        table.take(LookNumber(1), (MonoTime(900), MonoTime(900)), &[report(7, 70, 0)]);
+        assert_eq!(table.settled(DATABASE), Some((TransactionId(50), MonoTime(700))), "no look is that old");
+    }
+
+    #[test]
+    fn a_change_of_rights_ends_what_was_read_before() {
+        let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
+        let changed = Report { system: TransactionId(6), ..report(2, 50, 0) };
+        table.take(LookNumber(3), (MonoTime(2_000), MonoTime(2_000)), &[changed]);
+        assert_eq!(standing(&table, 50), Standing::UNKNOWN);
+    }
+}

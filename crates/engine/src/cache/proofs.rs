@@ -1,0 +1,99 @@
+//! Which copies are proved, as this node knows it (`core::proof`). Reports come with looks at the store. A proof needs three
+//! things: this node is in touch (its lease lasts), a report that is not old, and a copy that no foreign transaction since
+//! its run can have touched. Each hit of a copy that was looked at since the last report is a few relaxed loads.
+//!
+//! Two hits may find a copy's standing at once, by two versions. Schedule:
+//!   thread A finds it proved by version 5, and stops · a report of a foreign transaction is version 6 · thread B finds it not
+//!   proved, and notes that with version 6 · A notes "proved" with version 5 · the next hit sees 5 and looks anew.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, ReadRange, TransactionId};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::WATCH_SILENT_MS_MIN;
+use hopcache_core::proof::{LookNumber, ProofTable, Report, Standing};
+use hopcache_core::time::{Millis, MonoTime};
+use parking_lot::RwLock;
+
+use crate::model::policy::ProofSettings;
+
+/// What this node knows from reports.
+pub(crate) struct Proofs {
+    settings: Option<ProofSettings>,
+    /// Changes with every report, after it.
+    version: AtomicU64,
+    table: RwLock<ProofTable>,
+}
+
+impl ProofSettings {
+    /// How old a report may be: the watcher asks once in an interval, the reports come with looks, two in a lease, and a
+    /// report is of the look before it. One of each may be late.
+    pub(crate) fn report_ms_max(self, lease_ms: Millis) -> Millis {
+        Millis(2 * lease_ms.0 + 2 * self.watch_ms.0)
+    }
+}
+
+impl Proofs {
+    pub(crate) fn new(settings: Option<ProofSettings>) -> Self {
+        Self { settings, version: AtomicU64::new(1), table: RwLock::default() }
+    }
+
+    pub(crate) fn settings(&self) -> Option<ProofSettings> {
+        self.settings
+    }
+
+    /// The version of what is known.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// A look with this number, which began at `began`, has brought these reports.
+    pub(crate) fn take(&self, number: LookNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
+        self.table.write().take(number, (began, now), reports);
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a watcher asks; `None` if there is none.
+    pub(crate) fn watch_ms(&self) -> Option<Millis> {
+        self.settings.map(|settings| settings.watch_ms).filter(|watch_ms| *watch_ms > Millis::ZERO)
+    }
+
+    /// The last report of a database, by one of its names.
+    pub(crate) fn report(&self, name: DatabaseTag) -> Option<Report> {
+        self.table.read().report(name).cloned()
+    }
+
+    /// Whether nobody has reported of a database for a long time.
+    pub(crate) fn is_unreported(&self, name: DatabaseTag, now: MonoTime) -> bool {
+        let Some(settings) = self.settings else { return false };
+        let reported = self.table.read().reported_at(name);
+        reported.is_none_or(|at| now.since(at) > Millis(WATCH_SILENT_MS_MIN.max(4 * settings.watch_ms.0)))
+    }
+
+    /// The number of this node's last look.
+    pub(crate) fn last_look(&self) -> Option<LookNumber> {
+        self.table.read().last_look()
+    }
+
+    /// What reports tell of an entry of this range.
+    pub(crate) fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
+        self.table.read().standing(range, read_started)
+    }
+
+    /// All ids of a database up to this one are accounted for.
+    pub(crate) fn settled(&self, database: DatabaseUuid) -> Option<TransactionId> {
+        self.table.read().settled(database).map(|(id, _)| id)
+    }
+
+    /// Whether a proved entry of this range has seen all that `asked` names: what came since its run has not touched it.
+    pub(crate) fn covers(&self, range: &ReadRange, asked: &Bookmark) -> bool {
+        let database = range.to().database;
+        let settled = self.settled(database);
+        asked.positions().iter().all(|position| {
+            let carried =
+                range.from().in_database(position.database).is_some_and(|own| own.id >= position.id);
+            let is_settled = position.database == database && settled.is_some_and(|id| id >= position.id);
+            carried || is_settled
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! The watcher of a database: one node asks Neo4j for its newest transaction again and again, and accounts for every id with the
+//! tallies of all nodes (`core::proof`). What nobody here has written is foreign: entries from before it are proved no more.
+//!
+//! The owner of the database's name on the ring watches. If it does not report, because it has no credentials or is stopped,
+//! any node that has some does. Two watchers at a time do no harm: each has an account of its own.
+//!
+//! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
+//! is an empty transaction.
+//!
+//! Reports are of `system` too: its transactions change users and rights, which no tag shows.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::limits::{
+    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX, WRITTEN_DATABASES_MAX,
+};
+use hopcache_core::proof::{Accounts, Finding, Report, Tallies, Tally};
+use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::time::Millis;
+use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
+use parking_lot::Mutex;
+
+use crate::model::event::Event;
+use crate::model::ports::{OriginFault, Scope, Store, WriteOf};
+use crate::peers::TallyWanted;
+use crate::writes::Writes;
+
+/// The database of users and rights.
+const SYSTEM: &str = "system";
+
+/// What this node watches, or could watch.
+#[derive(Default)]
+pub(super) struct Watching {
+    databases: Mutex<BTreeMap<DatabaseTag, Watched>>,
+}
+
+/// A database that this node has run something in.
+struct Watched {
+    /// With whose credentials it asks.
+    of: WriteOf,
+    account: Option<Account>,
+}
+
+/// This node's account of a database.
+#[derive(Debug, Clone)]
+struct Account {
+    database: DatabaseUuid,
+    epoch: WrittenEpoch,
+    foreign: TransactionId,
+    accounts: Accounts,
+}
+
+impl Watching {
+    /// A run or a write of this database has ended well: its credentials are good.
+    pub(super) fn may_ask_as(&self, name: DatabaseTag, of: &WriteOf) {
+        let mut databases = self.databases.lock();
+        let has_room = databases.len() < WRITTEN_DATABASES_MAX;
+        match databases.get_mut(&name) {
+            Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
+            Some(watched) => watched.of = of.clone(),
+            None if has_room => {
+                databases.insert(name, Watched { of: of.clone(), account: None });
+            }
+            None => {}
+        }
+    }
+
+    /// These credentials are refused: to ask with them again could lock their user out. Or the database is gone.
+    fn forget(&self, name: DatabaseTag, of: &WriteOf) {
+        let mut databases = self.databases.lock();
+        if databases.get(&name).is_some_and(|watched| Arc::ptr_eq(&watched.of.identity, &of.identity)) {
+            databases.remove(&name);
+        }
+    }
+
+    fn all(&self) -> Vec<(DatabaseTag, WriteOf)> {
+        self.databases.lock().iter().map(|(name, watched)| (*name, watched.of.clone())).collect()
+    }
+
+    fn account(&self, name: DatabaseTag) -> Option<Account> {
+        self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
+    }
+
+    fn keep(&self, name: DatabaseTag, account: Option<Account>) {
+        if let Some(watched) = self.databases.lock().get_mut(&name) {
+            watched.account = account;
+        }
+    }
+}
+
+impl Writes {
+    /// Watches for ever.
+    pub(crate) async fn watch(self: &Arc<Self>) -> Infallible {
+        let Some(watch_ms) = self.cache.proofs().watch_ms() else { return pending().await };
+        loop {
+            self.context.sleep(watch_ms).await;
+            for (name, of) in self.watching.all() {
+                if self.is_watcher(name) {
+                    self.watch_once(name, &of).await;
+                } else {
+                    // Another node's account goes on. This one would have to begin anew.
+                    self.watching.keep(name, None);
+                }
+            }
+        }
+    }
+
+    fn is_watcher(&self, name: DatabaseTag) -> bool {
+        let mut place = [0; 32];
+        place.iter_mut().zip(name.0.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
+        let is_owner = self.routing.view().owner(&QueryKey(place)) == Some(self.context.node());
+        is_owner || self.cache.proofs().is_unreported(name, self.context.now())
+    }
+
+    async fn watch_once(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
+        // A look that has ended before Neo4j is asked.
+        let Some(looked) = self.cache.proofs().last_look() else { return };
+        let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
+        let Some(system) = self.newest_known(name, &system).await else { return };
+        let Some(account) = self.accounted(name, of).await else { return };
+        self.watching.keep(name, Some(account.clone()));
+        let Account { database, epoch, foreign, accounts } = account;
+        let report = Report { name, database, epoch, foreign, system: system.id, looked, accounts };
+        let _ = self.store.report(self.cluster, &report).await;
+    }
+
+    /// The account up to now; `None` if it cannot be settled now.
+    async fn accounted(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
+        for _ in 0..WATCH_TRIES_MAX {
+            // Before the question: what has ended by then has no later id.
+            let before = self.tallies(name).await;
+            let newest = self.newest_known(name, of).await?;
+            let Some(mut account) = self.account_before(name, newest) else {
+                return self.new_account(name, of).await;
+            };
+            let is_same = newest.id == account.accounts.settled;
+            let after = if is_same { before.clone() } else { self.tallies(name).await };
+            let finding = account.accounts.settle(&before, &after, newest.id);
+            self.context.note(Event::Watched(finding));
+            match finding {
+                Finding::Known => return Some(account),
+                Finding::Foreign => {
+                    account.foreign = newest.id;
+                    self.tell_foreign(name, newest);
+                    return Some(account);
+                }
+                Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
+            }
+        }
+        None
+    }
+
+    /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the ids have
+    /// gone back since, as they do when a database is restored.
+    fn account_before(&self, name: DatabaseTag, newest: Position) -> Option<Account> {
+        let of_store = || {
+            let Report { database, epoch, foreign, accounts, .. } = self.cache.proofs().report(name)?;
+            Some(Account { database, epoch, foreign, accounts })
+        };
+        let account = self.watching.account(name).or_else(of_store)?;
+        let is_of_now = account.database == newest.database && account.accounts.settled <= newest.id;
+        (is_of_now && account.epoch == self.epoch_of(newest.database)).then_some(account)
+    }
+
+    fn epoch_of(&self, database: DatabaseUuid) -> WrittenEpoch {
+        self.cache.written().of_database(database).map(|mark| mark.epoch()).unwrap_or_default()
+    }
+
+    /// Begins an account. Nothing is known of the transactions so far.
+    async fn new_account(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
+        let tallies = self.tallies(name).await;
+        let newest = self.newest_known(name, of).await?;
+        // Another database by the same name: what was read in the former one is ended.
+        self.cache.written().found(name, newest.database);
+        let seen = self.seen_of(newest.database);
+        let (written, is_back) = self.cache.written().after_asking(seen, newest);
+        if is_back {
+            self.tallies.forget_known(name);
+            self.note_and_tell(name, (written, &Touched::Anything), true).await;
+        }
+        self.tell_foreign(name, newest);
+        let accounts = Accounts::begin(newest.id, &tallies);
+        let epoch = self.epoch_of(newest.database);
+        Some(Account { database: newest.database, epoch, foreign: newest.id, accounts })
+    }
+
+    /// The latest position of a database that this node knows of: by marks, and by accounts.
+    fn seen_of(&self, database: DatabaseUuid) -> Option<Written> {
+        let mark = self.cache.written().of_database(database);
+        let settled = self.cache.proofs().settled(database);
+        let settled = settled.map(|id| Written::at(self.epoch_of(database), Position { database, id }));
+        match (mark, settled) {
+            (Some(mark), Some(settled)) if !mark.is_at_or_after(&settled) => Some(settled),
+            (mark, settled) => mark.or(settled),
+        }
+    }
+
+    /// Tells all nodes of a foreign transaction. Nobody waits for it: foreign writers do not.
+    fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
+        let written = Written::at(self.epoch_of(newest.database), newest);
+        let record = WrittenRecord { name, written, tag: Some(TagId::FOREIGN) };
+        self.cache.written().take(record, Told::Now);
+        let writes = Arc::clone(self);
+        self.context.spawn(async move { writes.tell(&[record]).await });
+    }
+
+    async fn newest_known(&self, name: DatabaseTag, of: &WriteOf) -> Option<Position> {
+        let within = Millis(WATCH_ASK_MS_MAX);
+        let answer = tokio::select! {
+            biased;
+            answer = self.origin.newest(of, within) => answer,
+            () = self.context.sleep(within) => return None,
+        };
+        if let Err(error) = &answer
+            && (matches!(error.kind, OriginFault::Unauthorized(_)) || error.kind.is_unknown_database())
+        {
+            self.watching.forget(name, of);
+        }
+        answer.ok().flatten()
+    }
+
+    /// What this node has written into a database.
+    pub(crate) fn tally(&self, name: DatabaseTag) -> Tally {
+        self.tallies.of(name)
+    }
+
+    /// The tallies of all nodes that answer. A silent node's writes count as foreign.
+    async fn tallies(&self, name: DatabaseTag) -> Tallies {
+        let others = self.invalidate.in_order_to_tell(&Scope::All);
+        let wanted = TallyWanted(name);
+        let within = Millis(WATCH_TALLY_MS_MAX);
+        let asked = others.iter().map(|node| self.peers.ask(node, &wanted, within));
+        let told = join_all(asked).await.into_iter().flatten();
+        let mut tallies: Tallies = told.collect();
+        tallies.insert(self.context.me().clone(), self.tally(name));
+        tallies
+    }
+}

@@ -1,0 +1,57 @@
+//! Orders of prefetches, as bytes.
+
+use super::*;
+
+fn order() -> Order {
+    Order {
+        query: ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", 3, None).query,
+        rendering: RenderingId(3),
+        source: SourceId::Query(QueryTag(0x1234)),
+        form: FormId(99),
+        kind: CandidateKind::Expansion,
+        p: 0.75,
+        by: node_b(),
+    }
+}
+
+fn sent(bytes: &Bytes) -> Result<SentOrder, BadMessage> {
+    match decode_question(bytes)? {
+        Question::Prefetch(sent) => Ok(sent),
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// A decoded prefetch order equals the sent one, with its identity (I5).
+#[test]
+fn an_order_comes_back_as_it_went() {
+    for source in [order().source, SourceId::Pattern(PatternTag(u64::MAX))] {
+        let order = Order { source, ..order() };
+        let read = sent(&encode_prefetch(&order)).unwrap().read(&hasher(), &[]).unwrap();
+        assert_eq!(
+            (read.source, read.form, read.kind, read.p),
+            (order.source, order.form, order.kind, order.p)
+        );
+        assert_eq!((read.rendering, &read.by), (order.rendering, &order.by));
+        assert_eq!((read.query.key, &read.query.params), (order.query.key, &order.query.params));
+        assert_eq!(read.query.identity.scope, order.query.identity.scope);
+        assert_eq!(read.query.identity.fingerprint, order.query.identity.fingerprint);
+    }
+    assert!(matches!(decode_question(&encode_flush_waste()), Ok(Question::FlushWaste)));
+}
+
+/// I13, F33: refused are a cut order, one whose key belongs to another query, and one with an invalid probability.
+#[test]
+fn a_changed_order_is_refused() {
+    let whole = encode_prefetch(&order());
+    for len in 0..whole.len() {
+        let cut = whole.slice(..len);
+        assert!(sent(&cut).and_then(|sent| sent.read(&hasher(), &[])).is_err(), "{len}");
+    }
+    let mut other = whole.to_vec();
+    other[2] ^= 1;
+    let read = sent(&other.into()).unwrap().read(&hasher(), &[]);
+    assert_eq!(read.err(), Some(BadMessage::Key));
+    for p in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+        assert!(sent(&encode_prefetch(&Order { p, ..order() })).is_err(), "{p}");
+    }
+}

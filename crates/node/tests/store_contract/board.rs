@@ -1,0 +1,292 @@
+//! The board of marks and reports: every store keeps what the model of `hopcache_core` keeps.
+
+use std::time::Duration;
+
+use hopcache::store::memory::MemoryStore;
+use hopcache::store::redis::RedisStore;
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_core::key::{ClusterTag, DatabaseTag};
+use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::node::NodeName;
+use hopcache_core::proof::{Accounts, LookNumber, Report};
+use hopcache_core::tags::TagId;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Written, WrittenBoard, WrittenEpoch, WrittenRecord};
+use hopcache_engine::ports::{Scope, Store};
+
+use super::contract::{Subject, contract, patient};
+use super::fixtures::{noise, still_clock, until};
+use super::server::RedisServer;
+
+contract!(
+    marks_of_writes_merge_and_name_those_who_listen,
+    a_full_list_of_marks_keeps_what_it_has,
+    any_tellings_leave_what_the_model_keeps,
+    a_full_board_is_the_models,
+    looks_count_up_over_all_nodes,
+    a_report_of_an_earlier_look_replaces_none,
+    reports_have_a_bound_on_names,
+);
+
+const CLUSTER: ClusterTag = ClusterTag(5);
+
+fn mark(name: u64, epoch: u64, id: u64) -> WrittenRecord {
+    let position = Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) };
+    WrittenRecord::of_all(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position))
+}
+
+async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
+    let store = &subject.store;
+    let (me, other) = (NodeName::new("me").unwrap(), NodeName::new("other").unwrap());
+    let heard = async |name| store.hear_written(CLUSTER, name, Millis(2_000)).await.unwrap().records;
+    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(Vec::new()), "nobody listens");
+    assert_eq!(heard(&me).await, []);
+    for (told, expected) in [
+        (mark(1, 0, 50), mark(1, 0, 50)),
+        (mark(1, 0, 49), mark(1, 0, 50)),
+        (mark(1, 0, 4_294_967_296), mark(1, 0, 4_294_967_296)),
+        (mark(1, 1, 41), mark(1, 1, 41)),
+        (mark(1, 0, u64::MAX), mark(1, 1, 41)),
+        (mark(1, 1, u64::MAX), mark(1, 1, u64::MAX)),
+    ] {
+        let listeners = store.tell_written(CLUSTER, &[told]).await.unwrap();
+        assert_eq!(listeners.iter().map(|listener| &listener.node).collect::<Vec<_>>(), [&me], "{told:?}");
+        assert!(listeners[0].left_ms <= Millis(2_000));
+        assert_eq!(heard(&me).await, [expected], "{told:?}");
+    }
+    heard(&other).await;
+    let both = store.tell_written(CLUSTER, &[mark(2, 0, 3)]).await.unwrap();
+    assert_eq!(both.len(), 2);
+    assert_eq!(heard(&me).await, [mark(1, 1, u64::MAX), mark(2, 0, 3)]);
+    // Another cluster on the same store.
+    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(Vec::new()));
+    assert_eq!(store.hear_written(ClusterTag(6), &me, Millis(1)).await.unwrap().records, [mark(1, 0, 1)]);
+    subject.pass(2_100).await;
+    assert_eq!(store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await, Ok(Vec::new()), "their leases are over");
+}
+
+async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
+    let store = &subject.store;
+    let most = WRITTEN_DATABASES_MAX as u64;
+    let all: Vec<WrittenRecord> = (0..most).map(|name| mark(name, 0, 1)).collect();
+    store.tell_written(CLUSTER, &all).await.unwrap();
+    store.tell_written(CLUSTER, &[mark(most, 0, 1), mark(3, 0, 9)]).await.unwrap();
+    let me = NodeName::new("me").unwrap();
+    let kept = store.hear_written(CLUSTER, &me, Millis(1_000)).await.unwrap().records;
+    assert_eq!((kept.len(), kept[3]), (WRITTEN_DATABASES_MAX, mark(3, 0, 9)));
+}
+
+/// A store, and the model of what it keeps for one cluster.
+struct Twins<'a> {
+    store: &'a dyn Store,
+    cluster: ClusterTag,
+    model: WrittenBoard,
+}
+
+impl<'a> Twins<'a> {
+    fn new(subject: &'a Subject, cluster: u64) -> Self {
+        Self { store: &*subject.store, cluster: ClusterTag(cluster), model: WrittenBoard::default() }
+    }
+
+    /// Tells both, and compares all that they keep.
+    async fn tell(&mut self, records: &[WrittenRecord], what: &str) -> Vec<WrittenRecord> {
+        self.model.tell(MonoTime::default(), records);
+        self.store.tell_written(self.cluster, records).await.unwrap();
+        let me = NodeName::new("me").unwrap();
+        let mut kept = self.store.hear_written(self.cluster, &me, Millis(1_000)).await.unwrap().records;
+        // A store may have another order.
+        kept.sort_unstable_by_key(WrittenRecord::place);
+        assert!(kept == self.model.records(), "{what}: {} records", kept.len());
+        kept
+    }
+}
+
+/// Records of four names, the last of which leads to two databases; of tags up to this one, or of everything.
+fn random_records(seed: u64, count: usize, tags: u16) -> Vec<WrittenRecord> {
+    let record = |bytes: &[u8]| {
+        let name = u64::from(bytes[0] % 4);
+        let is_other = name == 3 && bytes[1] < 32;
+        let id = if bytes[3] == 255 { u64::MAX } else { u64::from(bytes[3] % 16) };
+        let database = DatabaseUuid([if is_other { 0xee } else { bytes[0] % 4 }; 16]);
+        let position = Position { database, id: TransactionId(id) };
+        let tag = u16::from_be_bytes([bytes[4], bytes[5]]) % (tags + 1);
+        WrittenRecord {
+            name: DatabaseTag(name),
+            written: Written::at(WrittenEpoch(u64::from(bytes[2] % 3)), position),
+            tag: (tag > 0).then_some(TagId(u64::from(tag))),
+        }
+    };
+    noise(count * 6, seed).chunks_exact(6).map(record).collect()
+}
+
+async fn any_tellings_leave_what_the_model_keeps(subject: Subject) {
+    for seed in 0..12 {
+        let mut twins = Twins::new(&subject, seed);
+        for (step, records) in random_records(seed, 120, 5).chunks(3).enumerate() {
+            twins.tell(records, &format!("seed {seed}, step {step}: {records:?}")).await;
+        }
+    }
+}
+
+fn tagged(name: u64, tag: u64, id: u64) -> WrittenRecord {
+    WrittenRecord { tag: Some(TagId(tag)), ..mark(name, 0, id) }
+}
+
+async fn a_full_board_is_the_models(subject: Subject) {
+    let most = WRITTEN_RECORDS_MAX as u64;
+    let all_tags: Vec<_> = (0..most).map(|tag| tagged(1, tag, 70)).collect();
+    let mut twins = Twins::new(&subject, 1);
+    assert_eq!(twins.tell(&all_tags, "full").await.len(), WRITTEN_RECORDS_MAX);
+    let kept = twins.tell(&[mark(1, 0, 60)], "everything, and earlier than the tags").await;
+    assert_eq!(kept, [mark(1, 0, 70)]);
+
+    let names = WRITTEN_DATABASES_MAX as u64;
+    let mut both: Vec<_> = (0..names).map(|name| mark(name, 0, 5)).collect();
+    both.extend((names..most).map(|tag| tagged(1, tag, 70)));
+    let mut twins = Twins::new(&subject, 2);
+    assert_eq!(twins.tell(&both, "full of names and of records").await.len(), WRITTEN_RECORDS_MAX);
+    let kept = twins.tell(&[mark(names, 0, 90)], "a new name").await;
+    assert_eq!(kept.len(), WRITTEN_RECORDS_MAX, "nothing is forgotten for it");
+    let kept = twins.tell(&[tagged(2, 1, 90)], "a new tag of a known name").await;
+    assert_eq!(kept.len(), WRITTEN_DATABASES_MAX + 1);
+
+    // More than there is room for, again and again.
+    let mut twins = Twins::new(&subject, 3);
+    let mut lens = Vec::new();
+    for (step, records) in random_records(77, 4 * WRITTEN_RECORDS_MAX, u16::MAX - 1).chunks(512).enumerate() {
+        // Of one epoch and database each, or a board would not fill.
+        let of_one = |record: &WrittenRecord| WrittenRecord {
+            written: mark(1, 0, record.written.position().map_or(1, |at| at.id.0)).written,
+            ..*record
+        };
+        let records: Vec<_> = records.iter().map(of_one).collect();
+        lens.push(twins.tell(&records, &format!("chunk {step}")).await.len());
+    }
+    assert!(!lens.is_sorted(), "it was never full: {lens:?}");
+}
+
+fn report(name: u64, looked: LookNumber, settled: u64) -> Report {
+    Report {
+        name: DatabaseTag(name),
+        database: DatabaseUuid([7; 16]),
+        epoch: WrittenEpoch(1),
+        foreign: TransactionId(3),
+        system: TransactionId(4),
+        looked,
+        accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
+    }
+}
+
+/// The number of a look, and the reports in the order of names.
+async fn look(store: &dyn Store, node: &str) -> (LookNumber, Vec<Report>) {
+    let node = NodeName::new(node).unwrap();
+    let mut heard = store.hear_written(CLUSTER, &node, Millis(1_000)).await.unwrap();
+    heard.reports.sort_unstable_by_key(|report| report.name);
+    (heard.look, heard.reports)
+}
+
+async fn looks_count_up_over_all_nodes(subject: Subject) {
+    let store = &*subject.store;
+    for (number, node) in ["a", "b", "a", "a", "c"].into_iter().enumerate() {
+        assert_eq!(look(store, node).await, (LookNumber(number as u64 + 1), Vec::new()), "{node}");
+    }
+    store.tell_written(CLUSTER, &[mark(1, 0, 1)]).await.unwrap();
+    store.invalidate(&Scope::All).await.unwrap();
+    assert_eq!(look(store, "b").await.0, LookNumber(6), "only looks count");
+    let other = store.hear_written(ClusterTag(6), &NodeName::new("a").unwrap(), Millis(1_000)).await;
+    assert_eq!(other.unwrap().look, LookNumber(1), "another cluster");
+}
+
+async fn a_report_of_an_earlier_look_replaces_none(subject: Subject) {
+    let store = &*subject.store;
+    let tell = async |report: &Report| store.report(CLUSTER, report).await.unwrap();
+    tell(&report(1, LookNumber(1), 10)).await;
+    for last in 1..=20 {
+        assert_eq!(
+            look(store, "a").await,
+            (LookNumber(last), Vec::new()),
+            "its look was of another numbering"
+        );
+    }
+    // Sixteen and more: as text, a number without its zeros has another order.
+    for (told, kept) in [
+        (report(1, LookNumber(9), 20), report(1, LookNumber(9), 20)),
+        (report(1, LookNumber(8), 30), report(1, LookNumber(9), 20)),
+        (report(1, LookNumber(9), 21), report(1, LookNumber(9), 21)),
+        (report(1, LookNumber(17), 22), report(1, LookNumber(17), 22)),
+        (report(1, LookNumber(10), 23), report(1, LookNumber(17), 22)),
+    ] {
+        tell(&told).await;
+        assert_eq!(look(store, "b").await.1, [kept], "{told:?}");
+    }
+    let (last, _) = look(store, "b").await;
+    tell(&report(1, LookNumber(last.0 + 1), 40)).await;
+    tell(&report(1, LookNumber(u64::MAX), 41)).await;
+    assert_eq!(look(store, "b").await.1, [report(1, LookNumber(17), 22)], "no such look has been");
+    tell(&report(1, LookNumber(last.0 + 1), 40)).await;
+    tell(&report(0, last, 50)).await;
+    let kept = [report(0, last, 50), report(1, LookNumber(last.0 + 1), 40)];
+    assert_eq!(look(store, "b").await.1, kept, "each name has one");
+}
+
+async fn reports_have_a_bound_on_names(subject: Subject) {
+    let store = &*subject.store;
+    let (looked, _) = look(store, "a").await;
+    let most = WRITTEN_DATABASES_MAX as u64;
+    for name in 0..=most {
+        store.report(CLUSTER, &report(name, looked, 1)).await.unwrap();
+    }
+    store.report(CLUSTER, &report(3, looked, 2)).await.unwrap();
+    let kept = look(store, "a").await.1;
+    let expected: Vec<_> =
+        (0..most).map(|name| report(name, looked, if name == 3 { 2 } else { 1 })).collect();
+    assert!(kept == expected, "{} reports", kept.len());
+}
+
+/// A watcher that was stopped meanwhile reports with the number of a look that the store has lost.
+async fn knows_no_reports(store: &RedisStore, late: &Report) {
+    store.report(CLUSTER, late).await.unwrap();
+    assert_eq!(look(store, "b").await, (LookNumber(1), Vec::new()), "looks are numbered anew");
+    store.report(CLUSTER, late).await.unwrap();
+    assert_eq!(look(store, "b").await, (LookNumber(2), Vec::new()), "a look of another numbering");
+    let new = report(2, LookNumber(2), 60);
+    store.report(CLUSTER, &new).await.unwrap();
+    assert_eq!(look(store, "a").await, (LookNumber(3), vec![new]));
+}
+
+async fn reported(store: &RedisStore) -> Report {
+    for _ in 0..9 {
+        look(store, "a").await;
+    }
+    let reported = report(1, LookNumber(9), 50);
+    store.report(CLUSTER, &reported).await.unwrap();
+    store.tell_written(CLUSTER, &[mark(1, 0, 50)]).await.unwrap();
+    assert_eq!(look(store, "a").await, (LookNumber(10), vec![reported.clone()]));
+    reported
+}
+
+#[tokio::test]
+async fn a_redis_that_lost_its_content_has_no_reports() {
+    let server = RedisServer::start(&[]);
+    let store = patient(&server);
+    let late = reported(&store).await;
+    assert_eq!(server.tell("FLUSHALL"), "+OK");
+    knows_no_reports(&store, &late).await;
+}
+
+/// F43: the reports are back with the snapshot, and are of another life. Marks are states: the earlier ones still hold.
+#[tokio::test]
+async fn a_restored_redis_has_no_reports() {
+    let mut server = RedisServer::start(&[]);
+    let store = patient(&server);
+    let late = reported(&store).await;
+    assert_eq!(server.tell("SAVE"), "+OK");
+    server.kill();
+    server.restart();
+    assert_eq!(server.tell("DBSIZE"), ":3", "the snapshot is back: marks, nodes and reports");
+    until(Duration::from_secs(20), "the store is found again", || async { store.ping().await.ok() }).await;
+    knows_no_reports(&store, &late).await;
+    let node = NodeName::new("a").unwrap();
+    let heard = store.hear_written(CLUSTER, &node, Millis(1_000)).await.unwrap();
+    assert_eq!(heard.records, [mark(1, 0, 50)]);
+}

@@ -1,0 +1,134 @@
+//! Proofs of freshness (INTERFACE section 2b): an entry that no transaction has touched is served however old it is; one that
+//! may have been touched is served by age.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
+use crate::support::http::{self, Reply};
+use crate::support::{say, until, value_within};
+
+/// Several reports: the tests share the machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// A short TTL, without jitter and grace, so that what is served later is served by a proof.
+const PLAN: fn() -> Plan = || Plan {
+    prefetch: None,
+    freshness: "max_life = \"1d\"",
+    entry: "ttl = \"2s\"\nttl_jitter = 0.0\ngrace = 0.0\nstale_if_error = \"0s\"",
+    ..Plan::default()
+};
+
+struct Items {
+    label: OwnLabel,
+}
+
+impl Items {
+    async fn new(test: &str) -> Self {
+        let label = OwnLabel::new(test);
+        at_neo4j(&format!("CREATE (:{} {{id: 0, at: 0}})", label.0)).await;
+        Self { label }
+    }
+
+    fn read(&self) -> String {
+        format!("MATCH (n:{} {{id: 0}}) RETURN n.at AS at", self.label.0)
+    }
+
+    /// It touches no key of [`Items::read`].
+    fn see(&self, times: usize) -> String {
+        format!("MATCH (n:{} {{id: 0}}) SET n.seen = {times}", self.label.0)
+    }
+
+    fn set(&self, at: i64) -> String {
+        format!("MATCH (n:{} {{id: 0}}) SET n.at = {at}", self.label.0)
+    }
+}
+
+async fn ask(cluster: &Cluster, node: usize, statement: &str) -> Reply {
+    let reply = cluster.nodes[node].ask(&http::query(statement, &json!({}))).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    reply
+}
+
+fn is_proved(reply: &Reply) -> bool {
+    reply.header("cache-status").contains("; proved")
+}
+
+/// Asks until an answer is proved. The read's first run may be from before the account's beginning.
+async fn proved(cluster: &Cluster, node: usize, statement: &str) -> Reply {
+    value_within("a proof", WAIT_MAX, async || Some(ask(cluster, node, statement).await).filter(is_proved))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proved_entry_outlives_its_ttl_and_ends_with_the_write_that_touches_it() {
+    let cluster = Cluster::of(PLAN()).await;
+    let (items, others) = (Items::new("Proved").await, Items::new("Beside").await);
+    let reading = items.read();
+    for node in 0..3 {
+        proved(&cluster, node, &reading).await;
+    }
+    let runs = cluster.proxy.runs(&reading);
+    let began = tokio::time::Instant::now();
+    let mut asked = 0;
+    // Three TTLs, with writes that do not touch it.
+    while began.elapsed() < Duration::from_secs(6) {
+        let reply = ask(&cluster, asked % 3, &reading).await;
+        assert!(reply.is_hit() && is_proved(&reply), "{asked}: {reply}");
+        if asked % 50 == 0 {
+            ask(&cluster, (asked + 1) % 3, &others.see(asked)).await;
+        }
+        asked += 1;
+    }
+    assert_eq!(cluster.proxy.runs(&reading), runs, "no run in three TTLs");
+    ask(&cluster, 1, &items.set(7)).await;
+    for node in 0..3 {
+        assert_eq!(ask(&cluster, node, &reading).await.value(), json!(7), "node {node}");
+    }
+    say(&format!("{asked} proved answers in three TTLs, no run"));
+}
+
+/// Somebody writes past Hopcache: the entry is served by age, and is read anew after its TTL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_past_hopcache_ends_proofs() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Foreign").await;
+    let reading = items.read();
+    proved(&cluster, 0, &reading).await;
+    for at in 1..=3 {
+        at_neo4j(&items.set(at)).await;
+        let written = tokio::time::Instant::now();
+        // It is noticed within a few intervals and looks, and the TTL counts from the last proof.
+        until("the new value", WAIT_MAX, async || ask(&cluster, 0, &reading).await.value() == json!(at))
+            .await;
+        say(&format!("the new value after {} ms", written.elapsed().as_millis()));
+        assert_eq!(proved(&cluster, 0, &reading).await.value(), json!(at));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_may_ask_for_proved_answers_only() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Only").await;
+    let reading = items.read();
+    let body = json!({ "statement": reading }).to_string();
+    let head = format!("{}hopcache-freshness: proved\r\n", http::login());
+    let strict = http::post("/db/neo4j/query/v2", &head, &body);
+    proved(&cluster, 0, &reading).await;
+    assert!(is_proved(&cluster.nodes[0].ask(&strict).await));
+    let runs = cluster.proxy.runs(&reading);
+    at_neo4j(&items.set(1)).await;
+    until("a run", WAIT_MAX, async || {
+        let reply = cluster.nodes[0].ask(&strict).await;
+        assert!(!reply.is_hit() || is_proved(&reply), "{reply}");
+        cluster.proxy.runs(&reading) > runs
+    })
+    .await;
+    assert_eq!(cluster.nodes[0].ask(&strict).await.value(), json!(1));
+    let wrong = http::post("/db/neo4j/query/v2", &head.replace("proved", "now"), &body);
+    let refused = cluster.nodes[0].ask(&wrong).await;
+    assert_eq!(refused.status, 400);
+    let problem: Value = refused.json();
+    assert!(problem.to_string().contains("Hopcache-Freshness"), "{problem}");
+}
