@@ -30,7 +30,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-engine",
             "hopcache-embedded",
             "hopcache-gossip",
-            "hopcache-tags",
         ],
     ),
     (

@@ -25,8 +25,6 @@ const _: () = assert!(FRESHNESS_LEASE_MS_DEFAULT <= 2 * INVALIDATION_POLL_MS);
 pub const WATCH_MS_DEFAULT: u64 = 250;
 /// Shortest interval: a question takes 0.2 ms, so two per cent of one connection's time.
 pub const WATCH_MS_MIN: u64 = 10;
-/// Longest interval.
-pub const WATCH_MS_MAX: u64 = 60_000;
 /// For how long at least a watcher does not report before another node takes its place: several looks.
 pub const WATCH_SILENT_MS_MIN: u64 = 2_000;
 /// The longest question of a watcher. Without an answer nothing is reported, and after a while nothing is proved.

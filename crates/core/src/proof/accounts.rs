@@ -61,7 +61,10 @@ impl Accounts {
     /// An account that begins at this id.
     #[must_use]
     pub fn begin(settled: TransactionId, tallies: &Tallies) -> Self {
-        let spent = |tally: &Tally| (tally.ids_max, tally.uncounted);
+        Self::of_spent(settled, tallies, |tally| (tally.ids_max, tally.uncounted))
+    }
+
+    fn of_spent(settled: TransactionId, tallies: &Tallies, spent: impl Fn(&Tally) -> (u64, u64)) -> Self {
         Self { settled, spent: tallies.iter().map(|(node, tally)| (node.clone(), spent(tally))).collect() }
     }
 
@@ -89,9 +92,9 @@ impl Accounts {
     /// take is spent. Schedule:
     ///   own W has taken 41, and is being told · foreign 42 and 43 · newest is 43 · W ends · foreign 44: W hides it no more.
     fn begin_over(settled: TransactionId, tallies: &Tallies) -> Self {
-        let spent =
-            |tally: &Tally| (tally.ids_max + tally.open_ids_max, tally.uncounted + tally.open_uncounted);
-        Self { settled, spent: tallies.iter().map(|(node, tally)| (node.clone(), spent(tally))).collect() }
+        Self::of_spent(settled, tallies, |tally| {
+            (tally.ids_max + tally.open_ids_max, tally.uncounted + tally.open_uncounted)
+        })
     }
 
     /// The ids that ended writes may have taken since the last account, and how many of them are uncounted. A node whose tally

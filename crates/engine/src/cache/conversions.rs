@@ -30,7 +30,8 @@ impl Cache {
         let decode = move || MemoryCopy::decode(&stored, (&key, &checksum_key), asked);
         let copy = apart_if_large(unpacked_len, RENDER_INLINE_BYTES_MAX, decode).await?;
         let heat = self.pace.heat_after(held, &query.key, self.context.now());
-        Some(Arc::new(copy.of_principal(query.identity.scope).of_query(query).with_heat(heat)))
+        let copy = copy.of_principal(query.identity.scope).with_heat(heat);
+        Some(Arc::new(self.of_query(copy, query)))
     }
 
     /// The entry to store for a copy; `None` if it is too large for one.

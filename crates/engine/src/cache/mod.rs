@@ -165,6 +165,14 @@ impl Cache {
         self.memory.get(key).filter(|copy| copy.near_hits().is_none())
     }
 
+    /// The same copy, which depends on what its query reads. Where writes end nothing, nobody asks, and the text is not read.
+    pub(crate) fn of_query(&self, copy: MemoryCopy, query: &Query) -> MemoryCopy {
+        if self.lease.lease_ms().is_some() {
+            copy.know_reads(query);
+        }
+        copy
+    }
+
     /// Keeps a copy until `until`.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
         let until = self.kept_until(copy, until);

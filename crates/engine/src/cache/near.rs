@@ -116,7 +116,8 @@ impl Cache {
 
     /// Keeps an answer that the owner permits to reuse. The caller checks afterwards whether a purge came meanwhile.
     pub(crate) fn keep_near(&self, ask: &Ask, permitted: &Permission<'_>) -> Option<SharedCopy> {
-        let copy = Arc::new(near_copy(ask, permitted, self.context.now())?);
+        let copy = near_copy(ask, permitted, self.context.now())?;
+        let copy = Arc::new(self.of_query(copy, &ask.query));
         let key = ask.query.key;
         // Hits of another rendering's near copy, or of one that this node still served while it asked.
         let untold = self.take_near_hits(&key);
@@ -140,8 +141,7 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     }
     let times = near_times(permitted.sent, age_ms, Millis(left_ms), Millis(near_ms));
     let copy = MemoryCopy::near(body, ask.rendering, times, ask.query.tags.clone());
-    let copy = copy.of_principal(ask.query.identity.scope).of_query(&ask.query);
-    Some(copy.of_range(permitted.outcome.range.clone()))
+    Some(copy.of_principal(ask.query.identity.scope).of_range(permitted.outcome.range.clone()))
 }
 
 /// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut

@@ -35,7 +35,8 @@ impl Fetch {
         if let Some(detail) = self.why_not_stored(&job.query, &result, &times) {
             self.context.note(Event::Commit(Kept::Skipped));
             let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
-            let copy = Arc::new(copy.of_principal(job.query.identity.scope).of_query(&job.query));
+            let copy = copy.of_principal(job.query.identity.scope);
+            let copy = Arc::new(self.cache.of_query(copy, &job.query));
             let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
@@ -91,7 +92,7 @@ impl Fetch {
         let (cache, provenance) = (Arc::clone(&self.cache), under.provenance.clone());
         apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
-            let copy = copy.of_principal(query.identity.scope).of_query(&query).with_heat(heat);
+            let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
             let copy = copy.with_provenance(provenance);
             let sealed = token.and_then(|token| cache.seal(&query.key, &copy, token));
             (Arc::new(copy), sealed)

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! When one of the futures is done, no node that is in touch serves an entry from before the write that depends on what it
-//! has touched. Their work belongs
-//! to this node, not to the caller: a client that leaves, or a future that is dropped, changes nothing. A pending write
-//! that is dropped counts as in doubt.
+//! has touched. Their work belongs to this node, not to the caller: a client that leaves, or a future that is dropped,
+//! changes nothing. A pending write that is dropped counts as in doubt.
 
 use std::sync::Arc;
 

@@ -46,13 +46,6 @@ impl Clone for Dependence {
 }
 
 impl MemoryCopy {
-    /// The same copy, which depends on what its query reads.
-    #[must_use]
-    pub(crate) fn of_query(self, query: &Query) -> Self {
-        self.know_reads(query);
-        self
-    }
-
     /// Notes what it depends on, if that is not known.
     pub(crate) fn know_reads(&self, query: &Query) {
         if self.dependence.reads.get().is_none() {

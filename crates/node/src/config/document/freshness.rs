@@ -12,8 +12,8 @@ use crate::config::text::duration;
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum FreshnessMode {
-    /// A write ends the entries that depend on what it has touched, on all nodes, before it is answered. An entry that no
-    /// transaction has touched is served however old it is.
+    /// A write ends the entries that depend on what it has touched, on all nodes, before it is answered. With `max_life`, an
+    /// entry that no transaction has touched is served past its ttl.
     Proved,
     /// Nothing: entries live for their ttl.
     Ttl,
@@ -23,7 +23,7 @@ pub enum FreshnessMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FreshnessSection {
-    /// Whether entries are proved current, and end with the writes that touch them (`proved`), or live for their ttl whatever
+    /// Whether entries end with the writes that touch them, and can be proved current (`proved`), or live for their ttl whatever
     /// is written (`ttl`). All nodes of a cluster need the same value.
     pub mode: FreshnessMode,
     /// How often one node for each database looks for transactions that went past Hopcache. 0: never, because nobody else
@@ -31,7 +31,7 @@ pub struct FreshnessSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "1min"))]
     pub watch_interval: Millis,
-    /// The longest life of a proved entry. 0: entries live for their ttl, and a write ends those that it touches.
+    /// The longest life of a proved entry. 0: nothing is proved, and entries live for their ttl.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub max_life: Millis,
