@@ -18,6 +18,7 @@ mod support;
 mod collapse;
 mod hits;
 mod holder_paused;
+mod invalidated;
 mod joining;
 mod leaving;
 mod origin_cut;

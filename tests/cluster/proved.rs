@@ -82,6 +82,11 @@ async fn a_proved_entry_outlives_its_ttl_and_ends_with_the_write_that_touches_it
         asked += 1;
     }
     assert_eq!(cluster.proxy.runs(&reading), runs, "no run in three TTLs");
+    let explained = cluster.nodes[0].explain(&reading, &json!({})).await;
+    let proof = &explained["proof"];
+    let ends_with = json!([format!(":{}", items.label.0), ".at of nodes", ".id of nodes"]);
+    assert_eq!((&proof["proved"], &proof["ends_with_a_write_to"]), (&json!(true), &ends_with), "{explained}");
+    assert!(proof["accounted_to"].as_u64() > proof["read_at"].as_u64(), "the writes beside it: {explained}");
     ask(&cluster, 1, &items.set(7)).await;
     for node in 0..3 {
         assert_eq!(ask(&cluster, node, &reading).await.value(), json!(7), "node {node}");

@@ -185,6 +185,12 @@ impl ReadRange {
         (fits && !has_gone_back).then_some(Self { from, to })
     }
 
+    /// The transaction of its own database that the run carried: it has seen at least that. Zero: it carried none.
+    #[must_use]
+    pub fn carried(&self) -> TransactionId {
+        self.from.in_database(self.to.database).map_or(TransactionId(0), |own| own.id)
+    }
+
     /// What its run carried.
     #[must_use]
     pub fn from(&self) -> &Bookmark {

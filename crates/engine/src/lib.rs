@@ -44,4 +44,4 @@ pub use model::{
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
-pub use writes::{Effects, PendingWrite, Writes};
+pub use writes::{Effects, Invalidated, PendingWrite, Writes};

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `credentials` | `refused`, `locked_out`, `put_off` | a client's log-on was refused, or not even tried |
 //! | `admin_token` | `missing`, `refused` | a request to the admin listener without the right token |
-//! | `purge`, `flush_waste` | `done`, `failed` | an operator's order |
+//! | `invalidate`, `purge`, `flush_waste` | `done`, `failed` | an operator's order |
 //! | `drain` | `begun` | an operator's order, or a signal |
 //! | `config` | `read` | the configuration in force was shown |
 //! | `keys` | `in_use` | the start of a node: its keys, each by a tag that shows nothing else of it |
@@ -110,6 +110,14 @@ pub(crate) fn purge(who: &str, scope: &str, is_done: bool, entries: Option<u64>)
     tracing::info!(target: TARGET, action = "purge", outcome, who, from, scope, entries, "a purge");
 }
 
+/// The entries that a write past the cluster has touched are ended. `tags`: how many labels, types and keys were named; `None`
+/// if anything may have been touched.
+pub(crate) fn invalidate(who: &str, database: &str, is_done: bool, tags: Option<usize>) {
+    let (outcome, from) = (done(is_done), client_addr::current());
+    let scope = format!("database {}", shown(database));
+    tracing::info!(target: TARGET, action = "invalidate", outcome, who, from, scope, tags, "a write past the cluster was told");
+}
+
 /// Prefetched copies were dropped.
 pub(crate) fn flush_waste(who: &str, copies: u64) {
     let (outcome, from) = (done(true), client_addr::current());
@@ -138,6 +146,11 @@ pub(crate) fn keys(cluster_key: &str, previous_key: &str, data_key: &str) {
     );
 }
 
+/// A text for one line. One that is too long for a name is cut.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(AUDIT_WHO_CHARS_MAX).collect()
+}
+
 const fn done(is_done: bool) -> &'static str {
     if is_done { "done" } else { "failed" }
 }
@@ -146,10 +159,7 @@ const fn done(is_done: bool) -> &'static str {
 fn client(identity: &Identity) -> Cow<'static, str> {
     match &identity.credentials {
         Credentials::None => "none".into(),
-        Credentials::Basic { user, .. } => {
-            let shown: String = user.chars().filter(|c| !c.is_control()).take(AUDIT_WHO_CHARS_MAX).collect();
-            format!("basic {shown}").into()
-        }
+        Credentials::Basic { user, .. } => format!("basic {}", shown(user)).into(),
         Credentials::Bearer { .. } => {
             let digest =
                 identity.fingerprint.first_chunk().map_or(0, |digest: &[u8; 4]| u32::from_be_bytes(*digest));

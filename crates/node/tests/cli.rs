@@ -103,12 +103,14 @@ fn the_schema_describes_every_key() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    let wrong: [&[&str]; 6] = [
+    let wrong: [&[&str]; 8] = [
         &["no-such-command"],
         &["query"],
         &["query", "RETURN 1", "-p", "no-equals-sign"],
         &["dev", "--nodes", "0"],
         &["purge"],
+        &["invalidate"],
+        &["invalidate", "--anything", "--label", "Person"],
         &["purge", "--all", "--database", "neo4j"],
     ];
     for args in wrong {
@@ -123,7 +125,14 @@ fn a_node_that_is_not_there_is_a_failure_that_names_the_url() {
     // A port that was free a moment ago, and that no other test gets.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
-    for args in [&["health"][..], &["status"], &["drain"], &["purge", "--all"], &["explain", "RETURN 1"]] {
+    for args in [
+        &["health"][..],
+        &["status"],
+        &["drain"],
+        &["purge", "--all"],
+        &["invalidate", "--anything"],
+        &["explain", "RETURN 1"],
+    ] {
         let done = hopcache(args, &[("HOPCACHE_ADMIN_URL", &url)]);
         assert_eq!(done.status.code(), Some(1), "{args:?}");
         assert!(text(&done.stderr).contains(&url), "{args:?}: {}", text(&done.stderr));

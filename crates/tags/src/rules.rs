@@ -178,6 +178,24 @@ pub enum Mark<'a> {
     Everything,
 }
 
+impl std::fmt::Display for Need {
+    /// As people write it in Cypher: `:Person`, `[:KNOWS]`, `.name`.
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nodes => to.write_str("any node"),
+            Self::Label(name) => write!(to, ":{name}"),
+            Self::LabelsOfNodes => to.write_str("any label"),
+            Self::Type(name) => write!(to, "[:{name}]"),
+            Self::Relationships => to.write_str("any relationship"),
+            Self::NodeKey(name) => write!(to, ".{name} of nodes"),
+            Self::NodeKeys => to.write_str("any property of nodes"),
+            Self::RelationshipKey(name) => write!(to, ".{name} of relationships"),
+            Self::RelationshipKeys => to.write_str("any property of relationships"),
+            Self::Anything => to.write_str("anything"),
+        }
+    }
+}
+
 impl Need {
     /// The marks that a read with this need watches. Every read also watches [`Mark::Everything`].
     #[must_use]

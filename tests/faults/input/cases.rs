@@ -179,6 +179,7 @@ pub(super) fn at_run_time(unique: &str) -> Vec<Row> {
 pub(super) fn admin_rows() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
     let explain = |body: &[u8]| post("/admin/v1/explain", PLAIN, "", body);
     let purge = |body: &[u8]| post("/admin/v1/purge", PLAIN, "", body);
+    let invalidate = |body: &[u8]| post("/admin/v1/invalidate", PLAIN, "", body);
     let text = |body: String| explain(body.as_bytes());
     vec![
         ("cut JSON", explain(b"{\"statement\":"), 400, "EOF"),
@@ -211,6 +212,21 @@ pub(super) fn admin_rows() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
         ("a key that is none", purge(b"{\"query_key\":\"zz\"}"), 400, "query_key"),
         ("two scopes", purge(b"{\"all\":true,\"database\":\"neo4j\"}"), 400, "exactly one"),
         ("not all", purge(b"{\"all\":false}"), 400, "exactly one"),
+        ("nothing that was touched", invalidate(b"{\"database\":\"neo4j\"}"), 400, "labels, types, keys"),
+        (
+            "anything, and a label",
+            invalidate(b"{\"database\":\"neo4j\",\"anything\":true,\"labels\":[\"A\"]}"),
+            400,
+            "not both",
+        ),
+        ("no database", invalidate(b"{\"anything\":true}"), 400, "database"),
+        ("labels of a wrong type", invalidate(b"{\"labels\":\"A\"}"), 400, "expected a sequence"),
+        (
+            "too many keys",
+            invalidate(json!({"database": "neo4j", "keys": vec!["k"; 65]}).to_string().as_bytes()),
+            400,
+            "64",
+        ),
         (
             "a number beyond doubles",
             explain(b"{\"statement\":\"x\",\"parameters\":{\"p\":1e400}}"),

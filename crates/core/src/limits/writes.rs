@@ -13,6 +13,9 @@ pub const WRITTEN_RECORDS_MAX: usize = 4_096;
 /// Tags of one write: as many as `hopcache-tags` finds in one statement. With one more, a transaction counts as a write of
 /// anything.
 pub const WRITTEN_TAGS_OF_WRITE_MAX: usize = 256;
+/// Labels, types and keys of one invalidation: each has three marks at most, and a write has 256.
+pub const INVALIDATE_NAMES_MAX: usize = 64;
+const _: () = assert!(3 * INVALIDATE_NAMES_MAX < WRITTEN_TAGS_OF_WRITE_MAX);
 /// `freshness.lease`: for so long after its last look at the store a node serves entries without another look.
 pub const FRESHNESS_LEASE_MS_DEFAULT: u64 = 500;
 /// Shortest lease: a node looks twice in it, and a look may take as long as the store's commands.

@@ -115,8 +115,7 @@ impl ProofTable {
     pub fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
         let database = range.to().database;
         let Some(proofs) = self.databases.get(&database) else { return Standing::UNKNOWN };
-        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        proofs.standing(from, read_started)
+        proofs.standing(range.carried(), read_started)
     }
 
     /// All ids of a database up to this one are known or foreign, as of this time.

@@ -33,7 +33,6 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits;
-use hopcache_core::proof::Standing;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
 use parking_lot::Mutex;
@@ -44,7 +43,7 @@ use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
 use crate::model::context::Context;
-use crate::model::policy::{Policy, ProofSettings};
+use crate::model::policy::Policy;
 use crate::model::ports::Scope;
 use crate::model::rendering::{Renderer, RenderingId};
 
@@ -287,34 +286,6 @@ impl Cache {
     /// What is known from reports.
     pub(crate) fn proofs(&self) -> &Proofs {
         &self.proofs
-    }
-
-    /// Whether a copy that no write has ended is proved: then it may be served however old it is.
-    pub(crate) fn proves(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
-        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
-            return false;
-        };
-        if !self.lease.is_held(now) || now.since(copy.read_started()) >= settings.life_ms_max {
-            return false;
-        }
-        let version = self.proofs.version() + self.written.version();
-        let (is_proved, as_of) = copy.stood_at(version).unwrap_or_else(|| {
-            let standing = self.standing(copy, settings, now);
-            copy.stands(version, standing);
-            (standing.is_proved, standing.as_of.unwrap_or_default())
-        });
-        is_proved
-            && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
-    }
-
-    fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
-        let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
-        if settings.watch_ms == Millis::ZERO {
-            return Standing { is_proved: true, as_of: Some(now) };
-        }
-        let standing = self.proofs.standing(range, copy.read_started());
-        let is_foreign = self.written.is_foreign_to(range);
-        Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
     }
 
     /// Whether every copy may be served without another look at the store.

@@ -15,6 +15,10 @@ use hopcache_core::proof::{LookNumber, ProofTable, Report, Standing};
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::RwLock;
 
+use crate::cache::Cache;
+use crate::cache::copy::MemoryCopy;
+use crate::model::ask::Query;
+use crate::model::inspection::CopyProof;
 use crate::model::policy::ProofSettings;
 
 /// What this node knows from reports.
@@ -80,6 +84,11 @@ impl Proofs {
         self.table.read().standing(range, read_started)
     }
 
+    /// As [`Proofs::settled`], by one of the database's names.
+    pub(crate) fn settled_by_name(&self, name: DatabaseTag) -> Option<TransactionId> {
+        self.report(name).and_then(|report| self.settled(report.database))
+    }
+
     /// All ids of a database up to this one are accounted for.
     pub(crate) fn settled(&self, database: DatabaseUuid) -> Option<TransactionId> {
         self.table.read().settled(database).map(|(id, _)| id)
@@ -95,5 +104,67 @@ impl Proofs {
             let is_settled = position.database == database && settled.is_some_and(|id| id >= position.id);
             carried || is_settled
         })
+    }
+}
+
+impl Cache {
+    /// Whether a copy that no write has ended is proved: then it may be served however old it is.
+    pub(crate) fn proves(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
+            return false;
+        };
+        if !self.lease.is_held(now) || now.since(copy.read_started()) >= settings.life_ms_max {
+            return false;
+        }
+        let version = self.proofs.version() + self.written.version();
+        let (is_proved, as_of) = copy.stood_at(version).unwrap_or_else(|| {
+            let standing = self.standing(copy, settings, now);
+            copy.stands(version, standing);
+            (standing.is_proved, standing.as_of.unwrap_or_default())
+        });
+        is_proved
+            && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
+    }
+
+    fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
+        let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
+        self.standing_of(range, settings, (copy.read_started(), now))
+    }
+
+    fn standing_of(
+        &self,
+        range: &ReadRange,
+        settings: ProofSettings,
+        (read_started, now): (MonoTime, MonoTime),
+    ) -> Standing {
+        if settings.watch_ms == Millis::ZERO {
+            return Standing { is_proved: true, as_of: Some(now) };
+        }
+        let standing = self.proofs.standing(range, read_started);
+        let is_foreign = self.written.is_foreign_to(range);
+        Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
+    }
+
+    /// How a copy stands to the transactions of its database; `None` if its run told none.
+    pub(crate) fn proof_of(&self, copy: &MemoryCopy) -> Option<CopyProof> {
+        let is_proved = !self.written.has_ended(copy) && self.proves(copy, self.context.now());
+        Some(CopyProof { is_proved, read_at: copy.range()?.carried() })
+    }
+
+    /// Whether a stored result of this query, of a run of this range and age, would be proved in this node's memory.
+    pub(crate) fn proves_stored(&self, query: &Query, range: &ReadRange, age_ms: Millis) -> bool {
+        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
+            return false;
+        };
+        let now = self.context.now();
+        let read_started = MonoTime(now.0.saturating_sub(age_ms.0));
+        let standing = self.standing_of(range, settings, (read_started, now));
+        let is_current = |as_of| now.since(as_of) <= settings.report_ms_max(lease_ms);
+        self.lease.is_held(now)
+            && age_ms < settings.life_ms_max
+            && query.reads().is_of_graph
+            && !self.written.ends(query, Some(range))
+            && standing.is_proved
+            && standing.as_of.is_some_and(is_current)
     }
 }

@@ -1,6 +1,7 @@
 //! A node's view of a key, for another node: for `explain`, and for a new owner. Plain numbers; nothing is decided
 //! here.
 
+use hopcache_core::bookmark::TransactionId;
 use hopcache_core::node::NodeName;
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::time::Millis;
@@ -17,6 +18,17 @@ pub struct Inspection {
     pub refresh: RefreshFacts,
     /// The prefetch that brought the copy.
     pub prefetched: Option<PrefetchedView>,
+    /// How the copy stands to the transactions of its database, if its run told one.
+    pub proof: Option<CopyProof>,
+}
+
+/// How a copy stands to the transactions of its database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyProof {
+    /// Whether it is proved now.
+    pub is_proved: bool,
+    /// The transaction that its run carried.
+    pub read_at: TransactionId,
 }
 
 /// What a node knows of a key's refresh.

@@ -1,13 +1,15 @@
 //! `explain`: why the cache did or did not answer a query. It gathers all that decides this and changes nothing.
 
+use hopcache_core::bookmark::TransactionId;
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
+use hopcache_tags::ReadTags;
 
 use crate::fetch::Verdict;
 use crate::model::ask::{Hints, Query};
-use crate::model::inspection::Inspection;
+use crate::model::inspection::{CopyProof, Inspection};
 use crate::model::ports::{Store, StoreError};
 use crate::path::Path;
 use crate::peers::Inspect;
@@ -22,6 +24,8 @@ pub struct Explanation {
     pub order: Vec<NodeName>,
     /// The stored entry.
     pub entry: Option<EntryView>,
+    /// What proves the result, and what would end it; `None` if there is none, or its run told no transaction.
+    pub proof: Option<ProofView>,
     /// Why `entry` is missing, if the store could not answer.
     pub store_error: Option<StoreError>,
     /// Memory and flights of the owner, if it could be asked.
@@ -52,16 +56,28 @@ pub struct EntryView {
     pub stored_by: Option<NodeName>,
 }
 
+/// Plain data: how a query's result stands to the transactions of its database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProofView {
+    /// The copy in the owner's memory, or else the stored entry.
+    pub copy: CopyProof,
+    /// All transactions up to this one are accounted for, as the asked node knows it.
+    pub accounted_to: Option<TransactionId>,
+    /// What a write has to touch to end it, in the words of Cypher: `:Person`, `.name of nodes`.
+    pub ends_with: Vec<String>,
+}
+
 impl Path {
     /// Explains a query as if it came with `hints`. It does not ask the server: a statement that the server was never
     /// asked about is [`Verdict::Unasked`].
     pub async fn explain(&self, query: &Query, hints: Hints) -> Explanation {
         let view = self.routing.view();
         let order: Vec<NodeName> = view.order(&query.key).cloned().collect();
-        let (entry, lease, store_error) = match self.store.peek(&query.key).await {
-            Ok(slot) => (slot.entry.map(|stored| self.entry_view(query, &stored)), slot.lease, None),
+        let (stored, lease, store_error) = match self.store.peek(&query.key).await {
+            Ok(slot) => (slot.entry, slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
+        let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
                 self.peers.ask(node, &Inspect(query.key), self.policy.probe_timeout_ms).await.ok()
@@ -71,7 +87,10 @@ impl Path {
         let facts = owner.as_ref().map(|seen| seen.refresh).unwrap_or_default();
         let refresh = self.refresh.refresh_view(query, hints, facts);
         let verdict = self.fetch.classifier().verdict(query);
-        Explanation { verdict, order, entry, store_error, owner, lease, refresh }
+        let of_owner = owner.as_ref().and_then(|seen| seen.proof);
+        let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
+        let proof = proof.map(|copy| self.proof_view(query, copy));
+        Explanation { verdict, order, entry, proof, store_error, owner, lease, refresh }
     }
 
     fn entry_view(&self, query: &Query, stored: &StoredEntry) -> EntryView {
@@ -101,6 +120,24 @@ impl Path {
             bytes,
             token: Some(entry.token),
             stored_by: Some(entry.stored_by),
+        }
+    }
+
+    /// The stored entry, if the owner has no copy of it.
+    fn stored_proof(&self, query: &Query, stored: &StoredEntry) -> Option<CopyProof> {
+        let entry = Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key).ok()?;
+        let range = entry.range.as_ref()?;
+        let age_ms = Millis(clock(&entry, stored.left_ms).age_ms);
+        let is_proved = self.cache.proves_stored(query, range, age_ms);
+        Some(CopyProof { is_proved, read_at: range.carried() })
+    }
+
+    fn proof_view(&self, query: &Query, copy: CopyProof) -> ProofView {
+        let ends_with = ReadTags::of(&query.statement).needs().iter().map(ToString::to_string).collect();
+        ProofView {
+            copy,
+            accounted_to: self.cache.proofs().settled_by_name(query.tags.database()),
+            ends_with,
         }
     }
 }

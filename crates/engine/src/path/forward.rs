@@ -154,6 +154,9 @@ impl Path {
             if matches!(hop, Hop::NextNode) {
                 untold.put_back();
             }
+            if is_body(&hop) {
+                path.writes.saw_answer(&ask.query);
+            }
             let near = path.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
             let is_of_a_run = is_of_a_run(&hop);
             let followers = leader.land(Arc::new(SharedForward { sent, hints, deadline, whose, hop }));
@@ -332,6 +335,11 @@ impl Path {
         }
         hop
     }
+}
+
+/// Whether the client got a result.
+fn is_body(hop: &Hop) -> bool {
+    matches!(hop, Hop::Answered(LocalAnswer::Answered(Outcome { answer: Answer::Body(_), .. })))
 }
 
 /// Whether the answer came from a run.

@@ -140,6 +140,7 @@ impl Path {
             flight_followers: self.fetch.flights().followers(key),
             refresh: self.refresh.facts_here(key, held.as_deref()),
             prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),
+            proof: held.as_ref().and_then(|copy| self.cache.proof_of(copy)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_packstream::Value;
-use hopcache_tags::{Counters, WriteEffects};
+use hopcache_tags::{Counters, Touch, WriteEffects};
 
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
@@ -17,6 +17,17 @@ impl Effects {
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
         Self { found: WriteEffects::of(statement, params) }
+    }
+
+    /// What a write past this cluster has touched, as somebody tells it: nodes with these labels came, went, or changed; so
+    /// did relationships of these types, and these property keys of either.
+    #[must_use]
+    pub fn told(labels: &[String], types: &[String], keys: &[String]) -> Self {
+        let labels = labels.iter().flat_map(|name| [Touch::NodeCreated, Touch::LabelChanged(name.clone())]);
+        let types = types.iter().map(|name| Touch::Relationship(name.clone()));
+        let key = |name: &String| [Touch::NodeKey(name.clone()), Touch::RelationshipKey(name.clone())];
+        let keys = keys.iter().flat_map(key);
+        Self { found: WriteEffects::from_parts(labels.chain(types).chain(keys)) }
     }
 
     /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it

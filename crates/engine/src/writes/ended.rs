@@ -105,9 +105,7 @@ impl Writes {
             return;
         }
         let name = query.tags.database();
-        if self.cache.proofs().watch_ms().is_some() {
-            self.watching.may_ask_as(name, &asker(query));
-        }
+        self.watching.may_ask_as(name, &asker(query));
         let database = range.to().database;
         self.cache.written().found(name, database);
         let Some(before) =
@@ -130,6 +128,15 @@ impl Writes {
         });
     }
 
+    /// Another node has answered a client of this one, with the client's credentials. They are good for questions too, if this
+    /// node has no others: it may be told of writes (`invalidated`), or have to watch.
+    pub(crate) fn saw_answer(&self, query: &Query) {
+        let name = query.tags.database();
+        if self.lease_ms().is_some() && self.watching.asker(name).is_none() {
+            self.watching.may_ask_as(name, &asker(query));
+        }
+    }
+
     async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
@@ -142,7 +149,7 @@ impl Writes {
     }
 
     /// Asks Neo4j for its newest transaction, and tells it.
-    async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) {
+    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) {
         let before = self.cache.written().of(name);
         match self.newest(of).await {
             Newest::NoDatabase => {}
@@ -220,7 +227,7 @@ impl Writes {
     }
 
     /// For a server that tells no transactions, and for databases beyond the bound: the entries themselves are removed.
-    async fn purge_name(&self, name: DatabaseTag) {
+    pub(super) async fn purge_name(&self, name: DatabaseTag) {
         self.purge(&Scope::Tag(Tag::Database(name))).await;
     }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `pending` | **start here**: how a front says that a write begins and ends |
 //! | `effects` | what a statement touches |
+//! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
@@ -18,6 +19,7 @@
 
 mod effects;
 mod ended;
+mod invalidated;
 mod listen;
 mod pending;
 mod tallies;
@@ -44,6 +46,7 @@ use crate::writes::telling::Telling;
 use crate::writes::watch::Watching;
 
 pub use effects::Effects;
+pub use invalidated::Invalidated;
 pub use pending::PendingWrite;
 
 /// Follows the writes of this node and of others.

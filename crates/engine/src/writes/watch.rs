@@ -83,6 +83,11 @@ impl Watching {
         self.databases.lock().iter().map(|(name, watched)| (*name, watched.of.clone())).collect()
     }
 
+    /// With whose credentials a database is asked, if this node has run something in it.
+    pub(super) fn asker(&self, name: DatabaseTag) -> Option<WriteOf> {
+        self.databases.lock().get(&name).map(|watched| watched.of.clone())
+    }
+
     fn account(&self, name: DatabaseTag) -> Option<Account> {
         self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
     }

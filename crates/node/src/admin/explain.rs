@@ -11,7 +11,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::Verdict;
 use hopcache_engine::ask::{Query, QueryParts};
-use hopcache_engine::explain::Explanation;
+use hopcache_engine::explain::{Explanation, ProofView};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::PrefetchedView;
 use hopcache_engine::outcome::Reason;
@@ -108,6 +108,7 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
         "owner": owner,
         "failover": failover,
         "entry": entry,
+        "proof": explanation.proof.as_ref().map(proof),
         "why_no_entry": why_no_entry(class, explanation, is_off),
         "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms})),
         "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
@@ -118,6 +119,16 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
         })),
         "refresh_probability": explanation.refresh.probability,
         "refresh": refresh(&explanation.refresh),
+    })
+}
+
+/// What proves an entry, and what would end it.
+fn proof(view: &ProofView) -> Value {
+    json!({
+        "proved": view.copy.is_proved,
+        "read_at": view.copy.read_at.0,
+        "accounted_to": view.accounted_to.map(|id| id.0),
+        "ends_with_a_write_to": view.ends_with,
     })
 }
 

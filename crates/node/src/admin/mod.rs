@@ -7,6 +7,7 @@
 mod explain;
 mod flush;
 mod guard;
+mod invalidate;
 mod problem;
 mod purge;
 mod successors;
@@ -73,6 +74,7 @@ impl Admin {
             .route("/admin/v1/config", get(views::config))
             .route("/admin/v1/explain", post(explain::explain))
             .route("/admin/v1/purge", post(purge::purge))
+            .route("/admin/v1/invalidate", post(invalidate::invalidate))
             .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
             .route("/admin/v1/successors", get(successors::successors))
             .route("/admin/v1/drain", post(views::drain))

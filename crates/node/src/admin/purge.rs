@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::{DatabaseTag, QueryKey};
-use hopcache_core::limits::AUDIT_WHO_CHARS_MAX;
 use hopcache_core::tags::Tag;
 use hopcache_engine::ports::Scope;
 use http::StatusCode;
@@ -27,14 +26,11 @@ struct Order {
 }
 
 impl Order {
-    /// The scope as the audit names it. A text that is too long for a name is cut.
+    /// The scope as the audit names it.
     fn named(&self) -> String {
-        let cut = |text: &str| {
-            text.chars().filter(|c| !c.is_control()).take(AUDIT_WHO_CHARS_MAX).collect::<String>()
-        };
         match self {
-            Self { query_key: Some(key), .. } => format!("query_key {}", cut(key)),
-            Self { database: Some(name), .. } => format!("database {}", cut(name)),
+            Self { query_key: Some(key), .. } => format!("query_key {}", audit::shown(key)),
+            Self { database: Some(name), .. } => format!("database {}", audit::shown(name)),
             Self { .. } => "all".to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! The commands that ask a node's admin listener: explain, status, purge, drain, health.
+//! The commands that ask a node's admin listener: explain, status, invalidate, purge, drain, health.
 
 use std::process::ExitCode;
 
@@ -43,6 +43,29 @@ pub(super) struct PurgeArgs {
     admin: AdminArgs,
 }
 
+/// What a write past Hopcache has touched.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("touched").required(true).multiple(true))]
+pub(super) struct InvalidateArgs {
+    /// The database that was written
+    #[arg(long, default_value = "neo4j")]
+    database: String,
+    /// A label: nodes that have it came, went or changed
+    #[arg(long = "label", group = "touched")]
+    labels: Vec<String>,
+    /// A relationship type: relationships of it came, went or changed
+    #[arg(long = "type", group = "touched")]
+    types: Vec<String>,
+    /// A property key that changed, of nodes or of relationships
+    #[arg(long = "key", group = "touched")]
+    keys: Vec<String>,
+    /// Anything may have changed
+    #[arg(long, group = "touched", conflicts_with_all = ["labels", "types", "keys"])]
+    anything: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
 /// Which health.
 #[derive(Debug, Args)]
 pub(super) struct HealthArgs {
@@ -67,10 +90,24 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
     show(&answer, output)?;
-    match prefetch_line(&answer).filter(|_| output != Output::Json) {
-        Some(line) => print(&table::clean(&line)),
-        None => Ok(()),
+    let lines = [proof_line(&answer), prefetch_line(&answer)];
+    for line in lines.into_iter().flatten().filter(|_| output != Output::Json) {
+        print(&table::clean(&line))?;
     }
+    Ok(())
+}
+
+/// A sentence about the proof of an entry.
+fn proof_line(answer: &Value) -> Option<String> {
+    let proof = answer.get("proof")?.as_object()?;
+    let text = |name: &str| proof.get(name).map(table::cell).unwrap_or_default();
+    let ends_with = proof.get("ends_with_a_write_to").and_then(Value::as_array).into_iter().flatten();
+    let ends_with: Vec<&str> = ends_with.filter_map(Value::as_str).collect();
+    let would_end = format!("would end with a write to {}", ends_with.join(" or "));
+    Some(match proof.get("proved") {
+        Some(Value::Bool(true)) => format!("proved at {}; {would_end}", text("accounted_to")),
+        _ => format!("read at {}, not proved; {would_end}", text("read_at")),
+    })
 }
 
 /// A sentence about the prefetch of an entry.
@@ -107,6 +144,19 @@ pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<E
     });
     print(&table::render(&columns, rows))?;
     Ok(code)
+}
+
+pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow::Result<()> {
+    let mut body = json!({"database": args.database});
+    if args.anything {
+        body["anything"] = json!(true);
+    } else {
+        body["labels"] = json!(args.labels);
+        body["types"] = json!(args.types);
+        body["keys"] = json!(args.keys);
+    }
+    let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/invalidate", Some(&body)).await?;
+    show(&answer, output)
 }
 
 pub(super) async fn purge(args: &PurgeArgs, output: Output) -> anyhow::Result<()> {

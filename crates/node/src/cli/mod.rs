@@ -48,6 +48,8 @@ enum Command {
     Successors(successors::SuccessorsArgs),
     /// Show whether a node is ready, and the ring as it sees it
     Status(client::AdminArgs),
+    /// End the entries that a write past Hopcache has touched, on every node
+    Invalidate(admin::InvalidateArgs),
     /// Remove entries, in the store and on every node
     Purge(admin::PurgeArgs),
     /// Make a node leave in good order
@@ -173,6 +175,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => admin::explain(&args, output).await?,
         Command::Successors(args) => return successors::successors(&args, output).await,
         Command::Status(args) => return admin::status(&args, output).await,
+        Command::Invalidate(args) => admin::invalidate(&args, output).await?,
         Command::Purge(args) => admin::purge(&args, output).await?,
         Command::Drain(args) => admin::drain(&args, output).await?,
         Command::Health(args) => return admin::health(&args, output).await,

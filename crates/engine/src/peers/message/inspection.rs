@@ -2,6 +2,7 @@
 //! cannot be read counts as absent.
 
 use bytes::Bytes;
+use hopcache_core::bookmark::TransactionId;
 use hopcache_core::limits::PREFETCH_BECAUSE_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::refresh::{Cost, KeyFacts, Plan, Timing};
@@ -9,7 +10,7 @@ use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use crate::model::inspection::{CopyRefreshFacts, Inspection, PrefetchedView, RefreshFacts};
+use crate::model::inspection::{CopyProof, CopyRefreshFacts, Inspection, PrefetchedView, RefreshFacts};
 
 /// Writes an inspection.
 #[must_use]
@@ -19,6 +20,7 @@ pub fn encode_inspection(seen: &Inspection) -> Bytes {
     writer.int(seen.flight_followers.map_or(-1, i64::from));
     write_refresh(&seen.refresh, &mut writer);
     write_prefetched(seen.prefetched.as_ref(), &mut writer);
+    write_proof(seen.proof, &mut writer);
     writer.into_bytes().into()
 }
 
@@ -33,6 +35,7 @@ pub fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
         flight_followers: u32::try_from(followers).ok(),
         refresh: read_refresh(&mut reader),
         prefetched: read_prefetched(&mut reader),
+        proof: read_proof(&mut reader),
     })
 }
 
@@ -111,6 +114,19 @@ fn read_prefetched(reader: &mut Reader<'_>) -> Option<PrefetchedView> {
     Some(PrefetchedView { because, by, kind, p, is_used })
 }
 
+/// The last field: older nodes neither write nor read it.
+fn write_proof(proof: Option<CopyProof>, writer: &mut Writer) {
+    let Some(proof) = proof else { return };
+    writer.bool(proof.is_proved);
+    writer.int(i64::try_from(proof.read_at.0).unwrap_or(i64::MAX));
+}
+
+fn read_proof(reader: &mut Reader<'_>) -> Option<CopyProof> {
+    let Ok(Token::Bool(is_proved)) = reader.token() else { return None };
+    let Ok(Token::Int(read_at)) = reader.token() else { return None };
+    Some(CopyProof { is_proved, read_at: TransactionId(u64::try_from(read_at).ok()?) })
+}
+
 /// Cuts a text to the length that people read.
 fn cut(text: &str) -> &str {
     let end = (0..=PREFETCH_BECAUSE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
@@ -154,6 +170,23 @@ mod tests {
         let whole = written(&facts());
         for len in 0..whole.len() {
             assert_eq!(read_refresh(&mut Reader::new(&whole[..len])).copy, None);
+        }
+    }
+
+    #[test]
+    fn a_proof_comes_after_all_that_older_nodes_know() {
+        let proof = CopyProof { is_proved: true, read_at: TransactionId(181) };
+        let seen = Inspection {
+            memory_age_ms: Some(4),
+            refresh: facts(),
+            proof: Some(proof),
+            ..Inspection::default()
+        };
+        assert_eq!(decode_inspection(&encode_inspection(&seen)), Some(seen.clone()));
+        let older = Inspection { proof: None, ..seen.clone() };
+        let bytes = encode_inspection(&seen);
+        for len in encode_inspection(&older).len()..bytes.len() {
+            assert_eq!(decode_inspection(&bytes[..len]), Some(older.clone()), "{len}");
         }
     }
 
