@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -15,10 +15,24 @@ use super::authority::TlsClient;
 use super::http::{self, Reply};
 use super::{until, value_within};
 
-/// A signal, by its name, to one process.
+/// A signal, by its name, to one process. After `STOP` none of its threads runs: each stops where it is next scheduled, which
+/// on a busy machine is later.
 pub fn signal(process: u32, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), process.to_string()]).status().unwrap();
     assert!(status.success(), "kill -{name} {process}");
+    let deadline = Instant::now() + STOP_MAX;
+    while name == "STOP" && !are_threads_stopped(process) {
+        assert!(Instant::now() < deadline, "process {process} has not stopped");
+        std::thread::yield_now();
+    }
+}
+
+/// proc(5): the state is the first field after the name, which is in brackets. A zombie has ended.
+fn are_threads_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    let mut states = stats.map(|stat| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()));
+    states.all(|state| matches!(state, Some('T' | 't' | 'Z' | 'X')))
 }
 
 /// Raises the limit of open files of this process, and of the nodes that inherit it: each of thousands of clients needs
@@ -51,6 +65,8 @@ pub fn free_ports(count: usize) -> Vec<u16> {
     std::iter::repeat_with(next).filter(is_free).take(count).collect()
 }
 
+/// A stopped thread on a busy machine is scheduled within that.
+const STOP_MAX: Duration = Duration::from_secs(10);
 const PORT_FIRST: u32 = 10_000;
 const PORTS: u32 = 22_000;
 const LANES: u32 = 2;
