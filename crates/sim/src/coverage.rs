@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
+use hopcache_core::proof::Finding;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, PrefetchWord, RefreshWord};
 use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
@@ -19,7 +20,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 136] = [
+pub const OUTCOMES: [&str; 147] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -116,6 +117,17 @@ pub const OUTCOMES: [&str; 136] = [
     "hit after a write elsewhere",
     "owner's hit after a write elsewhere",
     "near hit after a write elsewhere",
+    "proved hit",
+    "proved hit with a bookmark",
+    "proved near hit",
+    "owner's proved hit",
+    "proved past its TTL",
+    "proved past its grace",
+    "served by age after a proof",
+    "revalidated",
+    "watched: known",
+    "watched: foreign",
+    "watched: uncertain",
     "entries purged",
     "prefetch launched",
     "prefetch used",
@@ -159,7 +171,7 @@ pub const OUTCOMES: [&str; 136] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 43] = [
+pub const FAULTS: [&str; 46] = [
     "message lost",
     "message late",
     "message twice",
@@ -203,6 +215,9 @@ pub const FAULTS: [&str; 43] = [
     "run of wrong type",
     "no word on a statement",
     "no word for a prefetch",
+    "database restored",
+    "rights changed",
+    "write without its ids",
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
@@ -335,7 +350,7 @@ impl Coverage {
             Event::HeldBack => "held back",
             Event::StaleServed => "stale served",
             Event::Revalidated => "revalidated",
-            Event::Watched(_) => "watched",
+            Event::Watched(finding) => word_of_finding(*finding),
             Event::Refresh(refresh) => match refresh {
                 RefreshWord::Triggered => "refresh triggered",
                 RefreshWord::Completed => "refresh completed",
@@ -357,6 +372,14 @@ impl Coverage {
                 PrefetchWord::Skipped(skip) => word_of_skip(*skip),
             },
         });
+    }
+}
+
+const fn word_of_finding(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Known => "watched: known",
+        Finding::Foreign => "watched: foreign",
+        Finding::Uncertain => "watched: uncertain",
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
+use crate::check::{Checks, Ground, History, NodeSeen, Seen, Violation};
 use crate::clock::sim_now;
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
@@ -129,6 +129,7 @@ impl Simulation {
             databases: DATABASES.iter().map(|name| cluster.database(name)).collect(),
             jumps: Vec::new(),
             jumps_ahead: Vec::new(),
+            history: History::default(),
         };
         Self {
             cluster,
@@ -265,7 +266,7 @@ impl Simulation {
         self.looked_at += facts.len();
         self.steps += 1;
         self.ground.learn(&facts);
-        self.counters.count(&facts, record);
+        self.counters.count(&facts, record, &self.ground);
         let keys: Vec<_> = self.ground.subjects.keys().copied().collect();
         let nodes: Vec<NodeSeen> = self
             .cluster
