@@ -212,6 +212,8 @@ impl Writes {
 
     async fn newest_known(&self, name: DatabaseTag, of: &WriteOf) -> Option<Position> {
         let within = Millis(WATCH_ASK_MS_MAX);
+        let epoch_by_name = || self.cache.written().of(name).map(|mark| mark.epoch());
+        let epoch = epoch_by_name();
         let answer = tokio::select! {
             biased;
             answer = self.origin.newest(of, within) => answer,
@@ -222,7 +224,10 @@ impl Writes {
         {
             self.watching.forget(name, of);
         }
-        answer.ok().flatten()
+        // An answer that lay in the socket of a stopped process may be of a former numbering:
+        //   Neo4j says 100, and this process is stopped · Neo4j is restored to 15, and another node begins epoch 1 · this
+        //   process goes on, and hears of epoch 1. There is no (1, 100).
+        answer.ok().flatten().filter(|_| epoch_by_name() == epoch)
     }
 
     /// What this node has written into a database.

@@ -1,6 +1,8 @@
 //! What really happened to the data of the simulated database: its versions, and what each of them touches. A restored
 //! database begins another epoch, in which the same numbers come again.
 
+use std::collections::BTreeMap;
+
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::RunSeen;
@@ -13,6 +15,9 @@ use crate::write_statement::Touches;
 /// under way, and while the watcher, the store or the origin is away. Then nothing is proved for so long.
 const HIDING: Millis = Millis(4_000);
 
+/// After a write is answered, nodes that could not be told hear of it at the store.
+const HEARD: Millis = Millis(1_500);
+
 /// A version of the data.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionSeen {
@@ -24,6 +29,8 @@ pub struct VersionSeen {
     pub version: u32,
     /// Whether a client made it past all nodes.
     pub is_foreign: bool,
+    /// When the client of a write through a node got its answer, if it did.
+    pub answered: Option<MonoTime>,
     /// What it touches.
     pub touches: Touches,
 }
@@ -35,6 +42,8 @@ pub struct History {
     restored: Vec<MonoTime>,
     /// When writes took fewer ids than their nodes allow for.
     spared: Vec<MonoTime>,
+    /// The place of each client's write among the versions.
+    wrote: BTreeMap<u32, usize>,
 }
 
 impl History {
@@ -45,8 +54,16 @@ impl History {
                 epoch: self.epoch(),
                 version: *version,
                 is_foreign: by.is_none(),
+                answered: None,
                 touches: *touches,
             }),
+            What::Wrote { write, .. } => {
+                self.wrote.insert(*write, self.versions.len().saturating_sub(1));
+            }
+            What::WriteEnded { write, .. } => {
+                let version = self.wrote.get(write).and_then(|place| self.versions.get_mut(*place));
+                version.into_iter().for_each(|seen| seen.answered = Some(fact.at));
+            }
             What::Restored { .. } => self.restored.push(fact.at),
             // A read that changes data counts as a write, and takes no id here.
             What::Spared { .. } | What::Drifted { .. } => self.spared.push(fact.at),
@@ -84,11 +101,16 @@ impl History {
         seen.is_foreign && self.spared.iter().any(is_near)
     }
 
-    /// For how long a value had not been the database's at `now`; zero if it still was.
+    /// For how long a value had not been the database's at `now`, as far as every node had to know; zero if it still was. Until
+    /// a write through a node is answered, its nodes may take a value from before it for the database's.
     #[must_use]
     pub fn outdated_for(&self, run: &RunSeen, report: &ResultReport, now: MonoTime) -> Millis {
         let touched = self.touching_after(report.subject, (run.epoch, report.version));
-        let touched = touched.filter(|seen| !self.may_be_hidden(seen)).map(|seen| seen.at).min();
+        let known = |seen: &VersionSeen| {
+            let at = if seen.is_foreign { Some(seen.at) } else { seen.answered.map(|at| at + HEARD) };
+            at.filter(|_| !self.may_be_hidden(seen))
+        };
+        let touched = touched.filter_map(known).min();
         let until = touched.into_iter().chain(self.end_of(run.epoch)).min();
         until.map_or(Millis::ZERO, |until| now.since(until))
     }

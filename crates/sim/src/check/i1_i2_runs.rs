@@ -13,7 +13,6 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use super::book::{Book, Held};
 use super::{Check, Seen};
-use crate::profile::TTL_MS;
 use crate::record::{Fact, KeyId, Life, RunEnd, Want, What};
 use crate::subject::{STATEMENTS, Subject};
 use crate::write_statement::Touches;
@@ -358,7 +357,8 @@ impl Runs {
         let is_early = self.early.remove(&key);
         let was_well = self.ended_well.get(&key).copied().unwrap_or(false);
         // Jitter takes a tenth off a window; times are cut to whole milliseconds.
-        let window_ms = TTL_MS - TTL_MS / 10 - 2;
+        let ttl_ms = seen.ground.policy.ttl_ms.0;
+        let window_ms = ttl_ms - ttl_ms / 10 - 2;
         match before.map(|before| fact.at.since(before)) {
             Some(apart) if seen.ground.is_faultless && was_well && !is_early && apart.0 < window_ms => {
                 Err(format!("I1: two runs of {key:?} are {} ms apart: {fact}", apart.0))

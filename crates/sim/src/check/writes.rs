@@ -66,7 +66,12 @@ impl Check for Writes {
                     }
                 }
                 // The same numbers come again. Entries of before are served until somebody asks (`check::proofs` bounds that).
-                What::Restored { .. } => (self.answered, self.needed) = ([0; USUAL], BTreeMap::new()),
+                What::Restored { .. } => {
+                    self.answered = [0; USUAL];
+                    self.needed.clear();
+                    // Their numbers are of before.
+                    self.under_way.clear();
+                }
                 What::Asked { ask, subject, .. } => {
                     // What is not usual has no entry, so that nothing is needed of it.
                     let needed = self.answered.get(Subject::at(*subject).statement);
