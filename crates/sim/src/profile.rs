@@ -94,7 +94,7 @@ pub struct Profile {
 pub const TTL_MS: u64 = 2_000;
 
 /// Soft TTL of worlds with proofs: entries outlive it a few times between two writes.
-pub const PROVED_TTL_MS: u64 = 800;
+pub const PROVED_TTL_MS: u64 = 1_500;
 
 /// Of a thousand writes so many take no transaction id although their summaries count updates.
 const NO_EFFECT: u64 = 20;
