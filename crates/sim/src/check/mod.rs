@@ -240,8 +240,8 @@ impl Default for Checks {
                 Box::new(leaving::Leaving::default()),
                 Box::new(learning::Convergence::default()),
                 Box::new(purges::Purges::default()),
-                Box::new(writes::Writes::default()),
                 Box::new(proofs::Proofs::default()),
+                Box::new(writes::Writes::default()),
                 Box::new(liveness::Liveness::default()),
             ],
         }

@@ -132,7 +132,9 @@ impl Proofs {
         let touched = ground.history.touching_after(ask.subject, (run.epoch, report.version));
         if let Want::After(asked) = ask.want
             && run.epoch == ask.epoch
-            && let Some(missed) = touched.clone().find(|seen| seen.version <= asked)
+            && let Some(missed) = touched
+                .clone()
+                .find(|seen| seen.version <= asked && !ground.history.may_be_hidden(seen))
         {
             return Err(format!("proved for bookmark {asked}, and has not seen {missed:?}: {fact}"));
         }
