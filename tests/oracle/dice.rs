@@ -38,7 +38,7 @@ impl Dice {
         self.below(100) < percent
     }
 
-    /// Less than `count`; small ones are more frequent. Keys that are asked often are hits.
+    /// Less than `count`; small ones are more frequent.
     pub fn skewed(&mut self, count: usize) -> usize {
         let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         ((count as f64 * unit.powf(3.5)) as usize).min(count - 1)

@@ -38,6 +38,8 @@ pub struct Log {
     pub steps: Vec<Step>,
     /// The version of the cell's mark in Neo4j.
     pub mark: i64,
+    /// Nobody knows what came of this version's write, and the cell is not written any more in this round.
+    pub unknown_from: Option<usize>,
     /// Until then an unacknowledged write is waited for.
     pub quiet_until: Option<Instant>,
 }

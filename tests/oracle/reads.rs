@@ -2,6 +2,7 @@
 //! judged sorts by all of its columns.
 
 use super::dice::Dice;
+use super::history::CELLS;
 use super::texts::{Form, Place, Text};
 
 const TEMPLATES: [&str; 50] = [
@@ -60,6 +61,10 @@ const TEMPLATES: [&str; 50] = [
 /// How many shapes there are.
 pub const SHAPES: usize = TEMPLATES.len() * Form::ALL.len();
 
+/// Cells and shapes that are asked often.
+const HOT_CELLS: usize = 12;
+const HOT_SHAPES: usize = 24;
+
 /// Numbers that reads and writes name: nodes of the first graph, and one that comes and goes.
 pub const IDS: [i64; 4] = [3, 0, 8, 21];
 
@@ -70,9 +75,23 @@ pub struct Read {
     pub text: Text,
 }
 
-/// A read of a cell. Each group has shapes of its own that are asked most.
-pub fn draw(dice: &mut Dice, (prefix, groups): (&str, usize), cell: usize) -> Read {
-    let shape = (dice.skewed(SHAPES) + cell % groups * 37) % SHAPES;
+/// A cell, and a read of it. Five of six are of a few keys, which are asked often enough to be hits. Each group has other
+/// shapes that are asked most.
+pub fn draw_anywhere(dice: &mut Dice, graph: (&str, usize)) -> (usize, Read) {
+    let is_hot = dice.percent(83);
+    let cell = if is_hot { dice.skewed(HOT_CELLS) } else { dice.below(CELLS) };
+    let shape = if is_hot { dice.skewed(HOT_SHAPES) } else { dice.below(SHAPES) };
+    (cell, of(dice, graph, cell, shape))
+}
+
+/// A read of this cell.
+pub fn draw(dice: &mut Dice, graph: (&str, usize), cell: usize) -> Read {
+    let shape = dice.below(SHAPES);
+    of(dice, graph, cell, shape)
+}
+
+fn of(dice: &mut Dice, (prefix, groups): (&str, usize), cell: usize, shape: usize) -> Read {
+    let shape = (shape + cell % groups * 37) % SHAPES;
     let (id, k) = (IDS[dice.skewed(IDS.len())], dice.of(&[2, 5]));
     let form = Form::ALL[shape % Form::ALL.len()];
     let place = Place { prefix, groups, cell, form, id, k, v: 0, base: 0 };

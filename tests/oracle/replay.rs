@@ -35,6 +35,8 @@ pub struct Judgement {
     /// Reads that Neo4j itself has answered, each at one version.
     pub evaluated: usize,
     pub versions: usize,
+    /// Answers that may be of a version that nobody knows.
+    pub unjudged: usize,
 }
 
 /// Answers of reads, by version.
@@ -62,7 +64,8 @@ pub async fn judge(scene: &Arc<Scene>, answers: Vec<Answer>) -> Judgement {
     }
     let mut all = Judgement::default();
     while let Some(judged) = judges.join_next().await {
-        let Judgement { wrong, evaluated, versions } = judged.unwrap();
+        let Judgement { wrong, evaluated, versions, unjudged } = judged.unwrap();
+        all.unjudged += unjudged;
         all.wrong.extend(wrong);
         (all.evaluated, all.versions) = (all.evaluated + evaluated, all.versions + versions);
     }
@@ -70,9 +73,14 @@ pub async fn judge(scene: &Arc<Scene>, answers: Vec<Answer>) -> Judgement {
 }
 
 async fn judge_cell(scene: &Scene, cell: usize, answers: &[Answer], judgement: &mut Judgement) {
-    let steps = scene.cells[cell].log.lock().await.steps.clone();
+    let (steps, unknown_from) = {
+        let log = scene.cells[cell].log.lock().await;
+        (log.steps.clone(), log.unknown_from.unwrap_or(usize::MAX))
+    };
+    let judged: Vec<&Answer> = answers.iter().filter(|answer| answer.hi < unknown_from).collect();
+    judgement.unjudged += answers.len() - judged.len();
     let mut wanted: Vec<BTreeMap<Read, ()>> = vec![BTreeMap::new(); steps.len() + 1];
-    for answer in answers {
+    for answer in &judged {
         assert!(answer.lo <= answer.hi && answer.hi <= steps.len(), "{answer:?}");
         for of_version in &mut wanted[answer.lo..=answer.hi] {
             of_version.insert(answer.read.clone(), ());
@@ -81,10 +89,10 @@ async fn judge_cell(scene: &Scene, cell: usize, answers: &[Answer], judgement: &
     let known = replay(scene, cell, &steps, &wanted).await;
     judgement.evaluated += known.values().map(BTreeMap::len).sum::<usize>();
     judgement.versions += steps.len() + 1;
-    let is_right = |answer: &&Answer| {
+    let is_right = |answer: &Answer| {
         known[&answer.read].range(answer.lo..=answer.hi).any(|(_, rows)| *rows == answer.rows)
     };
-    let wrong: Vec<&Answer> = answers.iter().filter(|answer| !is_right(answer)).collect();
+    let wrong: Vec<&Answer> = judged.into_iter().filter(|answer| !is_right(answer)).collect();
     if wrong.is_empty() {
         return;
     }

@@ -95,6 +95,7 @@ fn gather(clients: &mut [Client], account: &mut Account) -> Vec<Answer> {
         account.hits += answers.iter().filter(|answer| answer.is_hit()).count();
         account.proved += answers.iter().filter(|answer| answer.is_proved()).count();
         account.marked_stale += answers.iter().filter(|answer| answer.is_marked_stale()).count();
+        account.bypassed += answers.iter().filter(|answer| answer.status.contains("fwd=bypass")).count();
         account.writes += writes;
         account.rolled_back += rolled_back;
         account.unacknowledged += unacknowledged;
@@ -119,6 +120,7 @@ async fn settle(
     let judged = judge(scene, answers).await;
     account.evaluated += judged.evaluated;
     account.versions += judged.versions;
+    account.unjudged += judged.unjudged;
     let mut stories = 0;
     for wrong in &judged.wrong {
         let verdict = verdict::of(wrong, faults);
@@ -162,7 +164,7 @@ async fn reset_cell(scene: &Scene, line: &mut Line, cell: usize, node: usize) {
     let cell = &scene.cells[cell];
     let mut log = cell.log.lock().await;
     log.steps.clear();
-    log.quiet_until = None;
+    (log.quiet_until, log.unknown_from) = (None, None);
     cell.begun.store(0, Ordering::SeqCst);
     cell.acknowledged.store(0, Ordering::SeqCst);
 }

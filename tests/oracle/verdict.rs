@@ -145,12 +145,15 @@ pub struct Account {
     pub hits: usize,
     pub proved: usize,
     pub marked_stale: usize,
+    pub bypassed: usize,
     pub writes: usize,
     pub rolled_back: usize,
     pub unacknowledged: usize,
     pub errors: usize,
     pub evaluated: usize,
     pub versions: usize,
+    /// Answers that may be of a version whose write failed without a mark.
+    pub unjudged: usize,
     /// Wrong answers.
     pub wrong: BTreeMap<Verdict, usize>,
     /// Of the violations, those that were marked proved.
@@ -168,15 +171,17 @@ impl std::fmt::Display for Account {
         let of = |verdict| self.wrong.get(&verdict).copied().unwrap_or(0);
         write!(
             out,
-            "{} reads ({} hits, {} proved, {} marked stale), {} writes ({} rolled back, {} unacknowledged), {} errors; {} versions, {} evaluations; old and excused: {} marked, {} out of touch, {} not told; violations {} ({} of them proved)",
+            "{} reads ({} hits, {} proved, {} marked stale, {} bypassed), {} writes ({} rolled back, {} unacknowledged), {} errors, {} answers not judged; {} versions, {} evaluations; old and excused: {} marked, {} out of touch, {} not told; violations {} ({} of them proved)",
             self.reads,
             self.hits,
             self.proved,
             self.marked_stale,
+            self.bypassed,
             self.writes,
             self.rolled_back,
             self.unacknowledged,
             self.errors,
+            self.unjudged,
             self.versions,
             self.evaluated,
             of(Verdict::MarkedStale),
