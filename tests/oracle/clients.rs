@@ -115,7 +115,7 @@ impl Client {
                 });
             }
             Said::Refused(why) | Said::Lost(why) => {
-                self.seen.errors.push(format!("read, node {node}: {why}"))
+                self.seen.errors.push(format!("read, node {node}: {why}"));
             }
         }
     }

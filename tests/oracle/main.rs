@@ -87,7 +87,8 @@ async fn under_faults_no_answer_is_older_than_the_contract_says() {
     let reads = size("HOPCACHE_TEST_ORACLE_FAULT_READS", 4_000);
     let (reads_of_round, groups, faults) =
         if reads >= LONG { (ROUND, 10, 12) } else { (reads, CALM.groups, 5) };
-    let plan = Plan { reads, reads_of_round, groups, faults, pause: Duration::from_millis(100), ..CALM };
+    let pause = Duration::from_millis(if reads >= LONG { 20 } else { 100 });
+    let plan = Plan { reads, reads_of_round, groups, faults, pause, ..CALM };
     let account = run("faults", plan).await;
     assert_eq!(account.violations(), 0, "{account}");
     assert!(account.proved > 0, "too few proofs to show anything: {account}");

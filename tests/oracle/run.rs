@@ -70,6 +70,9 @@ pub async fn run(name: &str, plan: Plan) -> Account {
         clients.drain(..).for_each(|client| drop(tasks.spawn(client.go(Arc::clone(&round)))));
         let faults = stage.cause_faults(&scene, &round, &mut dice).await;
         clients = tasks.join_all().await;
+        for fault in &faults {
+            *account.faults.entry(fault.kind).or_default() += 1;
+        }
         let answers = gather(&mut clients, &mut account);
         let (asked, judging) = (asking.elapsed(), Instant::now());
         told += settle(&scene, &mut account, answers, &faults, told).await;
@@ -82,7 +85,9 @@ pub async fn run(name: &str, plan: Plan) -> Account {
             judging.elapsed().as_secs_f64()
         ));
     }
+    let watched = stage.watched().await;
     say(&format!("{name}: seed {seed}, {:.0} s: {account}", began.elapsed().as_secs_f64()));
+    say(&format!("{name}: faults {:?}; looks of the watchers: {watched}", account.faults));
     account
 }
 

@@ -103,6 +103,22 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// What the watchers have found, of all nodes since their last start.
+    pub async fn watched(&self) -> String {
+        let mut found = Vec::new();
+        for kind in ["known", "foreign", "uncertain"] {
+            let mut sum = 0.0;
+            for node in &self.nodes {
+                let of_node = node.metric("hopcache_watched_total", &format!("found=\"{kind}\"")).await;
+                sum += of_node.unwrap_or(0.0);
+            }
+            found.push(format!("{sum} {kind}"));
+        }
+        found.join(", ")
+    }
+}
+
 impl Scene {
     pub fn prefix(&self) -> &str {
         &self.label.0

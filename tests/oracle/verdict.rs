@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::replay::Wrong;
 
 /// What a fault hits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Killed,
     Stopped,
@@ -156,6 +156,7 @@ pub struct Account {
     pub unjudged: usize,
     /// Wrong answers.
     pub wrong: BTreeMap<Verdict, usize>,
+    pub faults: BTreeMap<Kind, usize>,
     /// Of the violations, those that were marked proved.
     pub wrong_proved: usize,
 }
