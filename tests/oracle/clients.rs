@@ -46,6 +46,8 @@ pub struct Seen {
     /// Writes of which the client had no answer.
     pub unacknowledged: usize,
     pub errors: Vec<String>,
+    /// HTTP transactions that could not be ended. They hold their locks until they expire, or are ended after the faults.
+    pub abandoned: Vec<String>,
 }
 
 pub struct Client {
@@ -287,20 +289,47 @@ impl Client {
             let (said, _) =
                 self.line.transaction(node, ("POST", &format!("/{id}")), Some(self.sent(write))).await;
             if !matches!(said, Said::Rows { .. }) {
-                self.line.transaction(self.dice.below(MEMBERS), ("DELETE", &format!("/{id}")), None).await;
+                self.roll_back(id).await;
                 return self.given_up(node, &said);
             }
         }
         node = self.dice.below(MEMBERS);
         if !is_commit {
             self.seen.rolled_back += 1;
-            self.line.transaction(node, ("DELETE", &format!("/{id}")), None).await;
-            return;
+            return self.roll_back(id).await;
         }
         let (story, statements) = whole("Http transaction", &writes);
         self.begin_steps((cell, log), node, &story, vec![statements]);
         let (said, _) = self.line.transaction(node, ("POST", &format!("/{id}/commit")), None).await;
+        if matches!(&said, Said::Refused(why) if why.contains("Nothing was done")) {
+            self.roll_back(id).await;
+        }
         self.settle(number, (cell, log), (1, false), said).await;
+    }
+
+    /// Ends an HTTP transaction by any node that reaches its holder.
+    async fn roll_back(&mut self, id: String) {
+        let first = self.dice.below(MEMBERS);
+        for node in (first..first + MEMBERS).map(|node| node % MEMBERS) {
+            let (said, _) = self.line.transaction(node, ("DELETE", &format!("/{id}")), None).await;
+            let is_open = match &said {
+                Said::Rows { .. } => false,
+                Said::Refused(why) => why.contains("Unreachable"),
+                Said::Lost(_) => true,
+            };
+            if !is_open {
+                return;
+            }
+        }
+        self.seen.abandoned.push(id);
+    }
+
+    /// Ends what could not be ended while its holder was cut off.
+    pub async fn end_abandoned(&mut self) {
+        for id in std::mem::take(&mut self.seen.abandoned) {
+            self.roll_back(id).await;
+        }
+        self.seen.abandoned.clear();
     }
 
     /// A transaction has failed before its COMMIT was sent.

@@ -70,6 +70,9 @@ pub async fn run(name: &str, plan: Plan) -> Account {
         clients.drain(..).for_each(|client| drop(tasks.spawn(client.go(Arc::clone(&round)))));
         let faults = stage.cause_faults(&scene, &round, &mut dice).await;
         clients = tasks.join_all().await;
+        for client in &mut clients {
+            client.end_abandoned().await;
+        }
         for fault in &faults {
             *account.faults.entry(fault.kind).or_default() += 1;
         }
@@ -95,7 +98,8 @@ pub async fn run(name: &str, plan: Plan) -> Account {
 fn gather(clients: &mut [Client], account: &mut Account) -> Vec<Answer> {
     let (mut all, mut shown) = (Vec::new(), 0);
     for client in clients {
-        let Seen { answers, writes, rolled_back, unacknowledged, errors } = std::mem::take(&mut client.seen);
+        let Seen { answers, writes, rolled_back, unacknowledged, errors, .. } =
+            std::mem::take(&mut client.seen);
         account.reads += answers.len();
         account.hits += answers.iter().filter(|answer| answer.is_hit()).count();
         account.proved += answers.iter().filter(|answer| answer.is_proved()).count();

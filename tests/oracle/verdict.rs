@@ -113,6 +113,10 @@ pub fn story(wrong: &Wrong, verdict: Verdict, faults: &[Fault]) -> String {
         answer.status,
         answer.rows
     );
+    if is_of.is_some_and(|of| of >= answer.lo) {
+        text +=
+            "Neo4j's own answers to this read differ from one replay to the next: a fault of the oracle\n";
+    }
     let first = is_of.unwrap_or(answer.lo).min(answer.lo);
     for (version, rows) in
         expected.iter().filter(|(version, _)| (first.saturating_sub(1)..=answer.hi + 1).contains(version))
