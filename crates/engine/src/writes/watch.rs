@@ -198,7 +198,8 @@ impl Writes {
         let own = self.watching.account(name).map(|own| (own.database, own.epoch, own.accounts.settled));
         let report = self.cache.proofs().report(name);
         let stored = report.map(|report| (report.database, report.epoch, report.accounts.settled));
-        let is_of_now = |(of, counted, _): &(DatabaseUuid, WrittenEpoch, _)| *of == database && *counted == epoch;
+        let is_of_now =
+            |(of, counted, _): &(DatabaseUuid, WrittenEpoch, _)| *of == database && *counted == epoch;
         let settled = own.into_iter().chain(stored).filter(is_of_now).map(|(_, _, settled)| settled);
         let settled = settled.chain(self.cache.proofs().settled(database)).max();
         let settled = settled.map(|id| Written::at(epoch, Position { database, id }));

@@ -127,14 +127,15 @@ impl Proofs {
             return Ok(());
         }
         if run.epoch == ask.epoch && report.version < needed {
-            return Err(format!("proved, and version {needed} was answered before the request began: {fact}"));
+            return Err(format!(
+                "proved, and version {needed} was answered before the request began: {fact}"
+            ));
         }
         let touched = ground.history.touching_after(ask.subject, (run.epoch, report.version));
         if let Want::After(asked) = ask.want
             && run.epoch == ask.epoch
-            && let Some(missed) = touched
-                .clone()
-                .find(|seen| seen.version <= asked && !ground.history.may_be_hidden(seen))
+            && let Some(missed) =
+                touched.clone().find(|seen| seen.version <= asked && !ground.history.may_be_hidden(seen))
         {
             return Err(format!("proved for bookmark {asked}, and has not seen {missed:?}: {fact}"));
         }
