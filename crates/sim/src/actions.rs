@@ -8,6 +8,10 @@ pub(crate) enum Action {
     Write,
     /// A client writes through a node.
     WriteThrough,
+    /// Users or rights change.
+    Rights,
+    /// The database is restored to an earlier state.
+    Restore,
     Delay,
     Purge,
     Leave,
@@ -36,9 +40,18 @@ pub(crate) enum Action {
 impl Profile {
     /// The actions of a world of these kinds. An action is as likely as it is often in the list.
     pub(crate) fn acts(&self) -> Vec<Action> {
-        let mut acts = vec![Action::Write, Action::Write, Action::Delay];
+        let mut acts = vec![Action::Delay];
+        if self.is_written_past() {
+            acts.splice(..0, [Action::Write, Action::Write]);
+        }
         if self.writes() {
             acts.extend([Action::WriteThrough; 4]);
+        }
+        if self.proves() {
+            acts.push(Action::Rights);
+            if self.is_written_past() && self.has(Kind::Origin) {
+                acts.push(Action::Restore);
+            }
         }
         for kind in &self.kinds {
             acts.extend_from_slice(match kind {

@@ -26,7 +26,6 @@ use crate::store::{Mode, Weather};
 use crate::subject::DATABASES;
 use crate::udp::UdpWeather;
 use crate::world::World;
-use crate::write_statement::Touches;
 
 /// Nodes that have left, and nodes that are leaving.
 #[derive(Default)]
@@ -40,6 +39,9 @@ pub(crate) struct MembershipChanges {
     /// Lives that have ended their work. The schedule removes them.
     pub(crate) emptied: Arc<Mutex<Vec<Life>>>,
 }
+
+/// The first transaction of a database that can be restored to an earlier one.
+const FIRST_VERSION: i64 = 100;
 
 pub(crate) struct Cluster {
     pub(crate) world: World,
@@ -76,6 +78,10 @@ impl Cluster {
         if cluster.profile.is_living {
             // A run that carries no bookmark may miss the newest one.
             cluster.world.origin.tell_transactions(1);
+        }
+        if cluster.profile.proves() {
+            cluster.world.origin.count_exactly();
+            cluster.world.origin.set_version(FIRST_VERSION);
         }
         if let Some(slots) = cluster.profile.slots {
             cluster.world.origin.set_slots(slots);
@@ -177,8 +183,10 @@ impl Cluster {
     pub(crate) fn act(&mut self, act: Action) {
         let node = self.any_node();
         match act {
-            Action::Write => self.write(),
+            Action::Write => self.world.origin.write_past(),
             Action::WriteThrough => self.write_through(node),
+            Action::Rights => self.world.origin.change_rights(),
+            Action::Restore => self.restore(),
             Action::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
             Action::Purge => self.purge(node),
             Action::Leave => self.leave(),
@@ -223,10 +231,21 @@ impl Cluster {
         }
     }
 
-    fn write(&mut self) {
-        let version = self.world.origin.version() + 1;
-        self.world.origin.set_version(i64::from(version));
-        self.world.record.note(What::Version { version, by: None, touches: Touches::ALL });
+    /// The server is stopped, its files are replaced, and it starts. Nobody can reach the former numbers before a watcher
+    /// looks: as in life, the backup is older than that.
+    fn restore(&self) {
+        let origin = Arc::clone(&self.world.origin);
+        let (back, down_ms) = (self.dice.between(20, 60), self.dice.between(300, 2_000));
+        let version = u64::from(origin.version());
+        if version <= back + 10 {
+            return;
+        }
+        origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("restored".to_owned())));
+        origin.restore(i64::try_from(version - back).unwrap_or(1));
+        tokio::spawn(async move {
+            tokio::time::sleep(Millis(down_ms).duration()).await;
+            origin.set_behavior(OriginBehavior::Well);
+        });
     }
 
     fn purge(&mut self, node: usize) {

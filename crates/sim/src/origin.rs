@@ -247,8 +247,8 @@ impl ScriptedOrigin {
         let slow = state.slow.as_ref().filter(|(part, _)| run.statement.contains(part.as_str()));
         let usual_ms = slow.map_or(state.delay_ms, |(_, delay_ms)| *delay_ms);
         let delay_ms = usual_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
-        let fate =
-            Fate { run: number, version: version.unwrap_or(state.version), delay_ms, behavior, carried };
+        let (version, restored) = (version.unwrap_or(state.version), state.transactions.restored);
+        let fate = Fate { run: number, version, delay_ms, behavior, carried, restored };
         drop(state);
         let subject = Subject::of_run(run).map(Subject::place);
         let ask = run.traceparent.as_deref().and_then(ask_of_trace);
@@ -367,6 +367,9 @@ impl Origin for OriginPort {
             _ if took_ms < fate.delay_ms => {
                 (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
             }
+            _ if self.shared.state.lock().transactions.restored != fate.restored => {
+                (Err(cut(run, &fate, "the database is restored".to_owned())), RunEnd::Cut)
+            }
             OriginBehavior::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
             OriginBehavior::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
             OriginBehavior::Panic(_) => {
@@ -425,9 +428,9 @@ impl Origin for OriginPort {
         Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
     }
 
-    async fn newest(&self, _: &WriteOf, _: Millis) -> Result<Option<Position>, OriginError> {
+    async fn newest(&self, of: &WriteOf, _: Millis) -> Result<Option<Position>, OriginError> {
         self.process.on().await;
-        let told = self.shared.tell_newest(self.by);
+        let told = self.shared.tell_newest(self.by, &of.database);
         tokio::time::sleep(Millis(1).duration()).await;
         self.process.on().await;
         told

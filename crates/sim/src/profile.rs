@@ -5,7 +5,7 @@ use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::policy::PrefetchPolicy;
-use hopcache_engine::{Policy, RefreshPolicy};
+use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
 
 use crate::dice::SimDice;
 use crate::net::NetWeather;
@@ -76,6 +76,8 @@ pub struct Profile {
     pub subjects: Vec<Subject>,
     /// Whether the usual statements name labels, and many writes touch only some of them.
     pub is_tagged: bool,
+    /// Whether the database has one name for all. The writes by another name are foreign to the watcher of the first one.
+    pub has_one_name: bool,
     /// The kinds of fault. None in a quiet world, where I1 holds strictly.
     pub kinds: Vec<Kind>,
     /// Steps until everything heals.
@@ -90,6 +92,12 @@ pub struct Profile {
 
 /// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
 pub const TTL_MS: u64 = 2_000;
+
+/// Soft TTL of worlds with proofs: entries outlive it a few times between two writes.
+pub const PROVED_TTL_MS: u64 = 1_500;
+
+/// Of a thousand writes so many take no transaction id although their summaries count updates.
+const NO_EFFECT: u64 = 20;
 
 /// From this rate on a key is hot: clients come only a few times a second here.
 const NEAR_RATE_PER_S_MIN: f64 = 0.5;
@@ -119,7 +127,7 @@ impl Profile {
         let (is_living, learns) = (is_living(seed), learns(seed));
         let kinds = kinds(seed, is_living, dice);
         let policy = Policy {
-            ttl_ms: Millis(TTL_MS),
+            ttl_ms: Millis(if proves(seed) { PROVED_TTL_MS } else { TTL_MS }),
             grace: 0.5,
             ttl_jitter: 0.1,
             run_timeout_ms: Millis(5_000),
@@ -129,13 +137,15 @@ impl Profile {
             entry_bytes_max: if is_living || learns { BIG_BYTES } else { default_policy().entry_bytes_max },
             prefetch: prefetch(seed),
             freshness_lease_ms: writes(seed).then_some(Millis(FRESHNESS_LEASE_MS_DEFAULT)),
+            proofs: proves(seed).then(|| proof_settings(seed)),
             ..default_policy()
         };
         Self {
             nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
             is_living,
             is_tagged: is_tagged(seed),
-            subjects: if learns { walked(dice) } else { subjects(dice, is_living) },
+            has_one_name: has_one_name(seed),
+            subjects: with_names(seed, if learns { walked(dice) } else { subjects(dice, is_living) }),
             slots: (learns && seed.is_multiple_of(3)).then_some(SLOTS),
             kinds,
             steps: 100,
@@ -154,6 +164,24 @@ impl Profile {
     #[must_use]
     pub fn writes(&self) -> bool {
         self.policy.freshness_lease_ms.is_some()
+    }
+
+    /// Whether entries are proved.
+    #[must_use]
+    pub fn proves(&self) -> bool {
+        self.policy.proofs.is_some()
+    }
+
+    /// Whether clients write past all nodes: not where nobody looks for such writes.
+    #[must_use]
+    pub fn is_written_past(&self) -> bool {
+        self.policy.proofs.is_none_or(|proofs| proofs.watch_ms > Millis::ZERO)
+    }
+
+    /// How many of the database's names writes use.
+    #[must_use]
+    pub fn names_written(&self) -> usize {
+        if self.has_one_name { 1 } else { DATABASES.len() }
     }
 
     /// The text of a subject's statement.
@@ -234,11 +262,12 @@ impl Profile {
     #[must_use]
     pub fn trouble(&self, dice: &SimDice) -> Trouble {
         let spread_ms = dice.between(0, 300);
+        let no_effect = if self.proves() { NO_EFFECT } else { 0 };
         if !self.has(Kind::Origin) {
             // Nodes that have just begun ask for words again.
             let asks_anew = self.learns() && self.has(Kind::Processes);
             let wordless = if asks_anew { dice.below(200) } else { 0 };
-            return Trouble { spread_ms, wordless, ..Trouble::default() };
+            return Trouble { spread_ms, wordless, no_effect, ..Trouble::default() };
         }
         Trouble {
             cut: dice.below(200),
@@ -248,6 +277,7 @@ impl Profile {
             refusal: if self.is_living { dice.below(50) } else { 0 },
             wordless: if self.learns() { dice.below(200) } else { 0 },
             type_error: if self.learns() { dice.below(400) } else { 0 },
+            no_effect,
             spread_ms,
         }
     }
@@ -267,6 +297,32 @@ fn writes(seed: u64) -> bool {
 /// had tags.
 fn is_tagged(seed: u64) -> bool {
     writes(seed) && seed / 80 % 3 == 1
+}
+
+/// Four of nine worlds with writes, half of them tagged. None of the older ones in `tests/regression_seeds.rs`.
+fn proves(seed: u64) -> bool {
+    writes(seed) && matches!(seed / 80 % 9, 1 | 2 | 4 | 8)
+}
+
+/// In one of eight worlds nobody writes past all nodes, and nobody looks for such writes. In one of four proved entries end
+/// soon.
+fn proof_settings(seed: u64) -> ProofSettings {
+    let watch_ms = if seed % 8 == 5 { 0 } else { 50 + seed % 4 * 50 };
+    let life_ms_max = if seed.is_multiple_of(4) { 5_000 } else { 600_000 };
+    ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(life_ms_max) }
+}
+
+fn has_one_name(seed: u64) -> bool {
+    proves(seed) && !seed.is_multiple_of(5)
+}
+
+fn with_names(seed: u64, mut subjects: Vec<Subject>) -> Vec<Subject> {
+    if has_one_name(seed) {
+        subjects.iter_mut().for_each(|subject| subject.database = 0);
+        subjects.sort_unstable();
+        subjects.dedup();
+    }
+    subjects
 }
 
 /// Four of thirteen seeds. None of the older ones in `tests/regression_seeds.rs`, which were found before nodes learned,

@@ -218,7 +218,16 @@ pub enum What {
     /// A client began to write through a node.
     WriteBegan { write: u32, node: usize },
     /// It got its answer: the version that it has written, or a failure.
-    WriteEnded { write: u32, version: Option<u32>, touches: Touches },
+    /// `is_told`: its node has said how it ended, and not that the client waits no longer.
+    WriteEnded { write: u32, version: Option<u32>, touches: Touches, is_told: bool },
+    /// The origin has committed a client's write as this version.
+    Wrote { write: u32, version: u32, touches: Touches },
+    /// A write took fewer transaction ids than its node allows for: it may hide others (`core::proof`).
+    Spared { by: Life },
+    /// The origin was restored to an earlier version. The next writes have the same numbers again.
+    Restored { version: u32 },
+    /// Users or rights have changed.
+    RightsChanged,
     /// The data changed: by a write through a node, or by one that no node knows of.
     Version { version: u32, by: Option<Life>, touches: Touches },
     /// A read that changes data ended well at the origin, in write mode: for its node it was a write.

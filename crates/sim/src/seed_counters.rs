@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hopcache_engine::outcome::{Class, Detail};
 
-use crate::record::{Fact, Record, RunEnd, Served, What};
+use crate::check::Ground;
+use crate::record::{Fact, Record, RunEnd, Served, Want, What};
 use crate::subject::{Subject, USUAL};
 
 /// Sums over one seed.
@@ -64,11 +65,44 @@ impl Spared {
     }
 }
 
+/// The coverage's word for a proved answer.
+fn covered_by_proof(what: &What, ground: &Ground) -> Option<&'static str> {
+    let What::Answered { ask, served } = what else { return None };
+    if !served.how.is_proved {
+        return None;
+    }
+    Some(match served {
+        Served { is_near: true, .. } => "proved near hit",
+        Served { is_from_afar: true, .. } => "owner's proved hit",
+        _ if matches!(ground.asks.get(ask)?.want, Want::After(_)) => "proved hit with a bookmark",
+        _ => "proved hit",
+    })
+}
+
+/// The coverage's word for a proved answer that is past its TTL.
+fn outlived_by_proof(what: &What, ground: &Ground) -> Option<&'static str> {
+    let What::Answered { ask, served } = what else { return None };
+    let (ask, run) = (ground.asks.get(ask)?, ground.runs.get(&served.report?.run)?);
+    let (soft, physical, _) = run.lives?;
+    let age = ask.at.since(run.began);
+    match (served.how.is_proved, served.is_near) {
+        (false, _) if age > physical && served.how.detail.is_none() => Some("served by age after a proof"),
+        (true, _) if age > physical => Some("proved past its grace"),
+        (true, _) if age > soft => Some("proved past its TTL"),
+        _ => None,
+    }
+}
+
 impl SeedCounters {
     /// Counts facts, for the summary and for the coverage.
-    pub(crate) fn count(&mut self, facts: &[Fact], record: &Record) {
+    pub(crate) fn count(&mut self, facts: &[Fact], record: &Record, ground: &Ground) {
         for fact in facts {
-            let words = [self.covered(&fact.what), self.spared.covered(&fact.what)];
+            let words = [
+                self.covered(&fact.what),
+                self.spared.covered(&fact.what),
+                covered_by_proof(&fact.what, ground),
+                outlived_by_proof(&fact.what, ground),
+            ];
             words.into_iter().flatten().for_each(|word| record.cover(word));
             let word = match &fact.what {
                 What::Answered { served, .. } => {
@@ -146,6 +180,9 @@ impl SeedCounters {
                 *latest = (*latest).max(*hop);
                 return is_late.then_some("message overtaken");
             }
+            What::Restored { .. } => "database restored",
+            What::RightsChanged => "rights changed",
+            What::Spared { .. } => "write without its ids",
             What::PurgeBegan { .. } => "purge",
             What::MemoryForgotten { .. } => "memory forgotten",
             What::Wordless { .. } => "no word on a statement",

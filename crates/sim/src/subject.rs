@@ -127,6 +127,18 @@ pub fn trace_of_ask(ask: u32) -> String {
     format!("ask-{ask}")
 }
 
+/// The trace context of a write.
+#[must_use]
+pub fn trace_of_write(write: u32) -> String {
+    format!("write-{write}")
+}
+
+/// The write of a trace context.
+#[must_use]
+pub fn write_of_trace(trace: &str) -> Option<u32> {
+    trace.strip_prefix("write-")?.parse().ok()
+}
+
 /// The ask of a trace context.
 #[must_use]
 pub fn ask_of_trace(trace: &str) -> Option<u32> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::Answer;
+use hopcache_engine::outcome::{Answer, FailureKind};
 
 use crate::cluster::Cluster;
 use crate::listeners::ListenerKind;
@@ -12,7 +12,7 @@ use crate::node_handle::NodeHandle;
 use crate::process::Power;
 use crate::profile::WAIT_MS_MAX;
 use crate::record::{Record, What};
-use crate::subject::{DATABASES, PRINCIPALS};
+use crate::subject::{DATABASES, PRINCIPALS, trace_of_write};
 use crate::write_statement::{Touches, WriteStatement};
 
 /// The body of a write's answer has nothing, but its range names its transaction.
@@ -31,13 +31,22 @@ impl Writer {
         let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
         record.note(What::WriteBegan { write: number, node: handle.life.node });
         let came = crate::clock::sim_now() + handle.apart;
-        let ask = Ask { deadline: came + Millis(WAIT_MS_MAX), ..ask };
+        let deadline = came + Millis(WAIT_MS_MAX);
+        let ask = Ask { deadline, traceparent: Some(trace_of_write(number)), ..ask };
         let outcome = handle.engine.path().answer(&ask).await;
         handle.process.on().await;
         record.cover_with(|coverage| coverage.outcome(&outcome));
         let range = outcome.range.as_ref().filter(|_| matches!(outcome.answer, Answer::Body(_)));
         let version = range.and_then(|range| u32::try_from(range.to().id.0).ok());
-        record.note(What::WriteEnded { write: number, version, touches });
+        let is_told = match &outcome.answer {
+            Answer::Body(_) => true,
+            // A panic of the caller's task is a bad result: what it wrote is found out behind its client's back.
+            Answer::Failed(failure) => !matches!(
+                failure.kind,
+                FailureKind::DeadlinePassed | FailureKind::Leaving | FailureKind::BadResult
+            ),
+        };
+        record.note(What::WriteEnded { write: number, version, touches, is_told });
     }
 }
 
@@ -50,7 +59,7 @@ impl Cluster {
         }
         self.writes += 1;
         let number = self.writes;
-        let database = DATABASES[self.dice.index(DATABASES.len())];
+        let database = DATABASES[self.dice.index(self.profile.names_written())];
         let principal = PRINCIPALS[self.dice.index(PRINCIPALS.len())];
         let WriteStatement { text, touches, .. } = self.statement_of_write();
         let ask = self.world.ask_in(database, text, principal);

@@ -36,6 +36,7 @@ pub struct ProofTable {
 #[derive(Debug, Clone)]
 struct Proofs {
     epoch: WrittenEpoch,
+    /// What the report with the latest look has settled.
     settled: TransactionId,
     foreign: TransactionId,
     as_of: MonoTime,
@@ -150,14 +151,18 @@ impl Proofs {
             }
             self.foreign = report.foreign;
         }
-        if as_of > self.as_of || report.accounts.settled > self.settled {
-            self.settled = self.settled.max(report.accounts.settled);
+        if as_of >= self.as_of {
+            (self.settled, self.as_of) = (report.accounts.settled, as_of);
         }
-        self.as_of = self.as_of.max(as_of);
     }
 
     fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
-        if read_started < self.rights_since {
+        // An id that was known before the look, and that Neo4j did not know after it: ids have gone back, also where no watcher
+        // can tell. Schedule:
+        //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
+        //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
+        let has_gone_back = from > self.settled && read_started <= self.as_of;
+        if read_started < self.rights_since || has_gone_back {
             return Standing::UNKNOWN;
         }
         if from >= self.foreign {
@@ -233,6 +238,18 @@ mod tests {
         assert_eq!(standing(&table, 54), Standing { is_proved: false, as_of: Some(MonoTime(100)) });
         assert_eq!(standing(&table, 55), Standing { is_proved: true, as_of: Some(MonoTime(300)) });
         assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))));
+    }
+
+    /// The schedule at [`Proofs::standing`].
+    #[test]
+    fn an_entry_of_an_id_that_is_not_there_any_more_is_not_proved() {
+        // Entries are read at 1,000 here, and looks 11 and 12 come after that.
+        let table = |settled| {
+            table(&[(1, report(0, 50, 0)), (11, report(1, 50, 0)), (12, report(11, settled, settled))])
+        };
+        assert!(standing(&table(70), 70).is_proved);
+        assert_eq!(standing(&table(52), 70), Standing::UNKNOWN);
+        assert!(standing(&table(52), 52).is_proved);
     }
 
     #[test]

@@ -113,8 +113,10 @@ impl Writes {
         else {
             return;
         };
-        let newest = range.from().in_database(database).unwrap_or(range.to());
-        let (written, is_back) = self.cache.written().after_asking(Some(before), newest);
+        // The range's end, and not what the run carried: a write of another node that was answered meanwhile is no later.
+        //   the mark is (4, 100) by mistake · a run carries 26 · a write ends as 27, and its mark is (4, 27) · the run ends at
+        //   27, and begins epoch 5: at (5, 26) the write would be forgotten.
+        let (written, is_back) = self.cache.written().after_asking(Some(before), range.to());
         let record = WrittenRecord::of_all(name, written);
         if self.note(&[record]) == Change::Known {
             return;

@@ -183,7 +183,7 @@ impl Writes {
         let newest = self.newest_known(name, of).await?;
         // Another database by the same name: what was read in the former one is ended.
         self.cache.written().found(name, newest.database);
-        let seen = self.seen_of(newest.database);
+        let seen = self.seen_of(name, newest);
         let (written, is_back) = self.cache.written().after_asking(seen, newest);
         if is_back {
             self.tallies.forget_known(name);
@@ -195,12 +195,24 @@ impl Writes {
         Some(Account { database: newest.database, epoch, foreign: newest.id, accounts })
     }
 
-    /// The latest position of a database that this node knows of: by marks, and by accounts.
-    fn seen_of(&self, database: DatabaseUuid) -> Option<Written> {
-        let mark = self.cache.written().of_database(database);
-        let settled = self.cache.proofs().settled(database);
-        let settled = settled.map(|id| Written::at(self.epoch_of(database), Position { database, id }));
+    /// The latest position of a database that this node knows of: by marks, and by accounts of this numbering. A mark of a write
+    /// in doubt is later than all, and would hide that ids have gone back.
+    fn seen_of(&self, name: DatabaseTag, newest: Position) -> Option<Written> {
+        let database = newest.database;
+        let (mark, epoch) = (self.cache.written().of_database(database), self.epoch_of(database));
+        let own = self.watching.account(name).map(|own| (own.database, own.epoch, own.accounts.settled));
+        let report = self.cache.proofs().report(name);
+        let stored = report.map(|report| (report.database, report.epoch, report.accounts.settled));
+        let is_of_now =
+            |(of, counted, _): &(DatabaseUuid, WrittenEpoch, _)| *of == database && *counted == epoch;
+        let settled = own.into_iter().chain(stored).filter(is_of_now).map(|(_, _, settled)| settled);
+        let settled = settled.chain(self.cache.proofs().settled(database)).max();
+        let settled = settled.map(|id| Written::at(epoch, Position { database, id }));
         match (mark, settled) {
+            (Some(mark), Some(settled)) if mark.is_unsettled() => {
+                let is_back = settled.position().is_some_and(|settled| settled.id > newest.id);
+                Some(if is_back { settled } else { mark })
+            }
             (Some(mark), Some(settled)) if !mark.is_at_or_after(&settled) => Some(settled),
             (mark, settled) => mark.or(settled),
         }
@@ -217,6 +229,8 @@ impl Writes {
 
     async fn newest_known(&self, name: DatabaseTag, of: &WriteOf) -> Option<Position> {
         let within = Millis(WATCH_ASK_MS_MAX);
+        let epoch_by_name = || self.cache.written().of(name).map(|mark| mark.epoch());
+        let epoch = epoch_by_name();
         let answer = tokio::select! {
             biased;
             answer = self.origin.newest(of, within) => answer,
@@ -227,7 +241,10 @@ impl Writes {
         {
             self.watching.forget(name, of);
         }
-        answer.ok().flatten()
+        // An answer that lay in the socket of a stopped process may be of a former numbering:
+        //   Neo4j says 100, and this process is stopped · Neo4j is restored to 15, and another node begins epoch 1 · this
+        //   process goes on, and hears of epoch 1. There is no (1, 100).
+        answer.ok().flatten().filter(|_| epoch_by_name() == epoch)
     }
 
     /// What this node has written into a database.

@@ -156,7 +156,13 @@ fn text_of(place: usize) -> (usize, usize) {
 }
 
 fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
-    let age = ask.at.since(run.began);
+    let real = ask.at.since(run.began);
+    // A value that was proved is as good as one that is read then. How long ago it was proved is not known here. But then it
+    // was the database's: so an answer's age is no less than the time for which its value has not been that.
+    let age = match (ground.policy.proofs, served.report) {
+        (Some(_), Some(report)) => real.min(ground.history.outdated_for(run, &report, ask.at)),
+        _ => real,
+    };
     let (soft, physical, total) = lives(run);
     let longest = if served.how.detail == Some(Detail::StaleIfError) { total } else { physical };
     // The store may have kept an entry longer, by the time that its clock was set back (F24), and by the time that the
@@ -165,6 +171,9 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     let on_its_way = if served.is_from_afar { NET_DELAY_MS_MAX + 2 } else { 0 };
     let slack = Millis(ground.set_back_since(run.began).0 + run.late.0 + on_its_way + ROUNDING_MS);
     let over = |most: Millis| age.0 > most.0 + slack.0;
+    if served.how.is_proved && !matches!(ask.want, Want::Anew | Want::Bypass) {
+        return Ok(());
+    }
     if over(longest) {
         return Err(format!("{} ms old when asked for, {} at most: {fact}", age.0, longest.0));
     }

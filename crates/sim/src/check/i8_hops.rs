@@ -84,6 +84,8 @@ impl Check for Hops {
                 What::Forgot { node } => self.forgets(*node),
                 What::Purges { node } => {
                     self.purges.insert(*node, fact.at);
+                    // Where ids have gone back, the node forgets first and then purges.
+                    self.forgets(*node);
                 }
                 // A purge of the engine's own has no other end in the record: after a write whose mark nobody can tell, the
                 // node purges the database (seed 5478).

@@ -48,7 +48,7 @@ impl Check for Liveness {
                 What::Answered { ask, .. } => {
                     if let Some(asked) = self.open.remove(ask) {
                         self.in_time(fact.at, *ask, &asked)?;
-                        self.with_answer(fact, &asked)?;
+                        self.with_answer(fact, &asked, seen.ground.history.epoch() > 0)?;
                     }
                 }
                 What::Power { node, power } => {
@@ -79,12 +79,14 @@ impl Liveness {
         ))
     }
 
-    fn with_answer(&self, fact: &Fact, asked: &AskSeen) -> Result<(), String> {
+    /// A bookmark of before a restore is not reached for a long time, at Neo4j neither.
+    fn with_answer(&self, fact: &Fact, asked: &AskSeen, is_restored: bool) -> Result<(), String> {
         let What::Answered { served, .. } = &fact.what else { return Ok(()) };
         let is_settled = self.healed.is_some_and(|healed| {
             asked.at > healed + Millis(SETTLED_MS) && asked.at + asked.wait_max > healed + Millis(LOST_MS)
         });
         let may_fail = Subject::at(asked.subject).fails() || asked.want == Want::OnlyCached;
+        let may_fail = may_fail || (is_restored && matches!(asked.want, Want::After(_)));
         if is_settled && !served.is_body && !may_fail {
             return Err(format!("everything is well, and there is no answer: {fact}"));
         }

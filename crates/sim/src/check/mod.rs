@@ -5,6 +5,7 @@
 
 mod book;
 mod counters;
+mod history;
 mod i10_i11_stored;
 mod i12_hits;
 mod i12_rings;
@@ -18,6 +19,7 @@ mod learning;
 mod leaving;
 mod liveness;
 mod prefetch;
+mod proofs;
 mod purges;
 mod writes;
 
@@ -29,6 +31,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 use hopcache_engine::sizes::Sizes;
 use hopcache_learning::Sum;
+
+pub use history::History;
 
 use crate::event_log::Noted;
 use crate::process::Power;
@@ -104,6 +108,8 @@ pub struct Ground {
     pub jumps: Vec<(MonoTime, Millis)>,
     /// Forward ones.
     pub jumps_ahead: Vec<(MonoTime, Millis)>,
+    /// The versions of the data.
+    pub history: History,
 }
 
 /// An ask.
@@ -119,6 +125,8 @@ pub struct AskSeen {
     pub want: Want,
     /// For how long its client waits.
     pub wait_max: Millis,
+    /// How often the origin had been restored.
+    pub epoch: u32,
 }
 
 /// A run.
@@ -134,12 +142,16 @@ pub struct RunSeen {
     pub lives: Option<(Millis, Millis, Millis)>,
     /// For how long its commit was on the way.
     pub late: Millis,
+    /// How often the origin had been restored.
+    pub epoch: u32,
 }
 
 impl Ground {
     /// Updates the shared knowledge from new facts, before the checkers run.
     pub fn learn(&mut self, facts: &[Fact]) {
         for fact in facts {
+            self.history.learn(fact);
+            let epoch = self.history.epoch();
             match &fact.what {
                 What::Asked { ask, node, subject, key, want, wait_max } => {
                     let seen = AskSeen {
@@ -148,13 +160,14 @@ impl Ground {
                         subject: *subject,
                         want: *want,
                         wait_max: *wait_max,
+                        epoch,
                     };
                     self.asks.insert(*ask, seen);
                     self.subjects.entry(*key).or_insert(*subject);
                 }
                 What::RunBegan { run, subject, .. } => {
                     let (end, lives, late) = (None, None, Millis::ZERO);
-                    let seen = RunSeen { began: fact.at, subject: *subject, end, lives, late };
+                    let seen = RunSeen { began: fact.at, subject: *subject, end, lives, late, epoch };
                     self.runs.insert(*run, seen);
                 }
                 What::RunEnded { run, end } => {
@@ -227,6 +240,7 @@ impl Default for Checks {
                 Box::new(leaving::Leaving::default()),
                 Box::new(learning::Convergence::default()),
                 Box::new(purges::Purges::default()),
+                Box::new(proofs::Proofs::default()),
                 Box::new(writes::Writes::default()),
                 Box::new(liveness::Liveness::default()),
             ],

@@ -57,13 +57,20 @@ impl Check for Writes {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
                 }
-                What::WriteEnded { write, version, touches } => {
+                What::WriteEnded { write, version, touches, .. } => {
                     let began = self.under_way.remove(write);
                     if let (Some(began), Some(version)) = (began, version)
                         && self.is_held(began)
                     {
                         self.note_answered(*version, *touches);
                     }
+                }
+                // The same numbers come again. Entries of before are served until somebody asks (`check::proofs` bounds that).
+                What::Restored { .. } => {
+                    self.answered = [0; USUAL];
+                    self.needed.clear();
+                    // Their numbers are of before.
+                    self.under_way.clear();
                 }
                 What::Asked { ask, subject, .. } => {
                     // What is not usual has no entry, so that nothing is needed of it.
@@ -118,6 +125,10 @@ impl Writes {
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>, number: u32, served: &Served) -> Result<(), String> {
         let Some(needed) = self.needed.remove(&number) else { return Ok(()) };
         let Some(ask) = seen.ground.asks.get(&number) else { return Ok(()) };
+        let run = served.report.and_then(|report| seen.ground.runs.get(&report.run));
+        if run.is_some_and(|run| run.epoch != ask.epoch) {
+            return Ok(());
+        }
         let (Some(report), Some(_)) = (served.report, seen.ground.policy.freshness_lease_ms) else {
             return Ok(());
         };

@@ -47,6 +47,8 @@ pub struct Trouble {
     pub wordless: u64,
     /// A type error for a prefetch: a template was bound to a value of the wrong type.
     pub type_error: u64,
+    /// A write takes no transaction id although its summary counts updates.
+    pub no_effect: u64,
     /// Runs take longer than the usual delay by up to this time.
     pub spread_ms: u64,
 }
@@ -58,4 +60,6 @@ pub(super) struct Fate {
     pub(super) delay_ms: u64,
     pub(super) behavior: OriginBehavior,
     pub(super) carried: Bookmark,
+    /// How often the origin had been restored when it began.
+    pub(super) restored: u32,
 }

@@ -4,15 +4,29 @@
 //! The rules are those that were measured on Neo4j 5.26: a run that carries a transaction sees it, and waits for it if it has
 //! to; one that carries nothing may miss the newest. Every bookmark is the last transaction at the run's end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
+use hopcache_core::tags::TagId;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::Effects;
 use hopcache_engine::ports::{OriginRun, RunBookmarks};
 
+use crate::clock::sim_now;
 use crate::record::Life;
+use crate::write_statement::WriteStatement;
 
 /// The only database that has transactions.
 pub const DATABASE: DatabaseUuid = DatabaseUuid([0xDB; 16]);
+
+/// The database of users and rights.
+const SYSTEM: DatabaseUuid = DatabaseUuid([0x5E; 16]);
+
+/// A write's node knows the labels of the write for certain after this time: it tells other nodes first.
+const KNOWN_AFTER: Millis = Millis(3_000);
+
+/// No parameters, as a PackStream map.
+const NO_PARAMS: [u8; 1] = [0xa0];
 
 /// The bookmark of a transaction.
 #[must_use]
@@ -31,7 +45,25 @@ pub(super) struct Transactions {
     pub(super) tells: bool,
     /// By how many transactions a run that carries nothing may be late.
     pub(super) lag: i64,
+    /// Whether ids are counted as Neo4j does it: a new label, type or key takes one of its own, `system` has ids of its own,
+    /// and a write's bookmark may be of a later transaction.
+    pub(super) is_exact: bool,
+    /// How often it was restored.
+    pub(super) restored: u32,
+    /// The newest transaction of `system`.
+    pub(super) system: u64,
     newest: BTreeMap<Life, u64>,
+    /// Labels, types and keys that are there.
+    tokens: BTreeSet<TagId>,
+    /// When each node first used one in a write that was committed.
+    used: BTreeMap<(Life, TagId), MonoTime>,
+}
+
+/// The ids that one write takes.
+pub(super) struct Taken {
+    pub(super) ids: i64,
+    /// Whether its node allows for more.
+    pub(super) is_spare: bool,
 }
 
 impl Transactions {
@@ -59,9 +91,33 @@ impl Transactions {
         (asked <= version).then_some(asked.max(version - self.lag))
     }
 
-    /// All nodes' connections have ended.
-    pub(super) fn forget(&mut self) {
+    /// It was restored: all nodes' connections have ended, and labels that were new are new again.
+    pub(super) fn restored(&mut self) {
+        self.restored += 1;
         self.newest.clear();
+        self.tokens.clear();
+        self.used.clear();
+    }
+
+    /// The newest transaction of a database, by its name, where it is not the graph's.
+    pub(super) fn newest_of_system(&self, database: &str) -> Option<Position> {
+        let is_system = self.is_exact && database == "system";
+        is_system.then_some(Position { database: SYSTEM, id: TransactionId(self.system) })
+    }
+
+    /// A node's write is committed.
+    pub(super) fn take(&mut self, by: Life, write: WriteStatement) -> Taken {
+        if !self.is_exact {
+            return Taken { ids: 1, is_spare: false };
+        }
+        let now = sim_now();
+        let (mut ids, mut allowed) = (1, 1);
+        for token in Effects::of(write.text, &NO_PARAMS).tokens().iter().flat_map(|tokens| tokens.iter()) {
+            ids += i64::from(self.tokens.insert(*token));
+            let used = *self.used.entry((by, *token)).or_insert(now);
+            allowed += i64::from(now < used + KNOWN_AFTER);
+        }
+        Taken { ids, is_spare: allowed > ids }
     }
 
     /// A node has heard of the newest version: by a result, or by the word on a statement.

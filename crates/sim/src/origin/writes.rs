@@ -13,10 +13,21 @@ use hopcache_packstream::Value;
 use super::behavior::OriginBehavior;
 use super::{ScriptedOrigin, failed, seeded_panic, transactions};
 use crate::record::{Life, What};
-use crate::write_statement::{WRITE_BY_USE, WriteStatement};
+use crate::subject::write_of_trace;
+use crate::write_statement::{Touches, WRITE_BY_USE, WriteStatement};
 
 /// The database of the clients that name another one in their statement.
 const CLIENTS_DATABASE: DatabaseUuid = DatabaseUuid([9; 16]);
+
+/// Longest time between a write's commit and its bookmark.
+const TELL_MS_MAX: u64 = 8;
+
+/// The node of a write, and the write's number if a client of the schedule sent it.
+#[derive(Clone, Copy)]
+struct WrittenBy {
+    by: Life,
+    number: Option<u32>,
+}
 
 /// How a write ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +46,8 @@ pub enum WriteFate {
     CommittedLater(u64),
     /// It is committed, and the caller's task panics.
     Panics,
+    /// Well, and it has taken no id although its summary counts updates: `SET` to the same value.
+    NoEffect,
 }
 
 /// The write that a run is; none for a read.
@@ -58,7 +71,30 @@ impl ScriptedOrigin {
     pub fn restore(&self, version: i64) {
         let mut state = self.state.lock();
         state.version = version;
-        state.transactions.forget();
+        state.transactions.restored();
+        drop(state);
+        self.record.note(What::Restored { version: u32::try_from(version).unwrap_or(0) });
+    }
+
+    /// Ids are counted as Neo4j does it: `EXACT.md`, section 1.
+    pub fn count_exactly(&self) {
+        self.state.lock().transactions.is_exact = true;
+    }
+
+    /// Users or rights change.
+    pub fn change_rights(&self) {
+        self.state.lock().transactions.system += 1;
+        self.record.note(What::RightsChanged);
+    }
+
+    /// A client writes past all nodes: it takes one id, and may touch anything.
+    pub fn write_past(&self) {
+        let version = {
+            let mut state = self.state.lock();
+            state.version += 1;
+            u32::try_from(state.version).unwrap_or(0)
+        };
+        self.record.note(What::Version { version, by: None, touches: Touches::ALL });
     }
 
     /// Carries out a write that a node has sent.
@@ -68,19 +104,26 @@ impl ScriptedOrigin {
         run: &OriginRun,
         write: WriteStatement,
     ) -> Result<ResultSet, OriginError> {
-        let (behavior, delay_ms, fate) = {
+        let (behavior, delay_ms, fate, restored) = {
             let state = self.state.lock();
-            (state.behavior.clone(), state.delay_ms, self.fate_of_write(state.write_fate, state.trouble))
+            let fate = self.fate_of_write(state.write_fate, state.trouble);
+            (state.behavior.clone(), state.delay_ms, fate, state.transactions.restored)
         };
+        let number = run.traceparent.as_deref().and_then(write_of_trace);
+        let by = WrittenBy { by, number };
         tokio::time::sleep(Millis(delay_ms.min(run.timeout_ms.0)).duration()).await;
         if let OriginBehavior::Fault(fault) = behavior {
             return Err(failed(fault));
         }
         let cut = || Err(OriginError::of_sent(OriginFault::Cut("seeded: a write".to_owned())));
+        if self.state.lock().transactions.restored != restored {
+            return cut();
+        }
         match fate {
             WriteFate::Well => {
-                let written = self.commit_write(by, write);
-                self.state.lock().transactions.saw(by, written);
+                let own = self.commit_write(by, write);
+                let written = self.told_after(own).await;
+                self.state.lock().transactions.saw(by.by, written);
                 let mut result = written_result(written, write, 1);
                 if write.text == WRITE_BY_USE {
                     let to = Position { database: CLIENTS_DATABASE, id: TransactionId(1) };
@@ -88,6 +131,10 @@ impl ScriptedOrigin {
                     result.bookmark = Bookmark::NONE.with(Some(to)).encode();
                 }
                 Ok(result)
+            }
+            WriteFate::NoEffect => {
+                self.record.note(What::Spared { by: by.by });
+                Ok(written_result(i64::from(self.version()), write, 1))
             }
             WriteFate::Nothing => Ok(written_result(i64::from(self.version()), write, 0)),
             WriteFate::Fails => {
@@ -119,7 +166,7 @@ impl ScriptedOrigin {
     }
 
     /// The newest transaction, for a node that asks.
-    pub(super) fn tell_newest(&self, by: Life) -> Result<Option<Position>, OriginError> {
+    pub(super) fn tell_newest(&self, by: Life, database: &str) -> Result<Option<Position>, OriginError> {
         let mut state = self.state.lock();
         if !state.transactions.tells {
             return Ok(None);
@@ -129,6 +176,9 @@ impl ScriptedOrigin {
         }
         if self.dice.chance(state.trouble.cut) {
             return Err(OriginError::of_sent(OriginFault::Cut("seeded: a question".to_owned())));
+        }
+        if let Some(system) = state.transactions.newest_of_system(database) {
+            return Ok(Some(system));
         }
         let version = state.version;
         state.transactions.saw(by, version);
@@ -145,19 +195,38 @@ impl ScriptedOrigin {
             WriteFate::Fails
         } else if self.dice.chance(trouble.panic) {
             WriteFate::Panics
+        } else if self.dice.chance(trouble.no_effect) {
+            WriteFate::NoEffect
         } else {
             WriteFate::Well
         }
     }
 
-    fn commit_write(&self, by: Life, write: WriteStatement) -> i64 {
+    fn commit_write(&self, by: WrittenBy, write: WriteStatement) -> i64 {
+        let (WrittenBy { by, number }, touches) = (by, write.touches);
         let mut state = self.state.lock();
-        state.version += 1;
-        let version = state.version;
+        let taken = state.transactions.take(by, write);
+        state.version += taken.ids;
+        let written = state.version;
         drop(state);
-        let number = u32::try_from(version).unwrap_or(0);
-        self.record.note(What::Version { version: number, by: Some(by), touches: write.touches });
-        version
+        let version = u32::try_from(written).unwrap_or(0);
+        self.record.note(What::Version { version, by: Some(by), touches });
+        if let Some(write) = number {
+            self.record.note(What::Wrote { write, version, touches });
+        }
+        if taken.is_spare {
+            self.record.note(What::Spared { by });
+        }
+        written
+    }
+
+    /// The transaction in a write's bookmark. Where ids are counted exactly it may be a later one's.
+    async fn told_after(&self, own: i64) -> i64 {
+        if !self.state.lock().transactions.is_exact {
+            return own;
+        }
+        tokio::time::sleep(Millis(self.dice.below(TELL_MS_MAX)).duration()).await;
+        i64::from(self.version())
     }
 }
 

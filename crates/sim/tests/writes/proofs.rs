@@ -1,0 +1,301 @@
+//! Proofs of freshness: what is served past its TTL without a run, and what ends that.
+
+use std::sync::Arc;
+
+use hopcache_core::limits::{FRESHNESS_LEASE_MS_DEFAULT, WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX};
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::{Ask, Freshness};
+use hopcache_engine::event::Event;
+use hopcache_engine::outcome::{Answer, Outcome};
+use hopcache_engine::{Policy, ProofSettings};
+use hopcache_sim::World;
+use hopcache_sim::origin::{OriginBehavior, WriteFate, bookmark};
+use hopcache_sim::process::Power;
+use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
+
+use super::{NODES, is_hit, read, world_of};
+use crate::outcome::version;
+
+const LEFT: &str = "MATCH (n:Left) RETURN n.version AS version";
+const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
+const FIRST: i64 = 100;
+const WATCH_MS: u64 = 100;
+const TTL_MS: u64 = 2_000;
+/// For how long after a foreign write an entry from before it may be served as proved, and some milliseconds for messages.
+const BOUND_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2 * WATCH_MS + 20;
+/// Longer than grace: only a proof lets an entry live so long.
+const LONG_MS: u64 = 5 * TTL_MS;
+
+fn policy(watch_ms: u64) -> Policy {
+    let proofs = ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(600_000) };
+    Policy { ttl_ms: Millis(TTL_MS), proofs: Some(proofs), ..super::proved() }
+}
+
+/// A world whose origin counts ids as Neo4j does, and in which both reads are in memory and proved.
+async fn warm_world(seed: u64, watch_ms: u64) -> (World, [Ask; 2]) {
+    let world = world_of(NODES, seed, &policy(watch_ms)).await;
+    world.origin.count_exactly();
+    world.origin.set_version(FIRST);
+    world.origin.set_delay_ms(20);
+    let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
+    // The first run carries nothing: only the next one shows that it is of after the watcher's first account.
+    for _ in 0..3 {
+        for ask in &asks {
+            for node in 0..NODES {
+                read(&world, node, ask).await;
+            }
+        }
+        world.pass(2 * TTL_MS).await;
+    }
+    (world, asks)
+}
+
+/// The answer of a hit that is proved.
+fn proved(outcome: &Outcome) -> Option<i64> {
+    outcome.how.is_proved.then(|| {
+        assert!(is_hit(outcome) && outcome.how.detail.is_none(), "{outcome:?}");
+        version(outcome)
+    })
+}
+
+async fn write(world: &World, node: usize, statement: &str) -> Outcome {
+    world.send(node, &world.ask(statement)).await.unwrap()
+}
+
+/// The node that watches the database: the one whose accounts go on.
+async fn watcher(world: &World) -> usize {
+    let is_watched = |event: &Event| matches!(event, Event::Watched(_));
+    let counts = || world.nodes.iter().map(|node| node.events.count(is_watched)).collect::<Vec<_>>();
+    let before = counts();
+    world.pass(10 * WATCH_MS).await;
+    (0..NODES).max_by_key(|node| counts()[*node] - before[*node]).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proved_entry_outlives_its_ttl_without_a_run() {
+    let (world, asks) = warm_world(460, WATCH_MS).await;
+    let runs = world.origin.runs();
+    for _ in 0..3 {
+        world.pass(LONG_MS).await;
+        for node in 0..NODES {
+            for ask in &asks {
+                assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST));
+            }
+        }
+    }
+    assert_eq!(world.origin.runs(), runs);
+}
+
+/// An own write ends the proofs of what it touches, at once and on every node, and keeps all others.
+#[tokio::test(start_paused = true)]
+async fn an_own_write_ends_what_it_touches_and_nothing_else() {
+    let (world, [left, right]) = warm_world(461, WATCH_MS).await;
+    write(&world, 0, WRITE_ELSEWHERE).await;
+    for node in 0..NODES {
+        for ask in [&left, &right] {
+            assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST));
+        }
+    }
+    assert!(matches!(write(&world, 1, WRITE_LEFT).await.answer, Answer::Body(_)));
+    let now = i64::from(world.origin.version());
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &left).await), now);
+        assert_eq!(proved(&read(&world, node, &right).await), Some(FIRST));
+    }
+    // Also a long time after: the watcher has accounted for the write.
+    let runs = world.origin.runs();
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        assert_eq!(proved(&read(&world, node, &left).await), Some(now));
+        assert_eq!(proved(&read(&world, node, &right).await), Some(FIRST));
+    }
+    assert_eq!(world.origin.runs(), runs);
+}
+
+/// A write past all nodes ends all proofs within the bound. Entries are served by age from then on, until they are read anew.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_write_ends_proofs_within_the_bound() {
+    let (world, [left, _]) = warm_world(462, WATCH_MS).await;
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    for node in 0..NODES {
+        assert_eq!(proved(&read(&world, node, &left).await), None);
+    }
+    world.pass(LONG_MS).await;
+    read(&world, 0, &left).await;
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        assert_eq!(proved(&read(&world, node, &left).await), Some(FIRST + 1));
+    }
+}
+
+/// The one hole, as it is stated: a write that takes no id although its counters say that it has changed something hides one
+/// foreign id of the same account, and no later one.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_id_hides_one_foreign_write() {
+    let (world, [left, right]) = warm_world(463, WATCH_MS).await;
+    for _ in 0..2 {
+        write(&world, 0, WRITE_LEFT).await;
+        world.pass(LONG_MS).await;
+    }
+    let before = version(&read(&world, 0, &right).await);
+    world.origin.set_write_fate(WriteFate::NoEffect);
+    write(&world, 0, WRITE_LEFT).await;
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &right).await), Some(before), "hidden");
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    for ask in [&left, &right] {
+        assert_eq!(proved(&read(&world, 0, ask).await), None);
+    }
+}
+
+/// The watcher is stopped: what it does not see is not proved for longer than the bound. Another node takes its place.
+#[tokio::test(start_paused = true)]
+async fn without_a_watcher_nothing_is_proved_for_long() {
+    let (world, [left, _]) = warm_world(464, WATCH_MS).await;
+    let watcher = watcher(&world).await;
+    let reader = (0..NODES).find(|node| *node != watcher && world.owner_of(&left) == *node);
+    // Some statement whose owner is not the watcher.
+    let (reader, ask) = match reader {
+        Some(reader) => (reader, left),
+        None => {
+            let asks = (0..20).map(|n| world.ask(&format!("MATCH (n:Left) RETURN n.version, {n}")));
+            let ask = asks.into_iter().find(|ask| world.owner_of(ask) != watcher).unwrap();
+            (world.owner_of(&ask), ask)
+        }
+    };
+    read(&world, reader, &ask).await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, reader, &ask).await), Some(FIRST));
+    world.nodes[watcher].process.set(Power::Paused);
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, reader, &ask).await), None);
+    world.pass(WATCH_SILENT_MS_MIN + LONG_MS).await;
+    read(&world, reader, &ask).await;
+    // The stopped one is on the ring still. The other one reports only when nobody has for a while.
+    let mut seen = None;
+    for _ in 0..20 {
+        world.pass(WATCH_SILENT_MS_MIN / 10).await;
+        seen = seen.or(proved(&read(&world, reader, &ask).await));
+    }
+    assert_eq!(seen, Some(FIRST + 1));
+    // It goes on with what it knew: that is no later than what the other one has found.
+    world.nodes[watcher].process.set(Power::On);
+    world.pass(1).await;
+    assert_ne!(proved(&read(&world, watcher, &ask).await), Some(FIRST));
+}
+
+/// A node that has lost the store serves by age, and writes do not wait for it longer than its lease.
+#[tokio::test(start_paused = true)]
+async fn a_node_out_of_touch_proves_nothing() {
+    let (world, [left, _]) = warm_world(465, WATCH_MS).await;
+    let owner = world.owner_of(&left);
+    world.store.set_cut(owner, true);
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT + 1).await;
+    // It waits for a look first, and then the store is away.
+    world.pass(WRITTEN_LOOK_MS_MAX).await;
+    assert_eq!(proved(&read(&world, owner, &left).await), None);
+    let strict = Ask { freshness: Freshness { proved_only: true, ..Freshness::default() }, ..left.clone() };
+    let runs = world.origin.runs();
+    assert!(matches!(read(&world, owner, &strict).await.answer, Answer::Body(_)));
+    assert_eq!(world.origin.runs(), runs + 1, "only proved answers: a run");
+    world.store.set_cut(owner, false);
+    // What was read without the store lives briefly.
+    world.pass(LONG_MS).await;
+    read(&world, owner, &left).await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, owner, &left).await), Some(FIRST));
+}
+
+/// The database is restored. No entry of before it is proved when the bound is over, whoever watches.
+#[tokio::test(start_paused = true)]
+async fn a_restore_ends_all_proofs() {
+    let (world, asks) = warm_world(466, WATCH_MS).await;
+    world.origin.restore(FIRST - 40);
+    world.pass(BOUND_MS).await;
+    for node in 0..NODES {
+        for ask in &asks {
+            assert_eq!(version(&read(&world, node, ask).await), FIRST - 40);
+        }
+    }
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        for ask in &asks {
+            assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST - 40));
+        }
+    }
+}
+
+/// A restore just after a write whose answer was lost: the mark in doubt is later than every id, and hides no step back.
+#[tokio::test(start_paused = true)]
+async fn a_restore_beside_a_write_in_doubt_is_noticed() {
+    let (world, [left, right]) = warm_world(467, WATCH_MS).await;
+    let away = OriginBehavior::Fault(hopcache_engine::ports::OriginFault::Cut("seeded".to_owned()));
+    world.origin.set_behavior(away);
+    // Nobody knows whether it is committed, and nobody can ask.
+    assert!(matches!(write(&world, 0, WRITE_LEFT).await.answer, Answer::Failed(_)));
+    world.origin.restore(FIRST - 40);
+    world.origin.set_behavior(OriginBehavior::Well);
+    world.pass(BOUND_MS + LONG_MS).await;
+    for node in 0..NODES {
+        for ask in [&left, &right] {
+            assert_eq!(version(&read(&world, node, ask).await), FIRST - 40);
+        }
+    }
+}
+
+/// A write that failed for its client, and was committed: its effects count, and its id is nobody's.
+#[tokio::test(start_paused = true)]
+async fn a_failed_write_that_was_committed_ends_proofs() {
+    let (world, [left, right]) = warm_world(468, WATCH_MS).await;
+    world.origin.set_write_fate(WriteFate::LostAfter);
+    assert!(matches!(write(&world, 1, WRITE_LEFT).await.answer, Answer::Failed(_)));
+    let now = i64::from(world.origin.version());
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &left).await), now);
+    }
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &right).await), None, "its ids cannot be counted");
+}
+
+/// A change of users or rights ends what was read before.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_rights_ends_proofs() {
+    let (world, [left, _]) = warm_world(469, WATCH_MS).await;
+    world.origin.change_rights();
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &left).await), None);
+}
+
+/// A proved entry answers a client whose bookmark is later than the entry, if nothing between them has touched it.
+#[tokio::test(start_paused = true)]
+async fn a_proved_entry_answers_later_bookmarks() {
+    let (world, [left, right]) = warm_world(470, WATCH_MS).await;
+    write(&world, 0, WRITE_LEFT).await;
+    let now = u64::from(world.origin.version());
+    world.pass(BOUND_MS).await;
+    let runs = world.origin.runs();
+    let later = Ask { bookmarks: bookmark(now), ..right.clone() };
+    assert_eq!(proved(&read(&world, 0, &later).await), Some(FIRST));
+    assert_eq!(world.origin.runs(), runs);
+    let later = Ask { bookmarks: bookmark(now), ..left.clone() };
+    assert_eq!(version(&read(&world, 0, &later).await), i64::try_from(now).unwrap());
+}
+
+/// Nobody writes past the cluster, and nobody looks for that: entries are proved by own writes alone.
+#[tokio::test(start_paused = true)]
+async fn without_foreign_writes_nobody_watches() {
+    let (world, [left, right]) = warm_world(471, 0).await;
+    world.pass(LONG_MS).await;
+    write(&world, 2, WRITE_LEFT).await;
+    let now = i64::from(world.origin.version());
+    for node in 0..NODES {
+        assert_eq!(version(&read(&world, node, &left).await), now);
+        assert_eq!(proved(&read(&world, node, &right).await), Some(FIRST));
+    }
+    let is_watched = |event: &Event| matches!(event, Event::Watched(_));
+    assert!(world.nodes.iter().all(|node| Arc::clone(&node.events).count(is_watched) == 0));
+}
