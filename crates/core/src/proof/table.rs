@@ -243,9 +243,14 @@ mod tests {
     /// The schedule at [`Proofs::standing`].
     #[test]
     fn an_entry_of_an_id_that_is_not_there_any_more_is_not_proved() {
-        // Entries are read at 1,000 here, and looks 11 and 12 come after that.
+        // Entries are read at 1,000 here: looks 1 and 2 come before that, looks 11 and 12 after it.
         let table = |settled| {
-            table(&[(1, report(0, 50, 0)), (11, report(1, 50, 0)), (12, report(11, settled, settled))])
+            table(&[
+                (1, report(0, 50, 0)),
+                (2, report(1, 50, 0)),
+                (11, report(2, 50, 0)),
+                (12, report(11, settled, settled)),
+            ])
         };
         assert!(standing(&table(70), 70).is_proved);
         assert_eq!(standing(&table(52), 70), Standing::UNKNOWN);
