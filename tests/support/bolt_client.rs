@@ -16,6 +16,7 @@ const RESET: u8 = 0x0F;
 const RUN: u8 = 0x10;
 const BEGIN: u8 = 0x11;
 const COMMIT: u8 = 0x12;
+const ROLLBACK: u8 = 0x13;
 const PULL: u8 = 0x3F;
 const LOGON: u8 = 0x6A;
 const LOGOFF: u8 = 0x6B;
@@ -59,7 +60,12 @@ impl BoltClient {
             return Err(unexpected(&format!("version {agreed:?}")));
         }
         let mut client = Self(stream);
-        client.send(&[message(HELLO, &[json!({"user_agent": "tests/1"})])]).await?;
+        client
+            .send(&[message(
+                HELLO,
+                &[json!({"user_agent": "tests/1", "bolt_agent": {"product": "tests/1"}})],
+            )])
+            .await?;
         client.success().await?.map_err(|failure| unexpected(&format!("{failure:?}")))?;
         Ok(client)
     }
@@ -109,8 +115,7 @@ impl BoltClient {
             Err(failure) => Err(failure),
         };
         if ended.is_ok() {
-            self.send(&[message(COMMIT, &[])]).await?;
-            return Ok(self.success().await?.map(drop));
+            return Ok(self.commit().await?.map(drop));
         }
         Ok(ended)
     }
@@ -118,6 +123,18 @@ impl BoltClient {
     /// Begins a transaction with these options.
     pub async fn begin(&mut self, options: Value) -> std::io::Result<Result<Value, Failure>> {
         self.send(&[message(BEGIN, &[options])]).await?;
+        self.success().await
+    }
+
+    /// Commits the open transaction.
+    pub async fn commit(&mut self) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(COMMIT, &[])]).await?;
+        self.success().await
+    }
+
+    /// Rolls the open transaction back.
+    pub async fn roll_back(&mut self) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(ROLLBACK, &[])]).await?;
         self.success().await
     }
 

@@ -177,6 +177,11 @@ impl NodeProcess {
         child.wait().unwrap();
     }
 
+    /// Whether it was started, and has not been killed since.
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// `STOP`, `CONT` or `TERM`.
     pub fn signal(&self, name: &str) {
         signal(self.child.as_ref().expect("the node runs").id(), name);

@@ -59,7 +59,7 @@ pub(crate) enum Single {
 }
 
 /// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 12] = [
+const WITH_SERVICES: [(&str, &str); 13] = [
     ("hopcache", "cluster"),
     ("hopcache", "containers"),
     ("hopcache", "differential"),
@@ -67,6 +67,7 @@ const WITH_SERVICES: [(&str, &str); 12] = [
     ("hopcache", "faults"),
     ("hopcache", "freshness"),
     ("hopcache", "membership"),
+    ("hopcache", "oracle"),
     ("hopcache", "prefetch"),
     ("hopcache", "with_services"),
     ("hopcache-bolt", "contract"),

@@ -1,0 +1,199 @@
+//! What a wrong answer is: a violation, or one of the cases that the contract leaves out (ARCHITECTURE "Known limits",
+//! OPERATING "Writes", `crates/sim/src/check/writes.rs`):
+//!
+//! - It is marked `stale-if-error`: Neo4j failed, or takes longer than usual on a busy machine.
+//! - Its node, or the owner that answered, was out of touch a moment before: killed, stopped, or cut off. Such a node serves
+//!   by age.
+//! - The write that it misses could not be told to the store, or the store lost its list of those who listen, within a lease.
+//!
+//! An answer that is marked `proved` has no excuse, and neither has one that is of no version at all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::replay::Wrong;
+
+/// What a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Killed,
+    Stopped,
+    CutFromPeers,
+    CutFromStore,
+    /// Redis was emptied, or has the content of before.
+    StoreLost,
+}
+
+/// One fault.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    pub kind: Kind,
+    /// The nodes that it hits; all, where it is the store's.
+    pub nodes: Vec<usize>,
+    pub from: Duration,
+    pub to: Duration,
+}
+
+/// `freshness.lease`.
+const LEASE: Duration = Duration::from_millis(500);
+/// Until a node has looked at the store again: a command, and half a lease, as in the simulator, with another second for a
+/// busy machine.
+const LOOK: Duration = Duration::from_millis(2_500);
+
+/// What became of a wrong answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    MarkedStale,
+    OutOfTouch,
+    NotTold,
+    Violation,
+}
+
+impl Fault {
+    fn overlaps(&self, from: Duration, to: Duration) -> bool {
+        self.from <= to && from <= self.to
+    }
+
+    fn hits(&self, node: usize) -> bool {
+        self.kind == Kind::StoreLost || self.nodes.contains(&node)
+    }
+}
+
+pub fn of(wrong: &Wrong, faults: &[Fault]) -> Verdict {
+    let answer = &wrong.answer;
+    if answer.is_proved() {
+        return Verdict::Violation;
+    }
+    // It may be of an earlier round.
+    if answer.is_marked_stale() {
+        return Verdict::MarkedStale;
+    }
+    let Some(found) = wrong.is_of else { return Verdict::Violation };
+    let mut nodes = nodes_in(&answer.status);
+    nodes.push(answer.node);
+    let asked = answer.asked.saturating_sub(LOOK);
+    let is_out_of_touch =
+        |fault: &Fault| fault.overlaps(asked, answer.answered) && nodes.iter().any(|node| fault.hits(*node));
+    if faults.iter().any(is_out_of_touch) {
+        return Verdict::OutOfTouch;
+    }
+    let missed = &wrong.steps[found..answer.lo.max(found)];
+    let is_not_told = |fault: &Fault| {
+        let is_store = matches!(fault.kind, Kind::StoreLost | Kind::CutFromStore);
+        let at = |step: &&super::history::Step| {
+            fault.hits(step.node) && fault.overlaps(step.began.saturating_sub(LEASE), step.ended)
+        };
+        is_store && missed.iter().any(|step| at(&step))
+    };
+    if faults.iter().any(is_not_told) { Verdict::NotTold } else { Verdict::Violation }
+}
+
+/// The places of the nodes in `Cache-Status`.
+fn nodes_in(status: &str) -> Vec<usize> {
+    let names =
+        status.split(", ").filter_map(|member| member.split(';').next()?.trim().strip_prefix("node-"));
+    names.filter_map(|name| Some(usize::from(*name.as_bytes().first()? - b'a'))).collect()
+}
+
+/// Everything of one wrong answer, for people.
+pub fn story(wrong: &Wrong, verdict: Verdict, faults: &[Fault]) -> String {
+    let Wrong { answer, is_of, expected, steps } = wrong;
+    let mut text = format!(
+        "--- {verdict:?}: {} to node {} from {:?} to {:?}\nshape {} of cell {}: {} {}\nlo {} hi {}, the answer is of {is_of:?}\nCache-Status: {}\nanswer: {:?}\n",
+        answer.front,
+        answer.node,
+        answer.asked,
+        answer.answered,
+        answer.read.shape,
+        answer.cell,
+        answer.read.text.statement,
+        answer.read.text.parameters,
+        answer.lo,
+        answer.hi,
+        answer.status,
+        answer.rows
+    );
+    if is_of.is_some_and(|of| of >= answer.lo) {
+        text +=
+            "Neo4j's own answers to this read differ from one replay to the next: a fault of the oracle\n";
+    }
+    let first = is_of.unwrap_or(answer.lo).min(answer.lo);
+    for (version, rows) in
+        expected.iter().filter(|(version, _)| (first.saturating_sub(1)..=answer.hi + 1).contains(version))
+    {
+        text += &format!("expected from version {version}: {rows:?}\n");
+    }
+    for (place, step) in steps.iter().enumerate().take(answer.hi).skip(first) {
+        let what: Vec<_> = step.statements.iter().map(|text| (&text.statement, &text.parameters)).collect();
+        text += &format!(
+            "version {} by node {} from {:?} to {:?}: {}\n    as {what:?}\n",
+            place + 1,
+            step.node,
+            step.began,
+            step.ended,
+            step.story
+        );
+    }
+    for fault in
+        faults.iter().filter(|fault| fault.overlaps(answer.asked.saturating_sub(LOOK * 4), answer.answered))
+    {
+        text += &format!("fault {fault:?}\n");
+    }
+    text
+}
+
+/// Counts of a run.
+#[derive(Debug, Default)]
+pub struct Account {
+    pub reads: usize,
+    pub hits: usize,
+    pub proved: usize,
+    pub marked_stale: usize,
+    pub bypassed: usize,
+    pub writes: usize,
+    pub rolled_back: usize,
+    pub unacknowledged: usize,
+    pub errors: usize,
+    pub evaluated: usize,
+    pub versions: usize,
+    /// Answers that may be of a version whose write failed without a mark.
+    pub unjudged: usize,
+    /// Wrong answers.
+    pub wrong: BTreeMap<Verdict, usize>,
+    pub faults: BTreeMap<Kind, usize>,
+    /// Of the violations, those that were marked proved.
+    pub wrong_proved: usize,
+}
+
+impl Account {
+    pub fn violations(&self) -> usize {
+        self.wrong.get(&Verdict::Violation).copied().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Account {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |verdict| self.wrong.get(&verdict).copied().unwrap_or(0);
+        write!(
+            out,
+            "{} reads ({} hits, {} proved, {} marked stale, {} bypassed), {} writes ({} rolled back, {} unacknowledged), {} errors, {} answers not judged; {} versions, {} evaluations; old and excused: {} marked, {} out of touch, {} not told; violations {} ({} of them proved)",
+            self.reads,
+            self.hits,
+            self.proved,
+            self.marked_stale,
+            self.bypassed,
+            self.writes,
+            self.rolled_back,
+            self.unacknowledged,
+            self.errors,
+            self.unjudged,
+            self.versions,
+            self.evaluated,
+            of(Verdict::MarkedStale),
+            of(Verdict::OutOfTouch),
+            of(Verdict::NotTold),
+            self.violations(),
+            self.wrong_proved
+        )
+    }
+}
