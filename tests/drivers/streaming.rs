@@ -52,11 +52,6 @@ async fn read(raw: &mut Raw, statement: &str, mut look: impl FnMut(usize)) -> Se
     }
 }
 
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 fn alone() -> Spec {
     Spec { prefetches: false, ..Spec::on("memory:") }
 }
@@ -72,9 +67,11 @@ async fn a_large_result_begins_as_early_as_at_neo4j_and_takes_little_memory() {
     for wide in ["", ", 'a text of some sixty bytes, so that no entry can hold them all' AS text"] {
         let statement = |n: usize| format!("UNWIND range(1, {rows}) AS x RETURN x AS x{n}{wide}");
         let idle = node.resident_bytes();
-        let (mut alone_first, mut through_first, mut most) = (Vec::new(), Vec::new(), idle);
+        // The quickest of some rounds: the other programs of the gate delay single ones.
+        let (mut alone_first, mut through_first) = (Duration::MAX, Duration::MAX);
+        let (mut whole, mut most) = (Duration::MAX, idle);
         for round in 0..5 {
-            alone_first.push(read(&mut direct, &statement(2 * round), |_| ()).await.first);
+            alone_first = alone_first.min(read(&mut direct, &statement(2 * round), |_| ()).await.first);
             let look = |row: usize| {
                 if row.is_multiple_of(1_000) {
                     most = most.max(node.resident_bytes());
@@ -84,13 +81,12 @@ async fn a_large_result_begins_as_early_as_at_neo4j_and_takes_little_memory() {
             assert_eq!(seen.rows, rows);
             assert!(seen.first < seen.whole / 4, "the first row at {:?} of {:?}", seen.first, seen.whole);
             assert!(seen.status().contains("fwd="), "{}", seen.status());
-            through_first.push(seen.first);
+            (through_first, whole) = (through_first.min(seen.first), whole.min(seen.whole));
         }
-        let (alone_first, through_first) = (median(&mut alone_first), median(&mut through_first));
         let more = most - idle;
         say(&format!("first row {alone_first:?} alone, {through_first:?} through; {} KiB more", more >> 10));
-        // Unoptimised code plans and classifies in some milliseconds more.
-        let bound = 2 * alone_first + Duration::from_millis(20);
+        // Unoptimised code parses and classifies in a small part of what the whole result takes on this machine.
+        let bound = 2 * alone_first + whole / 10;
         assert!(through_first <= bound, "{through_first:?} through, {alone_first:?} alone");
         assert!(more <= MEMORY_BYTES_MAX, "{more} bytes more");
     }
