@@ -34,14 +34,21 @@ const FOUND: [(u64, &str, &str); 17] = [
 ];
 
 /// Found while worlds with proofs were built: the engine was wrong.
-const FOUND_WITH_PROOFS: [(u64, &str, &str); 1] = [(
-    3_157,
-    "writes are seen",
-    "a run carried its node's mark, and not the later one that came with the forwarded request",
-)];
+const FOUND_WITH_PROOFS: [(u64, &str, &str); 2] = [
+    (
+        3_157,
+        "writes are seen",
+        "a run carried its node's mark, and not the later one that came with the forwarded request",
+    ),
+    (
+        15_954,
+        "proofs hold",
+        "a tally accounted for a write of which neither the store nor a node that was cut off had heard",
+    ),
+];
 
 /// The same, found since writes are seen. Here the checkers were wrong, and the engine was right.
-const FOUND_WITH_WRITES: [(u64, &str, &str); 8] = [
+const FOUND_WITH_WRITES: [(u64, &str, &str); 10] = [
     (432, "I1/I2 runs", "the checker did not take a statement that drifts for a write, which ends entries"),
     (1_456, "I1/I2 runs", "the same: an entry of a run that was under way when the statement drifted"),
     (
@@ -61,6 +68,16 @@ const FOUND_WITH_WRITES: [(u64, &str, &str); 8] = [
         4_837,
         "writes are seen",
         "the checker held a write against a node that came back to a store that had just lost its marks",
+    ),
+    (
+        14_759,
+        "I4 age",
+        "the checker forgot the flight of a request whose time was over, and others joined it",
+    ),
+    (
+        16_742,
+        "proofs hold",
+        "the checker held a restore against an entry that a purge spares, since the store's clock was set back",
     ),
 ];
 

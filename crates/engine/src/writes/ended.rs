@@ -61,19 +61,19 @@ impl OpenWrite {
             writes.purge(&Scope::All).await;
         }
         let ended = end.clone();
-        match end {
+        let is_kept = match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
-                writes.ask_and_tell(&of, name).await;
+                writes.ask_and_tell(&of, name).await
             }
-        }
+        };
         // All nodes in touch have heard of it.
         match ended {
             WriteEnd::Committed(_) => {
                 writes.watching.may_ask_as(name, &of);
-                tallied.committed();
+                if is_kept { tallied.committed() } else { tallied.untold() }
             }
             WriteEnd::Refused => tallied.failed(),
             // It may still be committed, and then its ids count as foreign.
@@ -145,26 +145,29 @@ impl Writes {
         name: DatabaseTag,
         before: Option<Written>,
         position: Position,
-    ) {
+    ) -> bool {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
-        self.note_and_tell(name, (written, &of.touched), is_back).await;
+        self.note_and_tell(name, (written, &of.touched), is_back).await
     }
 
-    /// Asks Neo4j for its newest transaction, and tells it.
-    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) {
+    /// Asks Neo4j for its newest transaction, and tells it. Whether the store has it then.
+    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> bool {
         let before = self.cache.written().of(name);
         match self.newest(of).await {
-            Newest::NoDatabase => {}
+            Newest::NoDatabase => return true,
             Newest::At(position) => {
                 let (written, is_back) = self.cache.written().after_asking(before, position);
-                self.note_and_tell(name, (written, &of.touched), is_back).await;
+                return self.note_and_tell(name, (written, &of.touched), is_back).await;
             }
-            Newest::Unknown => match self.cache.written().in_doubt(name) {
-                Some(written) => self.note_and_tell(name, (written, &Touched::Anything), false).await,
-                None => self.purge_name(name).await,
-            },
-            Newest::Untold => self.purge_name(name).await,
+            Newest::Unknown => {
+                if let Some(written) = self.cache.written().in_doubt(name) {
+                    return self.note_and_tell(name, (written, &Touched::Anything), false).await;
+                }
+            }
+            Newest::Untold => {}
         }
+        self.purge_name(name).await;
+        false
     }
 
     /// A write may have written in any database: the marks of those that this node knows become unsettled. That of the
@@ -175,7 +178,7 @@ impl Writes {
         let unsettled = others.filter_map(|name| Some((name, marks.in_doubt(name)?)));
         let told =
             unsettled.map(|(name, written)| self.note_and_tell(name, (written, &Touched::Anything), false));
-        join_all(told.collect::<Vec<_>>()).await;
+        let _ = join_all(told.collect::<Vec<_>>()).await;
     }
 
     async fn newest(&self, of: &WriteOf) -> Newest {
@@ -196,20 +199,22 @@ impl Writes {
         }
     }
 
+    /// Whether the store has the marks then.
     pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
         (written, touched): (Written, &Touched),
         is_back: bool,
-    ) {
+    ) -> bool {
         let records = self.cache.written().records_of(name, written, touched);
         if self.note(&records) == Change::Full {
-            return self.purge_name(name).await;
+            self.purge_name(name).await;
+            return false;
         }
         if is_back {
             self.purge_names(written);
         }
-        self.tell(&records).await;
+        self.tell(&records).await
     }
 
     /// Takes the marks of one write. However many tags it has touched, it counts as one.

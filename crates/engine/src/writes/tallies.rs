@@ -71,6 +71,13 @@ impl TalliedWrite {
         self.end(self.ids_max);
     }
 
+    /// It has been committed, and the store could not be told. Its ids count as foreign, so the watcher tells its mark. Schedule:
+    ///   node 1 is cut off from the store and from node 0 · a write through node 1 is answered after a lease · the nodes see
+    ///   each other again · node 0 watches, and node 1's tally accounts for the id · node 0 has never heard of the mark.
+    pub(super) fn untold(self) {
+        self.failed();
+    }
+
     /// It was rolled back, refused, or has changed nothing. If it has taken ids all the same, for new labels, types and keys,
     /// they look foreign. The other way round it would hide foreign ones.
     pub(super) fn failed(mut self) {

@@ -166,14 +166,15 @@ struct Wait {
 }
 
 impl Writes {
-    /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them.
-    pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) {
-        let Some(lease_ms) = self.lease_ms() else { return };
+    /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them. Whether the
+    /// store has them then: if not, a node that was out of touch may never hear of them.
+    pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) -> bool {
+        let Some(lease_ms) = self.lease_ms() else { return true };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let number = {
             let mut state = self.telling.state.lock();
             let numbers = records.iter().map(|record| state.enlist(*record));
-            let Some(number) = numbers.max() else { return };
+            let Some(number) = numbers.max() else { return true };
             let known: BTreeSet<_> = others.iter().collect();
             state.nodes.retain(|node, line| line.is_busy || known.contains(node));
             number
@@ -188,8 +189,11 @@ impl Writes {
             // In line before the look, or a move in between would wake nobody.
             moved.as_mut().enable();
             wait.now = self.context.now();
-            let until = self.telling.state.lock().wait_until(number, &wait);
-            let Some(until) = until else { return };
+            let (until, is_kept) = {
+                let state = self.telling.state.lock();
+                (state.wait_until(number, &wait), state.store.told >= number)
+            };
+            let Some(until) = until else { return is_kept };
             // One millisecond more, for rounding.
             let left = Millis(until.since(wait.now).0.saturating_add(1));
             tokio::select! {

@@ -70,7 +70,12 @@ impl Check for Ages {
                 judge(fact, seen.ground, ask, run, served)?;
                 self.is_outage((fact, seen.ground), ask, run, served)?;
             }
-            self.open.remove(number);
+            // The time of a request is over, and its flight goes on: others may join it.
+            if fact.at.since(ask.at) >= ask.wait_max {
+                self.left.push(*number);
+            } else {
+                self.open.remove(number);
+            }
         }
         Ok(())
     }

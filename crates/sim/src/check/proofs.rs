@@ -4,7 +4,7 @@
 //!   client was told so, and it was committed all the same;
 //! - no older than a foreign write by more than the stated bound ([`bound`]), unless a write of the cluster hides it
 //!   ([`super::history::History::may_be_hidden`]);
-//! - not of before a restore, after the same bound.
+//! - not of before a restore, after the same bound, unless the store's clock was set back meanwhile.
 //!
 //! A write that could not be told as the protocol wants it counts as foreign: after the bound it is seen. There are two kinds.
 //!
@@ -141,7 +141,10 @@ impl Proofs {
         }
         let Some(bound) = bound(&ground.policy) else { return Ok(()) };
         let is_over = |at: MonoTime| at + bound < ask.at;
-        if let Some(restored) = ground.history.end_of(run.epoch).filter(|at| is_over(*at)) {
+        // A store whose clock was set back takes an entry for younger than a purge that came after it (F24). So the purge that
+        // a restore begins spares it.
+        let may_be_spared = ground.set_back_since(run.began) > Millis::ZERO;
+        if let Some(restored) = ground.history.end_of(run.epoch).filter(|at| is_over(*at) && !may_be_spared) {
             return Err(format!("proved, and of before the restore at {restored:?}: {fact}"));
         }
         let mut missed = touched.filter(|seen| is_over(seen.at) && !ground.history.may_be_hidden(seen));
