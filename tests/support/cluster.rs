@@ -29,7 +29,7 @@ pub struct Plan {
     pub drain: &'static str,
     /// More lines of `[node]`.
     pub node: String,
-    /// Lines of `[freshness]`.
+    /// Lines of `[freshness]`. Entries live for their TTL if a test says nothing.
     pub freshness: &'static str,
     /// More lines of `[origin]`.
     pub origin: &'static str,
@@ -49,7 +49,7 @@ impl Default for Plan {
             started: 3,
             seeded: 3,
             entry: "ttl = \"10m\"",
-            freshness: "",
+            freshness: "max_life = \"0s\"",
             origin: "",
             upstream: None,
             drain: "10s",

@@ -15,6 +15,10 @@ use super::authority::TlsClient;
 use super::http::{self, Reply};
 use super::{until, value_within};
 
+/// Tests without a word on freshness are about entries that live for their TTL. Proofs have tests of their own: `oracle`,
+/// `cluster::proved`, `freshness`.
+const BY_AGE: &str = "\n[freshness]\nmax_life = \"0s\"\n";
+
 /// A signal, by its name, to one process. After `STOP` none of its threads runs: each stops where it is next scheduled, which
 /// on a busy machine is later.
 pub fn signal(process: u32, name: &str) {
@@ -125,7 +129,8 @@ impl NodeProcess {
         );
         // A node serves the sample graph only if its configuration asks for it.
         let sample = if config.contains("[origin]") { "" } else { "\n[origin]\nuri = \"embedded:\"\n" };
-        std::fs::write(&path, own + config + sample).unwrap();
+        let by_age = if config.contains("[freshness]") { "" } else { BY_AGE };
+        std::fs::write(&path, own + config + sample + by_age).unwrap();
         Self {
             name: name.to_owned(),
             addrs,

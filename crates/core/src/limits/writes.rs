@@ -36,9 +36,8 @@ pub const WATCH_ASK_MS_MAX: u64 = 1_000;
 pub const WATCH_AGAIN_MS: u64 = 10;
 /// How often in one interval a watcher looks again for an instant without writes.
 pub const WATCH_TRIES_MAX: u32 = 8;
-/// `freshness.max_life`: longest life of a proved entry. Zero, so nothing is proved, until the simulator has tried proofs with
-/// clocks, cuts and pauses.
-pub const PROOF_LIFE_MS_DEFAULT: u64 = 0;
+/// `freshness.max_life`: longest life of a proved entry. A day: what a proof missed (OPERATING, "Proofs") is read anew by then.
+pub const PROOF_LIFE_MS_DEFAULT: u64 = 24 * 60 * 60 * 1_000;
 /// Looks at the store whose times a node remembers: a report is of one of the last few.
 pub const PROOF_LOOKS_MAX: usize = 64;
 /// Foreign transactions of a database that a node remembers, to know until when an entry was proved.
