@@ -18,7 +18,9 @@
 mod accounts;
 mod report;
 mod table;
+mod tally;
 
-pub use accounts::{Accounts, Finding, Tallies, Tally};
+pub use accounts::{Accounts, Begun, Finding, Tallies, begun};
 pub use report::{LookNumber, Report};
 pub use table::{ProofTable, Standing};
+pub use tally::{IdRange, OwnWrites, Tally};

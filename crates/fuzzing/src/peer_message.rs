@@ -97,7 +97,7 @@ fn check_question(bytes: Bytes) {
             assert_eq!(bytes, encode_written(&records));
             assert_eq!(decode_known_written(&encode_known_written(&records)).ok(), Some(records));
         }
-        Ok(Question::Tally(name)) => assert_eq!(bytes, encode_tally_wanted(name)),
+        Ok(Question::Tally(name, range)) => assert_eq!(bytes, encode_tally_wanted(name, &range)),
         Ok(Question::Pull(digest)) => assert_eq!(bytes, encode_pull(&digest)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -34,7 +34,7 @@ pub const WATCH_SILENT_MS_MIN: u64 = 2_000;
 pub const WATCH_ASK_MS_MAX: u64 = 1_000;
 /// Pause of a watcher after it found writes under way: they end in a few milliseconds.
 pub const WATCH_AGAIN_MS: u64 = 10;
-/// How often in one interval a watcher looks again for an instant without writes.
+/// How often in one interval a watcher looks again whether the writes that had begun are over.
 pub const WATCH_TRIES_MAX: u32 = 8;
 /// `freshness.max_life`: longest life of a proved entry. A day: what a proof missed (OPERATING, "Proofs") is read anew by then.
 pub const PROOF_LIFE_MS_DEFAULT: u64 = 24 * 60 * 60 * 1_000;
@@ -44,6 +44,10 @@ pub const PROOF_LOOKS_MAX: usize = 64;
 pub const PROOF_SPANS_MAX: usize = 64;
 /// New labels, types and keys of a database that a node remembers as known, 8 bytes each.
 pub const TOKENS_KNOWN_MAX: usize = 4_096;
+/// A node's own writes of which it remembers the bookmarks, for the watcher: a second and more of those that Neo4j commits.
+pub const TALLY_WRITES_MAX: usize = 4_096;
+/// Writes of one tally that may have taken ids, and may not: those under way, and a few after them.
+pub const TALLY_UNCLEAR_MAX: usize = 256;
 /// How long a watcher waits for the other nodes' tallies.
 pub const WATCH_TALLY_MS_MAX: u64 = 250;
 /// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,

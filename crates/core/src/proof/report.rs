@@ -1,8 +1,6 @@
 //! A watcher's report, as the store keeps it.
 
-use std::collections::BTreeMap;
-
-use super::accounts::Accounts;
+use super::accounts::{Accounts, Begun};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::key::DatabaseTag;
 use crate::node::Holder;
@@ -41,8 +39,8 @@ impl Report {
             "{:016x} {:016x} {database:032x} {:x} {:x} {:x} {:x}",
             self.name.0, self.looked.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
         );
-        for (node, (ids, uncounted)) in &self.accounts.spent {
-            text.push_str(&format!(" {node} {ids:x} {uncounted:x}"));
+        for (node, number) in &self.accounts.doubted {
+            text.push_str(&format!(" {node} {number:x}"));
         }
         text
     }
@@ -60,12 +58,12 @@ impl Report {
         let settled = TransactionId(hex(parts.next())?);
         let foreign = TransactionId(hex(parts.next())?);
         let system = TransactionId(hex(parts.next())?);
-        let mut spent = BTreeMap::new();
+        let mut doubted = Begun::new();
         while let Some(node) = parts.next() {
             let node: Holder = node.parse().ok()?;
-            spent.insert(node, (hex(parts.next())?, hex(parts.next())?));
+            doubted.insert(node, hex(parts.next())?);
         }
-        Some(Self { name, database, epoch, foreign, system, looked, accounts: Accounts { settled, spent } })
+        Some(Self { name, database, epoch, foreign, system, looked, accounts: Accounts { settled, doubted } })
     }
 }
 
@@ -85,12 +83,12 @@ mod tests {
             looked: LookNumber(900),
             accounts: Accounts {
                 settled: TransactionId(55),
-                spent: node.into_iter().map(|node| (node, (18, 2))).collect(),
+                doubted: node.into_iter().map(|node| (node, 18)).collect(),
             },
         };
         let text = report.to_text();
         assert_eq!(Report::from_text(&text), Some(report));
-        for other in ["", "x", &text[1..], &text[..60], &format!("{text} "), &format!("{text} node 1 1")] {
+        for other in ["", "x", &text[1..], &text[..60], &format!("{text} "), &format!("{text} node 1")] {
             assert_eq!(Report::from_text(other), None, "{other}");
         }
     }

@@ -47,7 +47,9 @@ impl Path {
                 }
                 Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
             }
-            Question::Tally(name) => Ok(encode_tally(self.context.me(), &self.writes.tally(name))),
+            Question::Tally(name, range) => {
+                Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
+            }
             Question::Written(records) => Ok(encode_known_written(&self.writes.hear(&records))),
             Question::FlushWaste => Ok(self.prefetch.serve_flush()),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),

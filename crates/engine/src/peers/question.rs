@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::node::Holder;
-use hopcache_core::proof::Tally;
+use hopcache_core::proof::{IdRange, Tally};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
@@ -211,14 +211,14 @@ impl PeerQuestion for TellWritten<'_> {
     }
 }
 
-/// Plain data: asks what a node has written into a database.
-pub(crate) struct TallyWanted(pub(crate) DatabaseTag);
+/// Plain data: asks what a node has written into a database, as far as it concerns these ids.
+pub(crate) struct TallyWanted(pub(crate) DatabaseTag, pub(crate) IdRange);
 
 impl PeerQuestion for TallyWanted {
     type Answer = (Holder, Tally);
 
     fn encode(&self) -> Bytes {
-        encode_tally_wanted(self.0)
+        encode_tally_wanted(self.0, &self.1)
     }
 
     fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage> {

@@ -61,7 +61,7 @@ impl OpenWrite {
             writes.purge(&Scope::All).await;
         }
         let ended = end.clone();
-        let is_kept = match end {
+        let kept = match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
             WriteEnd::InDoubt => {
@@ -73,11 +73,10 @@ impl OpenWrite {
         match ended {
             WriteEnd::Committed(_) => {
                 writes.watching.may_ask_as(name, &of);
-                if is_kept { tallied.committed() } else { tallied.untold() }
+                tallied.committed(kept);
             }
-            WriteEnd::Refused => tallied.failed(),
-            // It may still be committed, and then its ids count as foreign.
-            WriteEnd::InDoubt => drop(tallied),
+            // A write in doubt may still be committed.
+            WriteEnd::Refused | WriteEnd::InDoubt => tallied.uncounted(),
         }
     }
 }
@@ -145,16 +144,16 @@ impl Writes {
         name: DatabaseTag,
         before: Option<Written>,
         position: Position,
-    ) -> bool {
+    ) -> Option<Written> {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
         self.note_and_tell(name, (written, &of.touched), is_back).await
     }
 
-    /// Asks Neo4j for its newest transaction, and tells it. Whether the store has it then.
-    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> bool {
+    /// Asks Neo4j for its newest transaction, and tells it. The mark, if the store has it then.
+    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
         let before = self.cache.written().of(name);
         match self.newest(of).await {
-            Newest::NoDatabase => return true,
+            Newest::NoDatabase => return None,
             Newest::At(position) => {
                 let (written, is_back) = self.cache.written().after_asking(before, position);
                 return self.note_and_tell(name, (written, &of.touched), is_back).await;
@@ -167,7 +166,7 @@ impl Writes {
             Newest::Untold => {}
         }
         self.purge_name(name).await;
-        false
+        None
     }
 
     /// A write may have written in any database: the marks of those that this node knows become unsettled. That of the
@@ -199,22 +198,22 @@ impl Writes {
         }
     }
 
-    /// Whether the store has the marks then.
+    /// Returns the mark if the store has it then.
     pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
         (written, touched): (Written, &Touched),
         is_back: bool,
-    ) -> bool {
+    ) -> Option<Written> {
         let records = self.cache.written().records_of(name, written, touched);
         if self.note(&records) == Change::Full {
             self.purge_name(name).await;
-            return false;
+            return None;
         }
         if is_back {
             self.purge_names(written);
         }
-        self.tell(&records).await
+        self.tell(&records).await.then_some(written)
     }
 
     /// Takes the marks of one write. However many tags it has touched, it counts as one.

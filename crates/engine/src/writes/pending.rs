@@ -71,7 +71,7 @@ impl PendingWrite {
     /// It has changed nothing: its summary shows that, it was rolled back, or it was never sent.
     pub fn changed_nothing(mut self) {
         if let Some(open) = self.open.take() {
-            open.tallied.failed();
+            open.tallied.uncounted();
         }
     }
 

@@ -20,7 +20,8 @@ use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
     WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX, WRITTEN_DATABASES_MAX,
 };
-use hopcache_core::proof::{Accounts, Finding, Report, Tallies, Tally};
+use hopcache_core::node::NodeName;
+use hopcache_core::proof::{Accounts, Finding, IdRange, Report, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
@@ -137,28 +138,38 @@ impl Writes {
 
     /// The account up to now; `None` if it cannot be settled now.
     async fn accounted(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
+        let newest = self.newest_known(name, of).await?;
+        let Some(mut account) = self.account_before(name, newest) else {
+            return self.new_account(name, newest).await;
+        };
+        let finding = self.settle(name, &mut account, newest).await;
+        self.context.note(Event::Watched(finding));
+        match finding {
+            Finding::Known => Some(account),
+            Finding::Foreign => {
+                account.foreign = newest.id;
+                self.tell_foreign(name, newest);
+                Some(account)
+            }
+            Finding::Uncertain => None,
+        }
+    }
+
+    /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
+    async fn settle(&self, name: DatabaseTag, account: &mut Account, newest: Position) -> Finding {
+        if newest.id == account.accounts.settled {
+            return Finding::Known;
+        }
+        let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
-            // Before the question: what has ended by then has no later id.
-            let before = self.tallies(name).await;
-            let newest = self.newest_known(name, of).await?;
-            let Some(mut account) = self.account_before(name, newest) else {
-                return self.new_account(name, of).await;
-            };
-            let is_same = newest.id == account.accounts.settled;
-            let after = if is_same { before.clone() } else { self.tallies(name).await };
-            let finding = account.accounts.settle(&before, &after, newest.id);
-            self.context.note(Event::Watched(finding));
-            match finding {
-                Finding::Known => return Some(account),
-                Finding::Foreign => {
-                    account.foreign = newest.id;
-                    self.tell_foreign(name, newest);
-                    return Some(account);
-                }
+            let tallies = self.tallies(name, account, newest.id).await;
+            let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
+            match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
+                finding => return finding,
             }
         }
-        None
+        Finding::Uncertain
     }
 
     /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the ids have
@@ -178,9 +189,7 @@ impl Writes {
     }
 
     /// Begins an account. Nothing is known of the transactions so far.
-    async fn new_account(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
-        let tallies = self.tallies(name).await;
-        let newest = self.newest_known(name, of).await?;
+    async fn new_account(self: &Arc<Self>, name: DatabaseTag, newest: Position) -> Option<Account> {
         // Another database by the same name: what was read in the former one is ended.
         self.cache.written().found(name, newest.database);
         let seen = self.seen_of(name, newest);
@@ -190,9 +199,12 @@ impl Writes {
             self.note_and_tell(name, (written, &Touched::Anything), true).await;
         }
         self.tell_foreign(name, newest);
-        let accounts = Accounts::begin(newest.id, &tallies);
         let epoch = self.epoch_of(newest.database);
-        Some(Account { database: newest.database, epoch, foreign: newest.id, accounts })
+        let accounts = Accounts { settled: newest.id, ..Accounts::default() };
+        let mut account = Account { database: newest.database, epoch, foreign: newest.id, accounts };
+        let tallies = self.tallies(name, &account, newest.id).await;
+        account.accounts = Accounts::begin(newest.id, &tallies);
+        Some(account)
     }
 
     /// The latest position of a database that this node knows of: by marks, and by accounts of this numbering. A mark of a write
@@ -247,20 +259,29 @@ impl Writes {
         answer.ok().flatten().filter(|_| epoch_by_name() == epoch)
     }
 
-    /// What this node has written into a database.
-    pub(crate) fn tally(&self, name: DatabaseTag) -> Tally {
-        self.tallies.of(name)
+    /// What this node has written into a database, as far as it concerns these ids.
+    pub(crate) fn tally(&self, name: DatabaseTag, range: &IdRange) -> Tally {
+        self.tallies.of(name, range)
     }
 
-    /// The tallies of all nodes that answer. A silent node's writes count as foreign.
-    async fn tallies(&self, name: DatabaseTag) -> Tallies {
-        let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let wanted = TallyWanted(name);
+    /// The tallies of all nodes that answer, for the ids after an account. A silent node's writes count as foreign.
+    async fn tallies(&self, name: DatabaseTag, account: &Account, until: TransactionId) -> Tallies {
+        let Account { database, epoch, ref accounts, .. } = *account;
+        let range = |node: &NodeName| {
+            let lives = accounts.doubted.iter().filter(|(life, _)| life.node == *node);
+            let doubted = lives.map(|(_, number)| *number).max().unwrap_or_default();
+            IdRange { database, epoch, after: accounts.settled, until, doubted }
+        };
         let within = Millis(WATCH_TALLY_MS_MAX);
-        let asked = others.iter().map(|node| self.peers.ask(node, &wanted, within));
+        let others = self.invalidate.in_order_to_tell(&Scope::All);
+        let asked = others.into_iter().map(|node| {
+            let wanted = TallyWanted(name, range(&node));
+            async move { self.peers.ask(&node, &wanted, within).await }
+        });
         let told = join_all(asked).await.into_iter().flatten();
         let mut tallies: Tallies = told.collect();
-        tallies.insert(self.context.me().clone(), self.tally(name));
+        let me = self.context.me();
+        tallies.insert(me.clone(), self.tally(name, &range(&me.node)));
         tallies
     }
 }

@@ -40,6 +40,7 @@ mod written;
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, QueryKey};
+use hopcache_core::proof::IdRange;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
@@ -147,7 +148,7 @@ pub enum Question {
     /// These databases have been written so far.
     Written(Vec<WrittenRecord>),
     /// Asks what the node has written into a database.
-    Tally(DatabaseTag),
+    Tally(DatabaseTag, IdRange),
 }
 
 /// The head of a forwarded request, and the unread rest.
@@ -267,7 +268,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
             Ok(Question::Ask(read_ask(&mut head, bytes, kind)?))
         }
         KIND_WRITTEN => written::read_written(&mut head).map(Question::Written),
-        KIND_TALLY => tally::read_tally_wanted(&mut head).map(Question::Tally),
+        KIND_TALLY => tally::read_tally_wanted(&mut head).map(|(name, range)| Question::Tally(name, range)),
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {

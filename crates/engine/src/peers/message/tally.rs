@@ -1,30 +1,50 @@
 //! A node's tally of its writes, as bytes.
 
 use bytes::Bytes;
+use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::TALLY_UNCLEAR_MAX;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::proof::Tally;
+use hopcache_core::proof::{IdRange, Tally};
+use hopcache_core::written::WrittenEpoch;
 
 use super::{BadMessage, Head, KIND_TALLY, VERSION};
 
+/// In the place of a number: nobody knows how many ids a write takes.
+const UNCOUNTED: u64 = u64::MAX;
+
 /// Writes a question for the tally of a database, by one of its names.
 #[must_use]
-pub fn encode_tally_wanted(name: DatabaseTag) -> Bytes {
-    [&[VERSION, KIND_TALLY][..], &name.0.to_be_bytes()].concat().into()
+pub fn encode_tally_wanted(name: DatabaseTag, range: &IdRange) -> Bytes {
+    let mut bytes = vec![VERSION, KIND_TALLY];
+    bytes.extend_from_slice(&name.0.to_be_bytes());
+    bytes.extend_from_slice(&range.database.0);
+    for number in [range.epoch.0, range.after.0, range.until.0, range.doubted] {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.into()
 }
 
-pub(super) fn read_tally_wanted(head: &mut Head<'_>) -> Result<DatabaseTag, BadMessage> {
+pub(super) fn read_tally_wanted(head: &mut Head<'_>) -> Result<(DatabaseTag, IdRange), BadMessage> {
     let name = DatabaseTag(u64::from_be_bytes(head.take()?));
-    head.end().map(|()| name)
+    let database = DatabaseUuid(head.take()?);
+    let mut number = || head.take().map(u64::from_be_bytes);
+    let epoch = WrittenEpoch(number()?);
+    let (after, until) = (TransactionId(number()?), TransactionId(number()?));
+    let doubted = number()?;
+    head.end().map(|()| (name, IdRange { database, epoch, after, until, doubted }))
 }
 
 /// Writes the answer: whose tally it is, and the tally.
 #[must_use]
 pub fn encode_tally(whose: &Holder, tally: &Tally) -> Bytes {
     let mut bytes = vec![VERSION, KIND_TALLY];
-    let Tally { begun, ended, ids_max, open_ids_max, uncounted, open_uncounted } = *tally;
-    for number in [whose.incarnation.0, begun, ended, ids_max, open_ids_max, uncounted, open_uncounted] {
-        bytes.extend_from_slice(&number.to_be_bytes());
+    let mut number = |number: u64| bytes.extend_from_slice(&number.to_be_bytes());
+    [whose.incarnation.0, tally.begun, tally.ids_max, tally.unclear.len() as u64]
+        .into_iter()
+        .for_each(&mut number);
+    for (write, ids_max) in &tally.unclear {
+        [*write, ids_max.unwrap_or(UNCOUNTED)].into_iter().for_each(&mut number);
     }
     bytes.extend_from_slice(whose.node.as_str().as_bytes());
     bytes.into()
@@ -43,15 +63,29 @@ pub fn decode_tally(bytes: &Bytes) -> Result<(Holder, Tally), BadMessage> {
     }
     let mut number = || head.take().map(u64::from_be_bytes);
     let incarnation = Incarnation(number()?);
-    let tally = Tally {
-        begun: number()?,
-        ended: number()?,
-        ids_max: number()?,
-        open_ids_max: number()?,
-        uncounted: number()?,
-        open_uncounted: number()?,
-    };
+    let (begun, ids_max, count) = (number()?, number()?, number()?);
+    if count > TALLY_UNCLEAR_MAX as u64 {
+        return Err(BadMessage::Form("too many writes"));
+    }
+    let mut write = || Ok((number()?, Some(number()?).filter(|ids| *ids != UNCOUNTED)));
+    let unclear = (0..count).map(|_| write()).collect::<Result<_, BadMessage>>()?;
     let name = std::str::from_utf8(head.0).ok().and_then(|name| NodeName::new(name).ok());
     let node = name.ok_or(BadMessage::Form("node"))?;
-    Ok((Holder { node, incarnation }, tally))
+    Ok((Holder { node, incarnation }, Tally { begun, ids_max, unclear }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_survives_its_bytes() {
+        let whose = Holder { node: NodeName::new("node-b").unwrap(), incarnation: Incarnation(7) };
+        let tally = Tally { begun: 9, ids_max: 4, unclear: vec![(8, Some(2)), (9, None)] };
+        let bytes = encode_tally(&whose, &tally);
+        assert_eq!(decode_tally(&bytes).unwrap(), (whose, tally));
+        for end in 0..bytes.len() - 6 {
+            assert!(decode_tally(&bytes.slice(..end)).is_err(), "{end}");
+        }
+    }
 }

@@ -1,0 +1,151 @@
+//! A node's own writes into one database, and what it tells the watcher of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::bookmark::{DatabaseUuid, TransactionId};
+use crate::limits::{TALLY_UNCLEAR_MAX, TALLY_WRITES_MAX};
+use crate::written::{Written, WrittenEpoch};
+
+/// Ids that an account is about: later than `after`, up to `until`, by one numbering of one database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdRange {
+    /// The database.
+    pub database: DatabaseUuid,
+    /// The numbering of its ids.
+    pub epoch: WrittenEpoch,
+    /// The last id that is accounted for.
+    pub after: TransactionId,
+    /// The newest id.
+    pub until: TransactionId,
+    /// The asked node's writes up to this number do not count: they may have taken ids up to `after`.
+    pub doubted: u64,
+}
+
+/// What one life of a node has written into a database, as far as it concerns a range of ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Writes that it has begun. They are numbered from 1.
+    pub begun: u64,
+    /// Ids that those may have taken, at most, which are over and have a bookmark in the range.
+    pub ids_max: u64,
+    /// Writes that are not over, and those with a later bookmark: each with its number, and the ids that it may take at most.
+    /// `None`: nobody knows. In the order of numbers; the first [`TALLY_UNCLEAR_MAX`].
+    pub unclear: Vec<(u64, Option<u64>)>,
+}
+
+/// The writes of this node into one database.
+#[derive(Debug, Clone, Default)]
+pub struct OwnWrites {
+    begun: u64,
+    /// Those under way, by their numbers: the ids that each may take at most.
+    open: BTreeMap<u64, Option<u64>>,
+    /// The last ones that are over and had a bookmark, in the order of their ends.
+    over: VecDeque<WriteOver>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WriteOver {
+    number: u64,
+    /// Its bookmark: no earlier than its ids.
+    written: Written,
+    ids_max: u64,
+}
+
+impl OwnWrites {
+    /// A write goes to Neo4j. `ids_max`: the ids that it takes at most, if that is known. Its number.
+    pub fn begin(&mut self, ids_max: Option<u64>) -> u64 {
+        self.begun += 1;
+        self.open.insert(self.begun, ids_max);
+        self.begun
+    }
+
+    /// A write has ended. `written`: its bookmark, if it was committed and can be counted. The ids of any other look foreign.
+    pub fn end(&mut self, number: u64, written: Option<Written>) {
+        let (Some(Some(ids_max)), Some(written)) = (self.open.remove(&number), written) else { return };
+        if self.over.len() >= TALLY_WRITES_MAX {
+            self.over.pop_front();
+        }
+        self.over.push_back(WriteOver { number, written, ids_max });
+    }
+
+    /// What the watcher has to know for this range.
+    #[must_use]
+    pub fn tally(&self, range: &IdRange) -> Tally {
+        let (mut ids_max, mut later) = (0, Vec::new());
+        for write in &self.over {
+            let Some(position) = write.written.position() else { continue };
+            if position.database != range.database || write.written.epoch() != range.epoch {
+                continue;
+            }
+            if position.id > range.until {
+                later.push((write.number, Some(write.ids_max)));
+            } else if position.id > range.after && write.number > range.doubted {
+                ids_max += write.ids_max;
+            }
+        }
+        let mut unclear: Vec<_> = self.open.iter().map(|(number, ids_max)| (*number, *ids_max)).collect();
+        unclear.extend(later);
+        unclear.sort_unstable();
+        unclear.truncate(TALLY_UNCLEAR_MAX);
+        Tally { begun: self.begun, ids_max, unclear }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bookmark::Position;
+
+    const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
+
+    fn written(epoch: u64, id: u64) -> Option<Written> {
+        Some(Written::at(WrittenEpoch(epoch), Position { database: DATABASE, id: TransactionId(id) }))
+    }
+
+    fn range(epoch: u64, after: u64, until: u64) -> IdRange {
+        let (after, until) = (TransactionId(after), TransactionId(until));
+        IdRange { database: DATABASE, epoch: WrittenEpoch(epoch), after, until, doubted: 0 }
+    }
+
+    #[test]
+    fn a_write_counts_where_its_bookmark_is() {
+        let mut own = OwnWrites::default();
+        let [a, b, c] = [Some(1), Some(2), None].map(|ids| own.begin(ids));
+        let all = vec![(1, Some(1)), (2, Some(2)), (3, None)];
+        assert_eq!(own.tally(&range(0, 40, 43)), Tally { begun: 3, ids_max: 0, unclear: all });
+        own.end(b, written(0, 43));
+        own.end(c, written(0, 43));
+        let open = vec![(1, Some(1))];
+        assert_eq!(own.tally(&range(0, 40, 43)), Tally { begun: 3, ids_max: 2, unclear: open.clone() });
+        let later = vec![(1, Some(1)), (2, Some(2))];
+        assert_eq!(own.tally(&range(0, 40, 42)), Tally { begun: 3, ids_max: 0, unclear: later });
+        assert_eq!(own.tally(&range(0, 43, 44)), Tally { begun: 3, ids_max: 0, unclear: open });
+        assert_eq!(own.tally(&IdRange { doubted: 2, ..range(0, 40, 43) }).ids_max, 0);
+        own.end(a, None);
+        assert_eq!(own.tally(&range(0, 40, 50)).ids_max, 2, "it was rolled back, or nobody knows");
+        own.end(a, written(0, 44));
+        assert_eq!(own.tally(&range(0, 40, 50)).ids_max, 2, "it has ended already");
+    }
+
+    #[test]
+    fn ids_of_another_numbering_account_for_nothing() {
+        let mut own = OwnWrites::default();
+        let write = own.begin(Some(1));
+        own.end(write, written(0, 41));
+        assert_eq!(own.tally(&range(1, 40, 41)).ids_max, 0);
+        let elsewhere = IdRange { database: DatabaseUuid([2; 16]), ..range(0, 40, 41) };
+        assert_eq!(own.tally(&elsewhere).ids_max, 0);
+        assert_eq!(own.tally(&range(0, 40, 41)).ids_max, 1);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut own = OwnWrites::default();
+        for id in 0..2 * TALLY_WRITES_MAX as u64 {
+            let write = own.begin(Some(1));
+            own.end(write, written(0, id));
+        }
+        assert_eq!(own.tally(&range(0, 0, u64::MAX)).ids_max, TALLY_WRITES_MAX as u64);
+        assert_eq!(own.tally(&range(0, 0, 0)).unclear.len(), TALLY_UNCLEAR_MAX);
+    }
+}
