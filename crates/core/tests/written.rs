@@ -184,8 +184,8 @@ fn the_board_names_those_who_listen() {
     assert_eq!(board.hear(now(0), &one, Millis(500)).records, []);
     assert_eq!(board.hear(now(300), &other, Millis(500)).records, []);
     let told = board.tell(now(400), &[record(NAME, mark(1, 0, 50))]);
-    assert_eq!(told, [(one.clone(), Millis(100)), (other.clone(), Millis(400))]);
-    assert_eq!(board.tell(now(600), &[record(NAME, mark(1, 0, 49))]), [(other, Millis(200))]);
+    assert_eq!(told, (vec![(one.clone(), Millis(100)), (other.clone(), Millis(400))], Vec::new()));
+    assert_eq!(board.tell(now(600), &[record(NAME, mark(1, 0, 49))]).0, [(other, Millis(200))]);
     assert_eq!(board.hear(now(900), &one, Millis(500)).records, [record(NAME, mark(1, 0, 50))]);
     board.tell(now(900), &[record(NAME, mark(2, 0, 3))]);
     assert_eq!(
@@ -193,6 +193,17 @@ fn the_board_names_those_who_listen() {
         [record(NAME, mark(2, 0, 3))],
         "the last to be written"
     );
+}
+
+/// A write by the former count of the ids is told so, or its mark would end nothing.
+#[test]
+fn the_board_tells_where_ids_are_counted_anew() {
+    let mut board = WrittenBoard::default();
+    let mut anew = |records: &[WrittenRecord]| board.tell(MonoTime(1), records).1;
+    assert_eq!(anew(&[record(NAME, mark(1, 0, 50))]), []);
+    assert_eq!(anew(&[record(NAME, mark(1, 1, 41)), tagged(3, mark(1, 1, 44))]), []);
+    assert_eq!(anew(&[tagged(4, mark(1, 0, 51))]), [record(NAME, mark(1, 1, 44))]);
+    assert_eq!(anew(&[tagged(4, mark(1, 1, 45))]), []);
 }
 
 #[test]

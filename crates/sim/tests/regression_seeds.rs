@@ -34,7 +34,7 @@ const FOUND: [(u64, &str, &str); 17] = [
 ];
 
 /// Found while worlds with proofs were built: the engine was wrong.
-const FOUND_WITH_PROOFS: [(u64, &str, &str); 2] = [
+const FOUND_WITH_PROOFS: [(u64, &str, &str); 4] = [
     (
         3_157,
         "writes are seen",
@@ -44,6 +44,16 @@ const FOUND_WITH_PROOFS: [(u64, &str, &str); 2] = [
         15_954,
         "proofs hold",
         "a tally accounted for a write of which neither the store nor a node that was cut off had heard",
+    ),
+    (
+        8_754,
+        "proofs hold",
+        "a write by the former count of a restored database's ids, of which the store alone knew",
+    ),
+    (
+        11_862,
+        "proofs hold",
+        "a write that took fewer ids than it could accounted for an id after its bookmark",
     ),
 ];
 

@@ -5,10 +5,10 @@
 //! ones. A write takes no more ids than its statements can need, and may take fewer: a `SET` to the value that is there
 //! already takes none.
 //!
-//! **Which ids are whose.** The bookmark of a write is no earlier than its own id (EXACT section 1). So all that a write with a
-//! bookmark up to `newest` has taken is up to `newest` too. If those writes can have taken all ids of the range, they are
-//! *known*, whatever else is under way. A write that had begun when Neo4j was asked, and that is not over or has a later
-//! bookmark, may have taken some. If there are more ids than all of those can have taken, some are *foreign*. In between the
+//! **Which ids are whose.** The bookmark of a write is no earlier than its own id (EXACT section 1). So a write accounts for ids
+//! up to its bookmark. If the writes with bookmarks up to `newest` can have taken all ids of the range, these are *known*,
+//! whatever else is under way. A write that had begun when Neo4j was asked, and that is not over or has a later
+//! bookmark, may have taken some. If there are more other ids than all of those can have taken, some are *foreign*. In between the
 //! account waits: writes end in milliseconds. Schedule:
 //!
 //!   settled is 40 · writes A and B are under way · Neo4j says 42, and then A has begun 41, B 42 · A ends with bookmark 41, and
@@ -72,22 +72,39 @@ impl Accounts {
     /// `begun` had begun when Neo4j was asked. Nothing changes if the finding is uncertain.
     pub fn settle(&mut self, newest: TransactionId, begun: &Begun, tallies: &Tallies) -> Finding {
         let ids = newest.0.saturating_sub(self.settled.0);
-        let taken: u64 = tallies.values().map(|tally| tally.ids_max).sum();
         // Nobody has taken an id, whatever is under way.
         if ids == 0 {
             return Finding::Known;
         }
-        if ids <= taken {
+        let missing = self.missing(newest, tallies);
+        if missing == 0 {
             *self = Self { settled: newest, doubted: Begun::new() };
             return Finding::Known;
         }
         match self.unclear(begun, tallies) {
-            Some(unclear) if ids > taken + unclear => {
+            Some(unclear) if missing > unclear => {
                 *self = Self::begin(newest, tallies);
                 Finding::Foreign
             }
             _ => Finding::Uncertain,
         }
+    }
+
+    /// How many ids up to `newest` no write that is over can have taken. A write can have taken ids up to its bookmark: so it is
+    /// spent on the latest that is left.
+    fn missing(&self, newest: TransactionId, tallies: &Tallies) -> u64 {
+        let mut over = BTreeMap::<u64, u64>::new();
+        for (bookmark, ids_max) in tallies.values().flat_map(|tally| &tally.over) {
+            *over.entry(bookmark.0).or_default() += ids_max;
+        }
+        let (mut left, mut missing, mut from) = (0, 0, newest.0);
+        for (bookmark, ids_max) in over.into_iter().rev().chain([(self.settled.0, 0)]) {
+            let ids = from.saturating_sub(bookmark);
+            missing += ids.saturating_sub(left);
+            left = left.saturating_sub(ids) + ids_max;
+            from = from.min(bookmark);
+        }
+        missing
     }
 
     /// The ids that those writes may have taken which had begun, and are not over or have a later bookmark. `None`: nobody knows.
@@ -117,10 +134,15 @@ mod tests {
         Holder { node: NodeName::new(name).unwrap(), incarnation: Incarnation(1) }
     }
 
-    /// One node, which has begun as many writes as are unclear.
+    /// One node, which has begun as many writes as are unclear, and has written `ids_max` up to 45.
     fn of(ids_max: u64, unclear: &[Option<u64>]) -> Tallies {
+        with(&[(45, ids_max)], unclear)
+    }
+
+    fn with(over: &[(u64, u64)], unclear: &[Option<u64>]) -> Tallies {
         let unclear: Vec<_> = (1..).zip(unclear.iter().copied()).collect();
-        BTreeMap::from([(node("a"), Tally { begun: unclear.len() as u64, ids_max, unclear })])
+        let over = over.iter().map(|(id, ids_max)| (TransactionId(*id), *ids_max)).collect();
+        BTreeMap::from([(node("a"), Tally { begun: unclear.len() as u64, over, unclear })])
     }
 
     fn at(settled: u64) -> Accounts {
@@ -147,9 +169,21 @@ mod tests {
     #[test]
     fn all_nodes_writes_count() {
         let mut both = of(1, &[]);
-        both.insert(node("b"), Tally { begun: 1, ids_max: 1, unclear: Vec::new() });
+        both.insert(node("b"), Tally { begun: 1, over: vec![(TransactionId(42), 1)], unclear: Vec::new() });
         assert_eq!(found(40, &both, 42), Finding::Known);
         assert_eq!(found(40, &both, 43), Finding::Foreign);
+    }
+
+    /// A `SET` to the same value hides what came before its end, and nothing later.
+    #[test]
+    fn a_write_accounts_for_ids_up_to_its_bookmark() {
+        assert_eq!(found(40, &with(&[(41, 1)], &[]), 41), Finding::Known, "the hole");
+        assert_eq!(found(40, &with(&[(40, 1)], &[]), 41), Finding::Foreign);
+        assert_eq!(found(40, &with(&[(41, 2)], &[]), 42), Finding::Foreign);
+        assert_eq!(found(40, &with(&[(42, 2)], &[]), 42), Finding::Known);
+        assert_eq!(found(40, &with(&[(41, 1), (43, 2)], &[]), 43), Finding::Known);
+        assert_eq!(found(40, &with(&[(41, 3), (43, 1)], &[]), 43), Finding::Foreign, "42 or 43");
+        assert_eq!(found(40, &with(&[(41, 3), (43, 1)], &[Some(1)]), 43), Finding::Uncertain);
     }
 
     /// The first schedule at the top.

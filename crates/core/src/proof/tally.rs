@@ -26,8 +26,9 @@ pub struct IdRange {
 pub struct Tally {
     /// Writes that it has begun. They are numbered from 1.
     pub begun: u64,
-    /// Ids that those may have taken, at most, which are over and have a bookmark in the range.
-    pub ids_max: u64,
+    /// Those that are over and have a bookmark in the range: the bookmarks in their order, and the ids that the writes with each
+    /// of them may have taken at most. At most [`TALLY_WRITES_MAX`].
+    pub over: Vec<(TransactionId, u64)>,
     /// Writes that are not over, and those with a later bookmark: each with its number, and the ids that it may take at most.
     /// `None`: nobody knows. In the order of numbers; the first [`TALLY_UNCLEAR_MAX`].
     pub unclear: Vec<(u64, Option<u64>)>,
@@ -71,7 +72,7 @@ impl OwnWrites {
     /// What the watcher has to know for this range.
     #[must_use]
     pub fn tally(&self, range: &IdRange) -> Tally {
-        let (mut ids_max, mut later) = (0, Vec::new());
+        let (mut over, mut later) = (BTreeMap::new(), Vec::new());
         for write in &self.over {
             let Some(position) = write.written.position() else { continue };
             if position.database != range.database || write.written.epoch() != range.epoch {
@@ -80,14 +81,14 @@ impl OwnWrites {
             if position.id > range.until {
                 later.push((write.number, Some(write.ids_max)));
             } else if position.id > range.after && write.number > range.doubted {
-                ids_max += write.ids_max;
+                *over.entry(position.id).or_default() += write.ids_max;
             }
         }
         let mut unclear: Vec<_> = self.open.iter().map(|(number, ids_max)| (*number, *ids_max)).collect();
         unclear.extend(later);
         unclear.sort_unstable();
         unclear.truncate(TALLY_UNCLEAR_MAX);
-        Tally { begun: self.begun, ids_max, unclear }
+        Tally { begun: self.begun, over: over.into_iter().collect(), unclear }
     }
 }
 
@@ -107,24 +108,29 @@ mod tests {
         IdRange { database: DATABASE, epoch: WrittenEpoch(epoch), after, until, doubted: 0 }
     }
 
+    fn over(own: &OwnWrites, range: &IdRange) -> Vec<(u64, u64)> {
+        own.tally(range).over.into_iter().map(|(id, ids_max)| (id.0, ids_max)).collect()
+    }
+
     #[test]
     fn a_write_counts_where_its_bookmark_is() {
         let mut own = OwnWrites::default();
-        let [a, b, c] = [Some(1), Some(2), None].map(|ids| own.begin(ids));
-        let all = vec![(1, Some(1)), (2, Some(2)), (3, None)];
-        assert_eq!(own.tally(&range(0, 40, 43)), Tally { begun: 3, ids_max: 0, unclear: all });
+        let [a, b, c, d] = [Some(1), Some(2), None, Some(1)].map(|ids| own.begin(ids));
+        let all = vec![(1, Some(1)), (2, Some(2)), (3, None), (4, Some(1))];
+        assert_eq!(own.tally(&range(0, 40, 43)), Tally { begun: 4, over: Vec::new(), unclear: all });
         own.end(b, written(0, 43));
         own.end(c, written(0, 43));
-        let open = vec![(1, Some(1))];
-        assert_eq!(own.tally(&range(0, 40, 43)), Tally { begun: 3, ids_max: 2, unclear: open.clone() });
-        let later = vec![(1, Some(1)), (2, Some(2))];
-        assert_eq!(own.tally(&range(0, 40, 42)), Tally { begun: 3, ids_max: 0, unclear: later });
-        assert_eq!(own.tally(&range(0, 43, 44)), Tally { begun: 3, ids_max: 0, unclear: open });
-        assert_eq!(own.tally(&IdRange { doubted: 2, ..range(0, 40, 43) }).ids_max, 0);
+        own.end(d, written(0, 43));
+        assert_eq!(own.tally(&range(0, 40, 43)).unclear, [(1, Some(1))]);
+        assert_eq!(over(&own, &range(0, 40, 43)), [(43, 3)]);
+        assert_eq!(own.tally(&range(0, 40, 42)).unclear, [(1, Some(1)), (2, Some(2)), (4, Some(1))], "later");
+        assert_eq!(over(&own, &range(0, 40, 42)), []);
+        assert_eq!(over(&own, &range(0, 43, 44)), []);
+        assert_eq!(over(&own, &IdRange { doubted: 2, ..range(0, 40, 43) }), [(43, 1)]);
         own.end(a, None);
-        assert_eq!(own.tally(&range(0, 40, 50)).ids_max, 2, "it was rolled back, or nobody knows");
+        assert_eq!(over(&own, &range(0, 40, 50)), [(43, 3)], "it was rolled back, or nobody knows");
         own.end(a, written(0, 44));
-        assert_eq!(own.tally(&range(0, 40, 50)).ids_max, 2, "it has ended already");
+        assert_eq!(over(&own, &range(0, 40, 50)), [(43, 3)], "it has ended already");
     }
 
     #[test]
@@ -132,10 +138,10 @@ mod tests {
         let mut own = OwnWrites::default();
         let write = own.begin(Some(1));
         own.end(write, written(0, 41));
-        assert_eq!(own.tally(&range(1, 40, 41)).ids_max, 0);
+        assert_eq!(over(&own, &range(1, 40, 41)), []);
         let elsewhere = IdRange { database: DatabaseUuid([2; 16]), ..range(0, 40, 41) };
-        assert_eq!(own.tally(&elsewhere).ids_max, 0);
-        assert_eq!(own.tally(&range(0, 40, 41)).ids_max, 1);
+        assert_eq!(over(&own, &elsewhere), []);
+        assert_eq!(over(&own, &range(0, 40, 41)), [(41, 1)]);
     }
 
     #[test]
@@ -145,7 +151,7 @@ mod tests {
             let write = own.begin(Some(1));
             own.end(write, written(0, id));
         }
-        assert_eq!(own.tally(&range(0, 0, u64::MAX)).ids_max, TALLY_WRITES_MAX as u64);
+        assert_eq!(over(&own, &range(0, 0, u64::MAX)).len(), TALLY_WRITES_MAX);
         assert_eq!(own.tally(&range(0, 0, 0)).unclear.len(), TALLY_UNCLEAR_MAX);
     }
 }

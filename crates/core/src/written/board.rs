@@ -21,11 +21,24 @@ pub struct WrittenBoard {
 }
 
 impl WrittenBoard {
-    /// Keeps these records, or later ones that it has. Returns the nodes that listen, each with the rest of its lease.
-    pub fn tell(&mut self, now: MonoTime, records: &[WrittenRecord]) -> Vec<(NodeName, Millis)> {
+    /// Keeps these records, or later ones that it has. Returns the nodes that listen, each with the rest of its lease; and where
+    /// ids are counted anew since the records, the latest mark of each such name as one of everything.
+    pub fn tell(
+        &mut self,
+        now: MonoTime,
+        records: &[WrittenRecord],
+    ) -> (Vec<(NodeName, Millis)>, Vec<WrittenRecord>) {
         records.iter().for_each(|record| self.keep(record));
         let left = |(node, ends): (&NodeName, &MonoTime)| (node.clone(), ends.since(now));
-        self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect()
+        let listeners = self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect();
+        let anew: BTreeMap<_, _> = records.iter().filter_map(|record| self.anew(record)).collect();
+        (listeners, anew.into_iter().map(|(name, written)| WrittenRecord::of_all(name, written)).collect())
+    }
+
+    fn anew(&self, record: &WrittenRecord) -> Option<(DatabaseTag, Written)> {
+        let latest = self.of(record.name).map(|(_, written)| *written).max_by_key(Written::rank)?;
+        let is_anew = latest.database == record.written.database && latest.epoch > record.written.epoch;
+        is_anew.then_some((record.name, latest))
     }
 
     fn keep(&mut self, record: &WrittenRecord) {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::model::context::Context;
 use crate::model::event::Event;
-use crate::model::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use crate::model::ports::{Heard, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
 
 /// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
@@ -129,7 +129,7 @@ impl Store for WatchedStore {
         &self,
         cluster: ClusterTag,
         records: &[WrittenRecord],
-    ) -> Result<Vec<Listener>, StoreError> {
+    ) -> Result<StoreTold, StoreError> {
         self.saw(self.store.tell_written(cluster, records).await)
     }
 

@@ -74,12 +74,12 @@ pub trait Store: Send + Sync + 'static {
     async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError>;
     /// The page of the invalidation log after `cursor`.
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError>;
-    /// Keeps these marks, or later ones that it has. Returns the nodes that listen for writes.
+    /// Keeps these marks, or later ones that it has.
     async fn tell_written(
         &self,
         cluster: ClusterTag,
         records: &[WrittenRecord],
-    ) -> Result<Vec<Listener>, StoreError>;
+    ) -> Result<StoreTold, StoreError>;
     /// A look: every mark, and every watcher's report. From now on, for `lease_ms`, this node listens for writes.
     async fn hear_written(
         &self,
@@ -103,6 +103,15 @@ pub struct Listener {
     pub node: NodeName,
     /// For how long it may, at most.
     pub left_ms: Millis,
+}
+
+/// Plain data: what the store answers when it is told of writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreTold {
+    /// The nodes that listen for writes.
+    pub listeners: Vec<Listener>,
+    /// Ids are counted anew since the marks that it was told: the latest mark of each such name, as one of everything.
+    pub anew: Vec<WrittenRecord>,
 }
 
 /// What an invalidation covers.

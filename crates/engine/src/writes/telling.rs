@@ -27,7 +27,7 @@ use hopcache_core::written::{Told, Written, WrittenRecord};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::model::ports::{PeerError, Scope, Store, StoreError};
+use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreTold};
 use crate::peers::TellWritten;
 use crate::writes::Writes;
 
@@ -101,6 +101,19 @@ impl State {
         self.newest
     }
 
+    /// The number of the latest record by a later count of these ones' ids; zero if there is none.
+    fn counted_anew(&self, records: &[WrittenRecord]) -> u64 {
+        let places =
+            records.iter().flat_map(|record| [(record, record.place()), (record, (record.name, None))]);
+        let anew = places.filter_map(|(record, place)| {
+            let (number, known) = self.records.get(&place)?;
+            let is_anew = known.written.database() == record.written.database()
+                && known.written.epoch() > record.written.epoch();
+            is_anew.then_some(*number)
+        });
+        anew.max().unwrap_or_default()
+    }
+
     /// There is no room for another record: those of its name become one, which marks everything. Where that is not enough,
     /// those of each name do. So no telling is longer than what a node reads.
     fn make_room_for(&mut self, record: WrittenRecord) -> WrittenRecord {
@@ -171,7 +184,7 @@ impl Writes {
     pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) -> bool {
         let Some(lease_ms) = self.lease_ms() else { return true };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let number = {
+        let mut number = {
             let mut state = self.telling.state.lock();
             let numbers = records.iter().map(|record| state.enlist(*record));
             let Some(number) = numbers.max() else { return true };
@@ -179,8 +192,7 @@ impl Writes {
             state.nodes.retain(|node, line| line.is_busy || known.contains(node));
             number
         };
-        self.start_store_line(number);
-        others.iter().for_each(|node| self.start_line(node, number));
+        self.start_lines(&others, number);
         let began = self.context.now();
         let mut wait = Wait { others, now: began, until: began + lease_ms, lease_ms };
         loop {
@@ -189,6 +201,11 @@ impl Writes {
             // In line before the look, or a move in between would wake nobody.
             moved.as_mut().enable();
             wait.now = self.context.now();
+            let anew = self.telling.state.lock().counted_anew(records);
+            if anew > number {
+                number = anew;
+                self.start_lines(&wait.others, number);
+            }
             let (until, is_kept) = {
                 let state = self.telling.state.lock();
                 (state.wait_until(number, &wait), state.store.told >= number)
@@ -202,6 +219,11 @@ impl Writes {
                 () = self.context.sleep(left) => {}
             }
         }
+    }
+
+    fn start_lines(self: &Arc<Self>, others: &[NodeName], number: u64) {
+        self.start_store_line(number);
+        others.iter().for_each(|node| self.start_line(node, number));
     }
 
     fn start_line(self: &Arc<Self>, node: &NodeName, number: u64) {
@@ -273,9 +295,12 @@ impl Writes {
         }
     }
 
-    /// The other node may know that the ids are counted anew: then this node's write gets its place in the new count.
+    /// The other node, or the store, may know that the ids are counted anew: then this node's write gets its place in the new
+    /// count.
     ///
     ///   Neo4j is restored · node A notices, and tells (1, 41) · node B, which has not heard it, writes and tells (0, 95).
+    ///
+    /// [`Writes::tell`] goes on with the new mark.
     fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
         for record in known {
             self.cache.written().take(*record, Told::Before);
@@ -312,7 +337,7 @@ impl Writes {
         self.context.spawn(async move { writes.tell_store().await });
     }
 
-    async fn tell_store(&self) {
+    async fn tell_store(self: &Arc<Self>) {
         loop {
             let (number, news) = {
                 let mut state = self.telling.state.lock();
@@ -328,9 +353,12 @@ impl Writes {
                 answer = self.store.tell_written(self.cluster, &news).await;
             }
             let now = self.context.now();
+            if let Ok(told) = &answer {
+                self.take_answer(&news, &told.anew);
+            }
             let mut state = self.telling.state.lock();
             match answer {
-                Ok(listeners) => {
+                Ok(StoreTold { listeners, .. }) => {
                     state.store.told = number;
                     let others =
                         listeners.into_iter().filter(|listener| listener.node != *self.context.node());

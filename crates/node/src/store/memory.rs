@@ -24,7 +24,9 @@ use hopcache_core::proof::Report;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{WrittenBoard, WrittenRecord};
-use hopcache_engine::ports::{Clock, Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{
+    Clock, Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold,
+};
 use parking_lot::Mutex;
 
 /// Bytes of a slot without its entry (map and two index entries).
@@ -198,10 +200,11 @@ impl Store for MemoryStore {
         &self,
         cluster: ClusterTag,
         records: &[WrittenRecord],
-    ) -> Result<Vec<Listener>, StoreError> {
+    ) -> Result<StoreTold, StoreError> {
         let now = self.clock.now();
-        let listeners = self.table.lock().written.entry(cluster).or_default().tell(now, records);
-        Ok(listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms }).collect())
+        let (listeners, anew) = self.table.lock().written.entry(cluster).or_default().tell(now, records);
+        let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms }).collect();
+        Ok(StoreTold { listeners, anew })
     }
 
     async fn hear_written(

@@ -12,7 +12,7 @@ use hopcache_core::proof::{Accounts, LookNumber, Report};
 use hopcache_core::tags::TagId;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Written, WrittenBoard, WrittenEpoch, WrittenRecord};
-use hopcache_engine::ports::{Scope, Store};
+use hopcache_engine::ports::{Scope, Store, StoreTold};
 
 use super::contract::{Subject, contract, patient};
 use super::fixtures::{noise, still_clock, until};
@@ -39,7 +39,7 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
     let store = &subject.store;
     let (me, other) = (NodeName::new("me").unwrap(), NodeName::new("other").unwrap());
     let heard = async |name| store.hear_written(CLUSTER, name, Millis(2_000)).await.unwrap().records;
-    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(Vec::new()), "nobody listens");
+    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(StoreTold::default()), "nobody listens");
     assert_eq!(heard(&me).await, []);
     for (told, expected) in [
         (mark(1, 0, 50), mark(1, 0, 50)),
@@ -49,20 +49,25 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
         (mark(1, 0, u64::MAX), mark(1, 1, 41)),
         (mark(1, 1, u64::MAX), mark(1, 1, u64::MAX)),
     ] {
-        let listeners = store.tell_written(CLUSTER, &[told]).await.unwrap();
+        let StoreTold { listeners, anew } = store.tell_written(CLUSTER, &[told]).await.unwrap();
+        assert_eq!(anew.first(), Some(&expected).filter(|_| expected.written.epoch() > told.written.epoch()));
         assert_eq!(listeners.iter().map(|listener| &listener.node).collect::<Vec<_>>(), [&me], "{told:?}");
         assert!(listeners[0].left_ms <= Millis(2_000));
         assert_eq!(heard(&me).await, [expected], "{told:?}");
     }
     heard(&other).await;
     let both = store.tell_written(CLUSTER, &[mark(2, 0, 3)]).await.unwrap();
-    assert_eq!(both.len(), 2);
+    assert_eq!((both.listeners.len(), both.anew), (2, Vec::new()));
     assert_eq!(heard(&me).await, [mark(1, 1, u64::MAX), mark(2, 0, 3)]);
     // Another cluster on the same store.
-    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(Vec::new()));
+    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(StoreTold::default()));
     assert_eq!(store.hear_written(ClusterTag(6), &me, Millis(1)).await.unwrap().records, [mark(1, 0, 1)]);
     subject.pass(2_100).await;
-    assert_eq!(store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await, Ok(Vec::new()), "their leases are over");
+    assert_eq!(
+        store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await,
+        Ok(StoreTold::default()),
+        "their leases are over"
+    );
 }
 
 async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
@@ -90,8 +95,9 @@ impl<'a> Twins<'a> {
 
     /// Tells both, and compares all that they keep.
     async fn tell(&mut self, records: &[WrittenRecord], what: &str) -> Vec<WrittenRecord> {
-        self.model.tell(MonoTime::default(), records);
-        self.store.tell_written(self.cluster, records).await.unwrap();
+        let (_, anew) = self.model.tell(MonoTime::default(), records);
+        let told = self.store.tell_written(self.cluster, records).await.unwrap();
+        assert_eq!(told.anew, anew, "{what}");
         let me = NodeName::new("me").unwrap();
         let mut kept = self.store.hear_written(self.cluster, &me, Millis(1_000)).await.unwrap().records;
         // A store may have another order.

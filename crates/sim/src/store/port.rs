@@ -13,7 +13,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
 use tokio::sync::oneshot;
 
 use super::{Mode, SlotStore, State, concerns};
@@ -59,7 +59,7 @@ enum Reply {
     Removed(u64),
     Page(LogPage),
     View(SlotView),
-    Listeners(Vec<Listener>),
+    Told(StoreTold),
     Heard(Heard),
 }
 
@@ -222,10 +222,10 @@ impl SlotStore {
             }
             Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
             Command::TellWritten { records } => {
-                let listeners = state.now_is.written.tell(store, &records);
+                let (listeners, anew) = state.now_is.written.tell(store, &records);
                 state.changed();
                 let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms });
-                (Reply::Listeners(listeners.collect()), None)
+                (Reply::Told(StoreTold { listeners: listeners.collect(), anew }), None)
             }
             Command::HearWritten { me, lease_ms } => {
                 (Reply::Heard(state.now_is.written.hear(store, &me, lease_ms)), None)
@@ -403,13 +403,9 @@ impl Store for StorePort {
         }
     }
 
-    async fn tell_written(
-        &self,
-        _: ClusterTag,
-        records: &[WrittenRecord],
-    ) -> Result<Vec<Listener>, StoreError> {
+    async fn tell_written(&self, _: ClusterTag, records: &[WrittenRecord]) -> Result<StoreTold, StoreError> {
         match self.send(Command::TellWritten { records: records.to_vec() }).await? {
-            Reply::Listeners(listeners) => Ok(listeners),
+            Reply::Told(told) => Ok(told),
             _ => odd(),
         }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::TALLY_UNCLEAR_MAX;
+use hopcache_core::limits::{TALLY_UNCLEAR_MAX, TALLY_WRITES_MAX};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::{IdRange, Tally};
 use hopcache_core::written::WrittenEpoch;
@@ -40,9 +40,11 @@ pub(super) fn read_tally_wanted(head: &mut Head<'_>) -> Result<(DatabaseTag, IdR
 pub fn encode_tally(whose: &Holder, tally: &Tally) -> Bytes {
     let mut bytes = vec![VERSION, KIND_TALLY];
     let mut number = |number: u64| bytes.extend_from_slice(&number.to_be_bytes());
-    [whose.incarnation.0, tally.begun, tally.ids_max, tally.unclear.len() as u64]
-        .into_iter()
-        .for_each(&mut number);
+    let counts = [tally.over.len(), tally.unclear.len()].map(|count| count as u64);
+    [whose.incarnation.0, tally.begun].into_iter().chain(counts).for_each(&mut number);
+    for (bookmark, ids_max) in &tally.over {
+        [bookmark.0, *ids_max].into_iter().for_each(&mut number);
+    }
     for (write, ids_max) in &tally.unclear {
         [*write, ids_max.unwrap_or(UNCOUNTED)].into_iter().for_each(&mut number);
     }
@@ -63,15 +65,17 @@ pub fn decode_tally(bytes: &Bytes) -> Result<(Holder, Tally), BadMessage> {
     }
     let mut number = || head.take().map(u64::from_be_bytes);
     let incarnation = Incarnation(number()?);
-    let (begun, ids_max, count) = (number()?, number()?, number()?);
-    if count > TALLY_UNCLEAR_MAX as u64 {
+    let (begun, over, count) = (number()?, number()?, number()?);
+    if over > TALLY_WRITES_MAX as u64 || count > TALLY_UNCLEAR_MAX as u64 {
         return Err(BadMessage::Form("too many writes"));
     }
+    let mut is_over = || Ok((TransactionId(number()?), number()?));
+    let over = (0..over).map(|_| is_over()).collect::<Result<_, BadMessage>>()?;
     let mut write = || Ok((number()?, Some(number()?).filter(|ids| *ids != UNCOUNTED)));
     let unclear = (0..count).map(|_| write()).collect::<Result<_, BadMessage>>()?;
     let name = std::str::from_utf8(head.0).ok().and_then(|name| NodeName::new(name).ok());
     let node = name.ok_or(BadMessage::Form("node"))?;
-    Ok((Holder { node, incarnation }, Tally { begun, ids_max, unclear }))
+    Ok((Holder { node, incarnation }, Tally { begun, over, unclear }))
 }
 
 #[cfg(test)]
@@ -81,7 +85,8 @@ mod tests {
     #[test]
     fn a_tally_survives_its_bytes() {
         let whose = Holder { node: NodeName::new("node-b").unwrap(), incarnation: Incarnation(7) };
-        let tally = Tally { begun: 9, ids_max: 4, unclear: vec![(8, Some(2)), (9, None)] };
+        let tally =
+            Tally { begun: 9, over: vec![(TransactionId(4), 1)], unclear: vec![(8, Some(2)), (9, None)] };
         let bytes = encode_tally(&whose, &tally);
         assert_eq!(decode_tally(&bytes).unwrap(), (whose, tally));
         for end in 0..bytes.len() - 6 {

@@ -51,7 +51,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::{LookNumber, Report};
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError};
+use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
@@ -417,7 +417,7 @@ impl Store for RedisStore {
         &self,
         cluster: ClusterTag,
         records: &[WrittenRecord],
-    ) -> Result<Vec<Listener>, StoreError> {
+    ) -> Result<StoreTold, StoreError> {
         let args = |command: &mut Cmd| {
             command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
             records.iter().for_each(|record| {
@@ -426,9 +426,9 @@ impl Store for RedisStore {
         };
         let [marks, nodes, _] = written_keys(cluster);
         let keys = [marks, nodes];
-        let answer: (Vec<String>, Vec<u64>, i64) =
+        let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
             self.run(SMALL_ONCE, &self.scripts.tell_written, &keys, args).await?;
-        let (nodes, left, is_full) = answer;
+        let (nodes, left, is_full, anew) = answer;
         if is_full == 1 {
             tracing::warn!(
                 databases = WRITTEN_DATABASES_MAX,
@@ -438,7 +438,8 @@ impl Store for RedisStore {
         let named = |(name, left): (String, u64)| {
             Some(Listener { node: NodeName::new(&name).ok()?, left_ms: Millis(left) })
         };
-        Ok(nodes.into_iter().zip(left).filter_map(named).collect())
+        let anew = anew.iter().filter_map(|line| WrittenRecord::from_text(line)).collect();
+        Ok(StoreTold { listeners: nodes.into_iter().zip(left).filter_map(named).collect(), anew })
     }
 
     async fn hear_written(

@@ -1,6 +1,7 @@
 -- Keeps marks of written databases, or the later ones that are there (crates/core/src/written/board.rs). KEYS[1] the marks,
 -- one a line; KEYS[2] the nodes that listen, each with the end of its lease. ARGV: most names, most lines, then records.
--- Returns the nodes and how long each may still serve, in milliseconds; and 1 where there was no room for a record.
+-- Returns the nodes and how long each may still serve, in milliseconds; 1 where there was no room for a record; and where ids
+-- are counted anew since the records, the latest line of each such name, as one of everything.
 -- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
 local kept, count = {}, 0
 local databases, names = {}, 0
@@ -65,4 +66,21 @@ for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+
     left[#left + 1] = tonumber(ends) - now
   end
 end
-return { nodes, left, full }
+-- The earliest epoch that was told for each name and database.
+local told = {}
+for at = 3, #ARGV do
+  local database, epoch = string.sub(ARGV[at], 1, 49), string.sub(ARGV[at], 51, 66)
+  if not told[database] or told[database] > epoch then told[database] = epoch end
+end
+local latest = {}
+for _, line in pairs(kept) do
+  local name, epoch = string.sub(line, 1, 16), told[string.sub(line, 1, 49)]
+  local is_anew = epoch and string.sub(line, 51, 66) > epoch
+  if is_anew and (not latest[name] or rank(latest[name]) < rank(line)) then
+    latest[name] = string.sub(line, 1, 82)
+  end
+end
+local anew = {}
+for _, line in pairs(latest) do anew[#anew + 1] = line end
+table.sort(anew)
+return { nodes, left, full, anew }
