@@ -160,6 +160,10 @@ fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
     let _ = writeln!(text, "[store]\nuri = \"redis://{redis}\"");
     let _ = writeln!(text, "[entry]\nttl = \"{}ms\"\nttl_jitter = {:?}", plan.ttl.as_millis(), plan.jitter);
     let _ = writeln!(text, "{}{}[log]\nlevel = \"warn\"", plan.entry, plan.sections);
+    // What is measured is the end of a TTL.
+    if !plan.sections.contains("[freshness]") {
+        text.push_str("[freshness]\nmax_life = \"0s\"\n");
+    }
     // Arms are compared by their runs, so prefetch is off unless it is measured.
     if !plan.sections.contains("[prefetch]") {
         text.push_str(PREFETCH_OFF);
