@@ -9,6 +9,7 @@ mod cold;
 mod cold_clients;
 mod expiry;
 mod fixed_rate;
+mod fresh;
 mod hit;
 mod memory;
 mod output;
@@ -51,6 +52,8 @@ enum Bench {
     Memory(memory::Options),
     /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
+    /// What proofs of freshness gain and cost, and when writes are noticed, over a real Neo4j.
+    Fresh(fresh::Options),
     /// First row, rows a second and memory of large reads over Bolt, beside Neo4j alone, alternated.
     Stream(stream::Options),
     /// The use of prefetch on session walks, its cost elsewhere, and how nodes learn from each other.
@@ -69,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
+        Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
         Bench::Stream(options) => runtime.block_on(stream::run(&options)),
         Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
     }
