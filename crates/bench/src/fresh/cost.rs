@@ -65,7 +65,7 @@ async fn hits(options: &Options, report: &mut Report) -> anyhow::Result<()> {
             let scene = &scenes[place];
             let request = scene.read(0, round % EACH);
             if place == 0 {
-                scene.until_proved(0, &request).await?;
+                scene.until_proved(0, (0, round % EACH)).await?;
             } else {
                 ask(&mut Connection::open(scene.client(0)).await?, &request).await?;
             }

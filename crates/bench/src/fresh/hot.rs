@@ -37,7 +37,7 @@ const NODES: usize = 3;
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut report = Report::open("A hot key that is written once a second");
     let scene = Arc::new(Scene::start(NODES, "", Duration::from_secs(60)).await?);
-    scene.until_proved(0, &scene.read(0, 0)).await?;
+    scene.until_proved(0, (0, 0)).await?;
     let (answered, until) =
         (Arc::new(AtomicU64::new(0)), Instant::now() + Duration::from_secs(options.seconds));
     let before = scene.reading_runs().await?;

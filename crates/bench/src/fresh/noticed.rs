@@ -71,7 +71,7 @@ async fn measure(options: &Options, watch: u64, own: u32) -> anyhow::Result<Stri
             writers.spawn(writer(Arc::clone(&scene), place, own));
         }
     }
-    scene.until_proved(0, &scene.read(KINDS - 1, EACH - 1)).await?;
+    scene.until_proved(0, (KINDS - 1, EACH - 1)).await?;
     // What began beside it has been accounted for.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let quiet = quiet(&scene, Duration::from_secs(options.quiet)).await?;
@@ -124,7 +124,7 @@ async fn notice(scene: &Scene, sample: usize) -> anyhow::Result<Duration> {
     // An entry that was read since the last one.
     let (kind, id) = (OWN_KINDS + sample % OWN_KINDS, sample / OWN_KINDS % EACH);
     let read = scene.read(kind, id);
-    scene.until_proved(sample, &read).await?;
+    scene.until_proved(sample, (kind, id)).await?;
     let mut reader = Connection::open(scene.client(sample)).await?;
     let mut past = Connection::open(neo4j::http()?).await?;
     ask_neo4j(&mut past, &write_past(kind, EACH - 1)?).await?;
