@@ -58,6 +58,7 @@ struct State {
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
     write_fate: WriteFate,
+    is_away: bool,
 }
 
 /// A run as the origin saw it.
@@ -99,6 +100,7 @@ impl ScriptedOrigin {
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
             write_fate: WriteFate::Well,
+            is_away: false,
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
@@ -140,6 +142,11 @@ impl ScriptedOrigin {
     pub fn set_behavior(&self, behavior: OriginBehavior) {
         self.record.note(What::OriginIs { behavior: format!("{behavior:?}") });
         self.state.lock().behavior = behavior;
+    }
+
+    /// Whether nodes know that it is away. It answers all the same.
+    pub fn set_away(&self, is_away: bool) {
+        self.state.lock().is_away = is_away;
     }
 
     /// Sets the fates of single runs.
@@ -442,6 +449,10 @@ impl Origin for OriginPort {
 
     fn in_flight(&self) -> usize {
         self.shared.under_way()
+    }
+
+    fn is_reachable(&self) -> bool {
+        !self.shared.state.lock().is_away
     }
 
     fn slots(&self) -> Option<usize> {

@@ -224,6 +224,23 @@ impl FailureKind {
         }
     }
 
+    /// Whether it is Neo4j, or the way to it, that fails. False for what a slow Neo4j or a busy node causes: no place for a
+    /// run, or a wait that was too long. Each failure of the origin is an outage.
+    #[must_use]
+    pub fn is_of_origin(&self) -> bool {
+        match self {
+            Self::Neo4j(said) => said.is_outage(),
+            Self::OriginUnreachable | Self::OriginCut | Self::OriginTimedOut | Self::HeldBack { .. } => true,
+            Self::Overloaded
+            | Self::DeadlinePassed
+            | Self::Leaving
+            | Self::TooManyRuns
+            | Self::TooLarge { .. }
+            | Self::NotCached
+            | Self::BadResult => false,
+        }
+    }
+
     /// Whether the failure concerns the key's runs, so that all waiters get it, because another try would be held back.
     /// All requests for a key are of one principal, so its full queue is among these failures.
     #[must_use]

@@ -1,5 +1,8 @@
 //! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
 //! from when on. This module finds it and serves it.
+//!
+//! A copy that a write has ended stands in for a failing origin only ([`Trouble::Failing`]), or if the request allows it
+//! (`max-stale`). For all other requests a slow run is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
 use hopcache_core::limits::STALE_FALLBACK_LATE_MS_MAX;
@@ -8,10 +11,27 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ask::Ask;
 use crate::model::event::Event;
-use crate::model::outcome::{Answer, Detail, Outcome};
+use crate::model::outcome::{Answer, Detail, FailureKind, Outcome};
 use crate::model::ports::Store;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
+
+/// Why a request needs a fallback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// Neo4j is known to be away, or has failed the run.
+    Failing,
+    /// There is no answer yet, or no room for a run: Neo4j may be well.
+    Slow,
+}
+
+impl Trouble {
+    /// A limit that the client has put on its own run says nothing about Neo4j.
+    fn of_failure(kind: &FailureKind, run_ms_max: Option<Millis>) -> Self {
+        let is_own_limit = *kind == FailureKind::OriginTimedOut && run_ms_max.is_some();
+        if kind.is_of_origin() && !is_own_limit { Self::Failing } else { Self::Slow }
+    }
+}
 
 impl Path {
     /// The fallback that a request gets without waiting, in one of three cases: it joins a flight that is overdue; the
@@ -19,17 +39,24 @@ impl Path {
     /// the key's flight or lease until its own deadline, so waiting for it brings nothing.)
     pub(super) fn overdue_fallback(&self, ask: &Ask, held: Option<&SharedCopy>) -> Option<Outcome> {
         let now = self.context.now();
-        let is_away = !self.origin.is_reachable();
+        // That an earlier run has failed is no news about now: a write may have been answered since.
+        let trouble = self.trouble_of_now();
+        let is_away = trouble == Trouble::Failing;
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
             && (copy.has_origin_failed() || is_away)
-            && self.is_fallback_here(ask, copy, now)
+            && self.is_fallback_here(ask, copy, (trouble, now))
         {
             return Some(self.fallback_outcome(ask, copy, now));
         }
         let (copy, overdue_at) = self.cache.fallback_of_flight(&ask.query.key)?;
         let is_due = is_away || overdue_at <= now;
-        (is_due && self.is_fallback_here(ask, &copy, now)).then(|| self.fallback_outcome(ask, &copy, now))
+        let is_fallback = is_due && self.is_fallback_here(ask, &copy, (trouble, now));
+        is_fallback.then(|| self.fallback_outcome(ask, &copy, now))
+    }
+
+    fn trouble_of_now(&self) -> Trouble {
+        if self.origin.is_reachable() { Trouble::Slow } else { Trouble::Failing }
     }
 
     /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
@@ -63,7 +90,8 @@ impl Path {
         if !failure.kind.is_outage() || !self.cache.is_stale_if_error_on() || ask.freshness.no_cache {
             return answer;
         }
-        match self.find_fallback(ask).await {
+        let failed = Trouble::of_failure(&failure.kind, ask.run_ms_max);
+        match self.find_fallback(ask, failed).await {
             Some((copy, now)) => LocalAnswer::Answered(self.fallback_outcome(ask, &copy, now)),
             None => answer,
         }
@@ -81,8 +109,9 @@ impl Path {
     }
 
     /// The fallback in memory, in the flight's place or in the store, and when it was judged.
-    async fn find_fallback(&self, ask: &Ask) -> Option<(SharedCopy, MonoTime)> {
+    async fn find_fallback(&self, ask: &Ask, failed: Trouble) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
+        let trouble = if failed == Trouble::Failing { failed } else { self.trouble_of_now() };
         // A request that has no time left does not wait for a look or a store until a command's own deadline.
         let late = ask.deadline.max(self.context.now() + Millis(STALE_FALLBACK_LATE_MS_MAX));
         // The request may have begun before a pause in which this node missed a purge.
@@ -90,7 +119,7 @@ impl Path {
         let held = self.cache.look(key);
         let now = self.context.now();
         let found = held.clone().or_else(|| Some(self.cache.fallback_of_flight(key)?.0));
-        if let Some(copy) = found.filter(|copy| self.is_fallback_here(ask, copy, now)) {
+        if let Some(copy) = found.filter(|copy| self.is_fallback_here(ask, copy, (trouble, now))) {
             return Some((copy, now));
         }
         let (purges, asked) = (self.cache.purges(), self.context.now());
@@ -102,7 +131,7 @@ impl Path {
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
         let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref()).await?;
         let now = self.context.now();
-        if !self.is_allowed(ask, &copy, now) {
+        if !self.is_allowed(ask, &copy, (trouble, now)) {
             return None;
         }
         let is_newer = |held: &MemoryCopy| held.read_started() >= copy.read_started();
@@ -116,14 +145,21 @@ impl Path {
 
     /// Whether a copy in this node's memory is a fallback for the request. After a pause, this node may not have read of
     /// the copy's purge yet.
-    fn is_fallback_here(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-        self.cache.vouches_for(copy, now) && self.is_allowed(ask, copy, now)
+    fn is_fallback_here(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
+        self.cache.vouches_for(copy, now) && self.is_allowed(ask, copy, (trouble, now))
     }
 
-    /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`. A write does not
-    /// exclude it: while the origin fails, an answer that is marked is better than none.
-    fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
-        !ask.freshness.proved_only && self.cache.is_stale_fallback(copy, now) && copy.suits(ask, now)
+    /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`.
+    fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
+        let is_ended =
+            || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
+        let may_be_ended = || {
+            trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now)
+        };
+        !ask.freshness.proved_only
+            && self.cache.is_stale_fallback(copy, now)
+            && copy.suits(ask, now)
+            && may_be_ended()
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {

@@ -155,7 +155,7 @@ impl Ages {
 }
 
 /// The subject of the origin's answer about a statement's kind: a statement in a database, for any principal.
-fn text_of(place: usize) -> (usize, usize) {
+pub(super) fn text_of(place: usize) -> (usize, usize) {
     let subject = Subject::at(place);
     (subject.statement, subject.database)
 }

@@ -1,6 +1,7 @@
 //! Writes are seen: a request that began after a write was answered gets nothing from before it, on any node in touch, if
 //! the write has touched what it reads.
-//! Answers that are marked `stale-if-error` may be older: a cache has to survive a failing origin.
+//! Answers that are marked `stale-if-error` may be older while the origin fails: a run of the same subject failed, or the
+//! origin did not classify the statement, a back-off before the request at most. A slow origin is no reason.
 //!
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
 //! A write is not held against anybody if its node could not tell the store, because then no node that it cannot reach
@@ -12,17 +13,22 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::limits::{BACKOFF_MS_MAX, FRESHNESS_LEASE_MS_DEFAULT};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::Detail;
 
+use super::i4_age::text_of;
 use super::{Check, Seen};
-use crate::record::{Fact, Served, Want, What};
+use crate::record::{Fact, RunEnd, Served, Want, What};
 use crate::subject::{Subject, USUAL};
 use crate::write_statement::Touches;
 
 #[derive(Default)]
 pub(super) struct Writes {
+    /// When a run of a subject last failed.
+    failed: BTreeMap<usize, MonoTime>,
+    /// When a statement's kind was last unknown in a database.
+    wordless: BTreeMap<(usize, usize), MonoTime>,
     /// Writes under way: their node, and when they began.
     under_way: BTreeMap<u32, (usize, MonoTime)>,
     /// The newest version that a write's answer has told, as far as it is held against anybody: of the writes that touch each
@@ -93,6 +99,14 @@ impl Check for Writes {
                     (self.store_lost, self.store_changed) = (Some(fact.at), Some(fact.at));
                 }
                 What::StoreJumped { .. } => self.store_changed = Some(fact.at),
+                What::RunEnded { run, end } if !matches!(end, RunEnd::Whole | RunEnd::Updates) => {
+                    if let Some(subject) = seen.ground.runs.get(run).and_then(|run| run.subject) {
+                        self.failed.insert(subject, fact.at);
+                    }
+                }
+                What::Wordless { subject: Some(place) } => {
+                    self.wordless.insert(text_of(*place), fact.at);
+                }
                 What::Answered { ask, served } => self.judge(fact, seen, *ask, served)?,
                 _ => {}
             }
@@ -102,6 +116,12 @@ impl Check for Writes {
 }
 
 impl Writes {
+    /// Whether the origin has failed a subject since `then`, or so shortly before that its key may be held back.
+    fn was_failing(&self, subject: usize, then: MonoTime) -> bool {
+        let failed = [self.failed.get(&subject), self.wordless.get(&text_of(subject))];
+        failed.into_iter().flatten().any(|at| *at + Millis(BACKOFF_MS_MAX) >= then)
+    }
+
     fn note_answered(&mut self, version: u32, touches: Touches) {
         for (statement, answered) in self.answered.iter_mut().enumerate() {
             if touches.has(statement) {
@@ -133,11 +153,12 @@ impl Writes {
             return Ok(());
         };
         let is_marked = served.how.detail == Some(Detail::StaleIfError);
+        let is_allowed = is_marked && self.was_failing(ask.subject, ask.at);
         // Runs that bypass the cache carry what their client sent.
         let is_cached = Subject::at(ask.subject).is_usual() && ask.want != Want::Bypass;
         let was_in_touch = self.look_failed.get(&ask.node).is_none_or(|at| *at + Millis(LOOK_MS) < ask.at);
         let is_unheard = self.came_back_to_nothing(ask.node, ask.at);
-        if report.version >= needed || is_marked || !is_cached || !was_in_touch || is_unheard {
+        if report.version >= needed || is_allowed || !is_cached || !was_in_touch || is_unheard {
             return Ok(());
         }
         Err(format!("version {needed} was written and answered before the request began: {fact}"))

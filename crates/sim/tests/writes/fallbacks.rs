@@ -1,0 +1,126 @@
+//! What a write has ended stands in for a failing Neo4j, and not for a slow one, unless the request allows it.
+
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::ask::{Ask, Freshness};
+use hopcache_engine::event::Event;
+use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
+use hopcache_engine::ports::OriginFault;
+use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+
+use super::{NODES, READ, read, warm, world_of, write};
+use crate::outcome::version;
+
+const SLOW_MS: u64 = 20_000;
+
+/// A world whose entry a write has just ended.
+async fn ended_world(seed: u64) -> (World, Ask) {
+    let policy = Policy { stale_if_error_ms: Millis(600_000), ..super::proved() };
+    let world = world_of(NODES, seed, &policy).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    write(&world, 0).await;
+    (world, ask)
+}
+
+fn cut() -> OriginBehavior {
+    OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned()))
+}
+
+fn is_marked(outcome: &Outcome) -> bool {
+    outcome.how.detail == Some(Detail::StaleIfError)
+}
+
+fn stale_served(world: &World) -> usize {
+    let is_stale = |event: &Event| matches!(event, Event::StaleServed);
+    world.nodes.iter().map(|node| node.events.count(is_stale)).sum()
+}
+
+/// All wait for the run, however long it takes, and whether memory or the store has the old value.
+#[tokio::test(start_paused = true)]
+async fn a_slow_run_is_waited_for_after_a_write() {
+    for memory_forgets in [false, true] {
+        let (world, ask) = ended_world(470).await;
+        world.origin.set_slow(READ, SLOW_MS);
+        if memory_forgets {
+            world.nodes[world.owner_of(&ask)].memory.forget_all();
+        }
+        let readers: Vec<_> = (0..2 * NODES).map(|reader| world.send(reader % NODES, &ask)).collect();
+        for reader in readers {
+            assert_eq!(version(&reader.await.unwrap()), 2);
+        }
+        assert_eq!((world.origin.runs(), stale_served(&world)), (2, 0));
+    }
+}
+
+/// A request that gives up first gets no old value either. Nor does one whose own limit ends the run.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_gets_no_value_from_before_the_write() {
+    let (world, ask) = ended_world(471).await;
+    let owner = world.owner_of(&ask);
+    world.origin.set_slow(READ, SLOW_MS);
+    let hurried = Ask { deadline: sim_now() + Millis(1_500), ..ask.clone() };
+    let limited = Ask { run_ms_max: Some(Millis(200)), ..ask.clone() };
+    for (ask, expected) in [(limited, FailureKind::OriginTimedOut), (hurried, FailureKind::DeadlinePassed)] {
+        let outcome = read(&world, owner, &ask).await;
+        let Answer::Failed(failure) = &outcome.answer else { panic!("{outcome:?}") };
+        assert_eq!(failure.kind, expected);
+    }
+    assert_eq!(stale_served(&world), 0);
+}
+
+/// `max-stale` allows it.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_allows_it_gets_the_old_value_at_once() {
+    let (world, ask) = ended_world(472).await;
+    world.origin.set_slow(READ, SLOW_MS);
+    let freshness = Freshness { stale_max_ms: Some(Millis(60_000)), ..Freshness::default() };
+    let began = sim_now();
+    for node in 0..NODES {
+        let outcome = read(&world, node, &Ask { freshness, ..ask.clone() }).await;
+        assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::Stale)));
+    }
+    assert!(sim_now().since(began) < Millis(100));
+}
+
+/// Neo4j fails the run, or is known to be away: the old value is better than none, and says what it is.
+#[tokio::test(start_paused = true)]
+async fn a_failing_neo4j_is_stood_in_for() {
+    let (world, ask) = ended_world(473).await;
+    world.origin.set_behavior(cut());
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert!(version(&outcome) == 1 && is_marked(&outcome), "{outcome:?}");
+    }
+    let (world, ask) = ended_world(474).await;
+    world.origin.set_slow(READ, SLOW_MS);
+    world.origin.set_away(true);
+    let began = sim_now();
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert!(version(&outcome) == 1 && is_marked(&outcome), "{outcome:?}");
+    }
+    assert!(sim_now().since(began) < Millis(100));
+}
+
+/// A run failed, and then a write was answered: Neo4j is well again, and its slow run is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_failure_from_before_the_write_is_no_reason() {
+    let policy = Policy { stale_if_error_ms: Millis(600_000), ..super::proved() };
+    let world = world_of(NODES, 475, &policy).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    world.origin.set_behavior(cut());
+    let owner = world.owner_of(&ask);
+    let anew = Freshness { no_cache: true, ..Freshness::default() };
+    let failed = read(&world, owner, &Ask { freshness: anew, ..ask.clone() }).await;
+    assert!(matches!(failed.answer, Answer::Failed(_)), "{failed:?}");
+    world.origin.set_behavior(OriginBehavior::Well);
+    world.pass(11_000).await;
+    write(&world, 0).await;
+    world.origin.set_slow(READ, SLOW_MS);
+    assert_eq!(version(&read(&world, owner, &ask).await), 2);
+    assert_eq!(stale_served(&world), 0);
+}
