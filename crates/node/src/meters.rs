@@ -9,7 +9,7 @@ use std::time::Duration;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
-use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, RefreshWord};
+use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord};
 use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
@@ -28,6 +28,7 @@ mod family;
 pub(crate) mod freshness;
 mod gauges;
 mod prefetches;
+mod refreshes;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -40,6 +41,7 @@ use freshness::ProofCounters;
 use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
+use refreshes::Refreshes;
 use tls::TlsCounters;
 
 /// A node's metrics and their exporter.
@@ -85,16 +87,6 @@ pub struct Meters {
     tls: [TlsCounters; labels::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
-}
-
-struct Refreshes {
-    stale_served: BusyCounter,
-    triggered: Counter,
-    completed: Counter,
-    failed: Counter,
-    retried: Counter,
-    dropped: Counter,
-    late: Counter,
 }
 
 struct Times {
@@ -322,30 +314,6 @@ fn unserved_on(listener: &'static str) -> Family<{ labels::UNSERVED.len() }> {
     })
 }
 
-impl Refreshes {
-    fn register() -> Self {
-        Self {
-            stale_served: BusyCounter::new(defined::STALE_SERVED.counter()),
-            triggered: defined::TRIGGERED.counter(),
-            completed: defined::COMPLETED.counter(),
-            failed: defined::FAILED.counter(),
-            retried: defined::RETRIED.counter(),
-            dropped: defined::DROPPED.counter(),
-            late: defined::LATE.counter(),
-        }
-    }
-
-    fn count(&self, word: RefreshWord) {
-        match word {
-            RefreshWord::Triggered => self.triggered.increment(1),
-            RefreshWord::Completed => self.completed.increment(1),
-            RefreshWord::Failed => self.failed.increment(1),
-            RefreshWord::Retried => self.retried.increment(1),
-            RefreshWord::Dropped => self.dropped.increment(1),
-        }
-    }
-}
-
 impl Times {
     fn register() -> Self {
         let taken = |metric: Metric, labels| Histogram::new(metric.name, labels, &TAKEN);
@@ -398,6 +366,7 @@ impl Observer for Meters {
             Event::Refresh(word) => self.refresh.count(word),
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),
+            Event::ReadAfterWrite => self.refresh.on_write.increment(1),
             Event::NearHit => self.near_hits.add(),
             Event::StatementLexed => self.lexed.add(),
             Event::Handover(word) => {

@@ -142,6 +142,7 @@ impl Coverage {
             },
             Event::RefreshTook(_) => "refresh took",
             Event::Late => "late",
+            Event::ReadAfterWrite => "read after a write",
             Event::NearHit => "near hit",
             Event::StatementLexed => "statement lexed",
             Event::DegreeAsked { .. } => "degree asked",

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 mod fallbacks;
+mod hot_keys;
 mod proofs;
 mod tags;
 mod transaction_ids;

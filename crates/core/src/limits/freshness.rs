@@ -32,6 +32,22 @@ pub const STALE_FALLBACK_WAIT_MS_MAX: u64 = 5_000;
 /// store.
 pub const STALE_FALLBACK_LATE_MS_MAX: u64 = 50;
 
+/// Requests for one copy between two looks at how hot its key is. A power of two, so that a hit divides by shifting. At
+/// [`HOT_RATE_PER_S_MIN`] a look comes every half a minute, and within [`HOT_KEY_SEEN_MS`].
+pub const HEAT_SAMPLE_ARRIVALS: u64 = 64;
+const _: () = assert!(HEAT_SAMPLE_ARRIVALS.is_power_of_two());
+/// Keys that a node reads anew by itself when a write has ended them: its hottest ones. Each holds a query of
+/// [`BODY_BYTES_UNRESERVED`](super::BODY_BYTES_UNRESERVED) at most, so 4 MiB in all. A look at all of them after a write
+/// takes some microseconds.
+pub const HOT_KEYS_MAX: usize = 64;
+/// The rate from which a key may be one of them. A slower one waits for its next reader: that reader's run costs Neo4j the
+/// same, and may never be needed.
+pub const HOT_RATE_PER_S_MIN: f64 = 2.0;
+/// A hot key is forgotten if nothing was seen of it for so long.
+pub const HOT_KEY_SEEN_MS: u64 = 60_000;
+/// The pause between two looks for hot keys that writes have ended: writes that come faster share a look.
+pub const HOT_LOOK_PAUSE_MS: u64 = 50;
+
 /// The rate, in requests per second in the cluster, from which a key is hot. Nodes fetch a near copy anew each
 /// [`NEAR_MS_MAX`]. So on ten nodes a key of this rate gets every second answer of a node from its near copy; with less
 /// most near copies would end unused.

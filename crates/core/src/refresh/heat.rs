@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::limits::REFRESH_RATE_PER_S_MAX;
+use crate::limits::{HEAT_SAMPLE_ARRIVALS, REFRESH_RATE_PER_S_MAX};
 use crate::time::MonoTime;
 
 /// The previous rate counts as if it had been watched for this long. A copy that lives longer outweighs it; a new copy
@@ -36,9 +36,12 @@ impl Heat {
     }
 
     /// Counts `count` requests. A hit pays nothing more: the addition needs no ordering, because a rate may miss a few
-    /// of the latest arrivals.
-    pub fn arrive(&self, count: u32) {
-        self.arrivals.fetch_add(u64::from(count), Ordering::Relaxed);
+    /// of the latest arrivals. Returns whether these are the first ones, or the first in another group of
+    /// [`HEAT_SAMPLE_ARRIVALS`]: then it is worth a look how hot the key is.
+    pub fn arrive(&self, count: u32) -> bool {
+        let before = self.arrivals.fetch_add(u64::from(count), Ordering::Relaxed);
+        before == 0
+            || before / HEAT_SAMPLE_ARRIVALS != (before + u64::from(count)) / HEAT_SAMPLE_ARRIVALS
     }
 
     /// Requests counted so far, saturating.

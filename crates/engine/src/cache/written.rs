@@ -11,6 +11,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::Touched;
 use hopcache_core::written::{Change, Told, Written, WrittenRecord, WrittenTable};
 use parking_lot::RwLock;
+use tokio::sync::Notify;
 
 use crate::cache::copy::MemoryCopy;
 use crate::model::ask::Query;
@@ -22,6 +23,8 @@ pub(crate) struct WrittenMarks {
     /// answered after this is set, and the answer travels through locks and sockets before a reader can know of it.
     version: AtomicU64,
     table: RwLock<WrittenTable>,
+    /// Wakes the one task that waits for a later mark.
+    news: Notify,
 }
 
 impl WrittenMarks {
@@ -36,6 +39,12 @@ impl WrittenMarks {
 
     fn changed(&self) {
         self.version.fetch_add(1, Ordering::Relaxed);
+        self.news.notify_one();
+    }
+
+    /// Completes when a mark was taken since the last call. For one task.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
     }
 
     /// The latest mark of the database behind a name.

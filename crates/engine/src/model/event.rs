@@ -55,6 +55,8 @@ pub enum Event {
     Watched(Finding),
     /// A background refresh began, ended well, or failed.
     Refresh(RefreshWord),
+    /// A hot key is read anew because a write has ended its copy. It counts as a refresh too.
+    ReadAfterWrite,
     /// A refresh ended, well or not, this long after it was triggered.
     RefreshTook(Millis),
     /// A request found a copy past its soft TTL for the first time, and was served it stale; or, soon after the copy's

@@ -64,7 +64,7 @@ impl Path {
         let job = || (!ask.freshness.only_if_cached).then(|| FetchJob::of(ask, Cause::Refresh));
         match copy.life(now) {
             _ if is_proved => {
-                self.refresh.on_proved_hit(copy, (1, now));
+                self.refresh.on_proved_hit(copy, (1, now), job);
                 Some(self.proved_outcome(ask, copy, now))
             }
             Life::Fresh(_) if !is_ended => {

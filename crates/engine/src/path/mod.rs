@@ -6,6 +6,7 @@
 //! | `request` | **start here**: answer, hit, hop, flight, lease, run, commit, observe |
 //! | `answers` | from a copy or a result to an outcome |
 //! | `fallback` | stale answers instead of an outage |
+//! | `after_write` | hot keys that a write has ended are read anew |
 //! | `forward` | one hop to the owner |
 //! | `bypass` | requests that bypass the cache |
 //! | `peer_side` | the same at the owner, for other nodes |
@@ -13,6 +14,7 @@
 //! | `drain` | leaving in good order |
 //! | `sizes` | the size of every table of this node |
 
+mod after_write;
 mod answers;
 mod bypass;
 mod drain;
@@ -132,14 +134,15 @@ impl Path {
 
     /// Follows the store's invalidation log and the writes that it has heard of, for ever; the caller owns the task. It
     /// bounds how long a copy here outlives a purge or a write that did not reach this node directly. Each look at the log
-    /// also ends the prefetches whose copies are dead.
-    pub async fn follow_invalidations(&self) -> Infallible {
+    /// also ends the prefetches whose copies are dead. Writes also cause reads of hot keys.
+    pub async fn follow_invalidations(self: &Arc<Self>) -> Infallible {
         let on_look = || self.prefetch.sweep();
         tokio::select! {
             biased;
             never = self.invalidate.follow_log(&on_look) => never,
             never = self.writes.follow() => never,
             never = self.writes.watch() => never,
+            never = self.read_after_writes() => never,
         }
     }
 }

@@ -111,14 +111,15 @@ impl Path {
             return Err(Looked::Once(Some(copy)));
         };
         let hits = (near_hits.saturating_add(1), now);
+        // Decodes the query and checks its key only where it may lead to a run.
+        let job = || {
+            let ask = self.read_forwarded(forwarded, now).ok()?;
+            Some(FetchJob::of(&ask, Cause::Refresh))
+        };
         if is_proved {
-            self.refresh.on_proved_hit(&copy, hits);
+            self.refresh.on_proved_hit(&copy, hits, job);
         } else {
-            self.refresh.on_hit(forwarded.key(), &copy, hits, || {
-                // Decodes the query and checks its key only where it leads to a run.
-                let ask = self.read_forwarded(forwarded, now).ok()?;
-                Some(FetchJob::of(&ask, Cause::Refresh))
-            });
+            self.refresh.on_hit(forwarded.key(), &copy, hits, job);
         }
         let detail = copy.why_unstored();
         let how = How { is_proved, ..copy.how(Class::Hit, detail, now) };

@@ -373,7 +373,7 @@ impl Path {
     }
 
     /// Fetches (lease · run · commit), keeps the result, and tells everyone.
-    async fn lead(self: &Arc<Self>, leader: FlightLeader, job: FetchJob, held: Option<SharedCopy>) {
+    pub(super) async fn lead(self: &Arc<Self>, leader: FlightLeader, job: FetchJob, held: Option<SharedCopy>) {
         self.refresh.saw(&job.query);
         let key = job.query.key;
         // A purge may have come since the request looked. Its copy must not become a fallback then:
@@ -387,7 +387,9 @@ impl Path {
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
         let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
         let result = fetched.result_for_client();
-        self.note_demand_run(&result);
+        if job.cause == Cause::Miss {
+            self.note_demand_run(&result);
+        }
         if let Some(expired) = expired {
             self.refresh.note_late_miss(&expired, &result);
         }

@@ -15,6 +15,7 @@
 
 mod attempt;
 pub(crate) mod degree;
+mod hot_keys;
 mod queue;
 pub mod refresh_view;
 
@@ -37,7 +38,10 @@ use crate::model::policy::{Policy, RefreshPolicy};
 use crate::model::ports::Origin;
 use crate::refresh::attempt::{RefreshTask, Replaced};
 use crate::refresh::degree::DegreeWish;
+use crate::refresh::hot_keys::HotKeys;
 use crate::refresh::queue::{Queue, QueuePlace};
+
+pub(crate) use hot_keys::HotRead;
 
 /// Refreshes entries in the background.
 pub struct Refresh {
@@ -50,6 +54,7 @@ pub struct Refresh {
     /// Refreshes that wait, run, or sleep before their next try. They have no followers.
     refreshes: Arc<FlightTable<QueryKey, ()>>,
     queue: Queue,
+    hot_keys: HotKeys,
     policy: RefreshPolicy,
     ttl_ms: Millis,
 }
@@ -76,6 +81,7 @@ impl Refresh {
             hasher: hasher.clone(),
             refreshes: cache.flight_table(),
             queue: Queue::new(policy.refresh.workers, policy.refresh.queue_max),
+            hot_keys: HotKeys::default(),
             policy: policy.refresh,
             ttl_ms: policy.ttl_ms,
         })
@@ -116,7 +122,7 @@ impl Refresh {
         (hits, now): (u32, MonoTime),
         job: impl Fn() -> Option<FetchJob>,
     ) {
-        copy.heat().arrive(hits);
+        self.arrive(copy, (hits, now), &job);
         match copy.life(now) {
             Life::Fresh(left) if !copy.pace().looks_at(left) => return,
             Life::Fresh(left) => {
@@ -140,10 +146,27 @@ impl Refresh {
     }
 
     /// Counts `hits` requests that `copy` has answered because it is proved: it needs no refresh.
-    pub(crate) fn on_proved_hit(&self, copy: &MemoryCopy, (hits, now): (u32, MonoTime)) {
-        copy.heat().arrive(hits);
+    pub(crate) fn on_proved_hit(
+        &self,
+        copy: &MemoryCopy,
+        (hits, now): (u32, MonoTime),
+        job: impl Fn() -> Option<FetchJob>,
+    ) {
+        self.arrive(copy, (hits, now), &job);
         if copy.is_past_ttl(now) && copy.is_first_revalidated() {
             self.context.note(Event::Revalidated);
+        }
+    }
+
+    /// Counts requests for a copy, and notes its key if it is hot.
+    fn arrive(
+        &self,
+        copy: &MemoryCopy,
+        (hits, now): (u32, MonoTime),
+        job: &impl Fn() -> Option<FetchJob>,
+    ) {
+        if copy.heat().arrive(hits) {
+            self.note_heat(copy, now, job);
         }
     }
 

@@ -78,6 +78,7 @@ metrics! {
     RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after the first one. Waiting for a key that is held back does not count.";
     DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were dropped because the queue was full. They do not count as triggered.";
     LATE = "hopcache_refresh_late_total": "Copies past their soft TTL at their next request, so that no refresh came in time. Each copy counts once: by a stale answer, or by a run in its place within half of its TTL and 10 s of its expiry. Requests with no-cache do not count.";
+    ON_WRITE = "hopcache_refresh_on_write_total": "Hot keys that were read anew because a write had ended them, before their next reader came. They count as triggered refreshes too.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
     LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key trusts that node.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";

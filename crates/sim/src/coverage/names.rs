@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 147] = [
+pub const OUTCOMES: [&str; 148] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -106,6 +106,7 @@ pub const OUTCOMES: [&str; 147] = [
     "proved past its grace",
     "served by age after a proof",
     "revalidated",
+    "read after a write",
     "watched: known",
     "watched: foreign",
     "watched: uncertain",
