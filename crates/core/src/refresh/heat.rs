@@ -40,8 +40,7 @@ impl Heat {
     /// [`HEAT_SAMPLE_ARRIVALS`]: then it is worth a look how hot the key is.
     pub fn arrive(&self, count: u32) -> bool {
         let before = self.arrivals.fetch_add(u64::from(count), Ordering::Relaxed);
-        before == 0
-            || before / HEAT_SAMPLE_ARRIVALS != (before + u64::from(count)) / HEAT_SAMPLE_ARRIVALS
+        before == 0 || before / HEAT_SAMPLE_ARRIVALS != (before + u64::from(count)) / HEAT_SAMPLE_ARRIVALS
     }
 
     /// Requests counted so far, saturating.

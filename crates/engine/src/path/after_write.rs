@@ -51,23 +51,24 @@ impl Path {
     async fn read_hot(self: Arc<Self>, mut read: HotRead) {
         let Some(turn) = read.turn().await else { return };
         let query = Arc::clone(&read.job().query);
+        let Some(held) = self.cache.look(&query.key) else { return };
+        if self.context.lifecycle().leads_no_more() {
+            return;
+        }
         // It may have waited for its turn, and a reader was quicker, or is about to be.
-        let held = self.cache.look(&query.key).filter(|copy| self.cache.written().has_ended_for(&query, copy));
-        if held.is_none() || self.context.lifecycle().leads_no_more() {
+        if !self.cache.written().has_ended_for(&query, &held) {
             return read.complete();
         }
         let Seat::Lead(leader) = self.fetch.flights().join(&query.key) else { return read.complete() };
         let job = read.job().clone();
         tokio::select! {
             biased;
-            () = self.lead(leader, job, held.clone()) => {}
+            () = self.lead(leader, job, Some(Arc::clone(&held))) => {}
             // Dropped, the leader gives its lease back and ends the flight as lost.
             () = self.context.lifecycle().flights_handed_on() => {}
         }
         drop(turn);
-        let now = self.cache.look(&query.key);
-        let is_new = now.is_some_and(|now| held.is_none_or(|held| !Arc::ptr_eq(&held, &now)));
-        if is_new {
+        if self.cache.look(&query.key).is_some_and(|now| !Arc::ptr_eq(&held, &now)) {
             read.complete();
         }
     }

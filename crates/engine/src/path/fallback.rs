@@ -153,9 +153,8 @@ impl Path {
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
         let is_ended =
             || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
-        let may_be_ended = || {
-            trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now)
-        };
+        let may_be_ended =
+            || trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now);
         !ask.freshness.proved_only
             && self.cache.is_stale_fallback(copy, now)
             && copy.suits(ask, now)

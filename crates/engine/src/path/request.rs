@@ -373,7 +373,12 @@ impl Path {
     }
 
     /// Fetches (lease · run · commit), keeps the result, and tells everyone.
-    pub(super) async fn lead(self: &Arc<Self>, leader: FlightLeader, job: FetchJob, held: Option<SharedCopy>) {
+    pub(super) async fn lead(
+        self: &Arc<Self>,
+        leader: FlightLeader,
+        job: FetchJob,
+        held: Option<SharedCopy>,
+    ) {
         self.refresh.saw(&job.query);
         let key = job.query.key;
         // A purge may have come since the request looked. Its copy must not become a fallback then:
@@ -387,9 +392,7 @@ impl Path {
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
         let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
         let result = fetched.result_for_client();
-        if job.cause == Cause::Miss {
-            self.note_demand_run(&result);
-        }
+        self.note_demand_run(job.cause, &result);
         if let Some(expired) = expired {
             self.refresh.note_late_miss(&expired, &result);
         }
@@ -443,7 +446,7 @@ impl Path {
 
     async fn lead_anew(&self, job: &FetchJob, held: Option<&SharedCopy>) -> FetchResult {
         let result = self.fetch.fetch(job, Terms::no_cache(), held).await.result_for_client();
-        self.note_demand_run(&result);
+        self.note_demand_run(job.cause, &result);
         // The older copy must not be served any more; the new value is in the store. This node does not keep the new
         // one: without a seat in a table it would not learn of a purge in between. A run without a result brought
         // nothing newer and leaves the copy in place, unless the server refuses to give that now.
@@ -460,8 +463,8 @@ impl Path {
     }
 
     /// The budget of prefetches grows with the runs of clients' misses.
-    fn note_demand_run(&self, result: &FetchResult) {
-        if result.was_run() {
+    fn note_demand_run(&self, cause: Cause, result: &FetchResult) {
+        if cause == Cause::Miss && result.was_run() {
             self.prefetch.demand_miss();
         }
     }

@@ -63,7 +63,11 @@ impl HotKeys {
         board.sort_by(|a, b| b.rate_per_s.total_cmp(&a.rate_per_s));
         let due = board.iter_mut().filter(|hot| now >= hot.read_after && is_wanted(&hot.job));
         due.map(|hot| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 2 per second")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "at least 2 per second"
+            )]
             let apart_ms = (1_000.0 / hot.rate_per_s.max(HOT_RATE_PER_S_MIN)) as u64;
             hot.read_after = now + Millis(apart_ms.max(HOT_LOOK_PAUSE_MS));
             hot.job.clone()

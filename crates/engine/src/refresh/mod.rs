@@ -159,12 +159,7 @@ impl Refresh {
     }
 
     /// Counts requests for a copy, and notes its key if it is hot.
-    fn arrive(
-        &self,
-        copy: &MemoryCopy,
-        (hits, now): (u32, MonoTime),
-        job: &impl Fn() -> Option<FetchJob>,
-    ) {
+    fn arrive(&self, copy: &MemoryCopy, (hits, now): (u32, MonoTime), job: &impl Fn() -> Option<FetchJob>) {
         if copy.heat().arrive(hits) {
             self.note_heat(copy, now, job);
         }
