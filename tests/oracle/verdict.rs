@@ -1,7 +1,7 @@
 //! What a wrong answer is: a violation, or one of the cases that the contract leaves out (ARCHITECTURE "Known limits",
 //! OPERATING "Writes", `crates/sim/src/check/writes.rs`):
 //!
-//! - It is marked `stale-if-error`: Neo4j failed, or takes longer than usual on a busy machine.
+//! - It is marked `stale-if-error`: Neo4j failed, or was silent for longer than a probe waits (a very busy machine).
 //! - Its node, or the owner that answered, was out of touch a moment before: killed, stopped, or cut off. Such a node serves
 //!   by age.
 //! - The write that it misses could not be told to the store, or the store lost its list of those who listen, within a lease.

@@ -126,7 +126,11 @@ fn heat_counts_without_a_lock() {
     let heat = Heat::new(s(0), None);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..10_000).for_each(|_| heat.arrive(1)));
+            scope.spawn(|| {
+                (0..10_000).for_each(|_| {
+                    heat.arrive(1);
+                })
+            });
         }
     });
     assert_eq!(heat.arrivals(), 40_000);

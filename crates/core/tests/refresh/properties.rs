@@ -124,7 +124,7 @@ proptest! {
     #[test]
     fn any_heat_is_a_rate(since in any::<u64>(), now in any::<u64>(), before in float(), counts in any::<[u32; 3]>()) {
         let heat = Heat::new(MonoTime(since), Some(before as f32));
-        counts.iter().for_each(|&count| heat.arrive(count));
+        counts.iter().for_each(|&count| { heat.arrive(count); });
         let rate = heat.rate_per_s(MonoTime(now)).unwrap_or(0.0);
         prop_assert!((0.0..=1e7).contains(&rate), "{rate}");
     }
