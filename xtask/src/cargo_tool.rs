@@ -1,4 +1,4 @@
-//! Cargo subcommands that xtask needs (cargo-deny, cargo-cyclonedx): finds the program, or builds it.
+//! Programs of the crate registry that xtask needs (cargo-deny, cargo-cyclonedx, mdbook): finds the program, or builds it.
 //!
 //! Decides which program runs: the one on the path, else the one in `target/tools`. Never installs anything outside
 //! `target/tools`, and never runs the tool's own checks.
@@ -8,14 +8,16 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A cargo subcommand of the registry, pinned to one version.
+/// A program of the registry, pinned to one version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CargoTool {
     /// The name of both the package and its program: `cargo-deny`.
     pub(crate) name: &'static str,
-    /// The program's first argument: `deny`. cargo passes it too, and cargo-cyclonedx refuses to run without it.
-    pub(crate) subcommand: &'static str,
+    /// The first argument of a cargo subcommand: `deny`. cargo passes it too, and cargo-cyclonedx refuses to run without it.
+    pub(crate) subcommand: Option<&'static str>,
     pub(crate) version: &'static str,
+    /// Whether the package's default features are built.
+    pub(crate) default_features: bool,
 }
 
 impl CargoTool {
@@ -43,7 +45,7 @@ impl CargoTool {
 
     fn start(self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.arg(self.subcommand);
+        command.args(self.subcommand);
         command
     }
 
@@ -52,7 +54,9 @@ impl CargoTool {
         let Self { name, version, .. } = self;
         println!("{name} {version} is not installed: building it into target/tools (once)");
         let status = Command::new("cargo")
-            .args(["install", name, "--version", version, "--locked", "--debug", "--root"])
+            .args(["install", name, "--version", version, "--locked", "--debug"])
+            .args((!self.default_features).then_some("--no-default-features"))
+            .arg("--root")
             .arg(tools)
             .arg("--target-dir")
             .arg(tools.join("build"))

@@ -10,7 +10,8 @@ use anyhow::Result;
 use crate::cargo_tool::CargoTool;
 use crate::command::finish;
 
-const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", subcommand: "deny", version: "0.20.2" };
+const CARGO_DENY: CargoTool =
+    CargoTool { name: "cargo-deny", subcommand: Some("deny"), version: "0.20.2", default_features: true };
 
 /// These checks need only the lock file and the sources that cargo has.
 const CHECKS: &[&str] = &["--all-features", "check", "bans", "licenses", "sources"];

@@ -6,6 +6,7 @@
 
 mod alerts;
 mod bench;
+mod book;
 mod cargo_tool;
 mod chaos;
 mod cluster;
@@ -97,6 +98,10 @@ enum Task {
         #[arg(long, default_value_t = 900)]
         seconds: u64,
     },
+    /// Build the documentation as a book (mdBook) into target/book.
+    Book,
+    /// Write docs/reference from the code.
+    Reference,
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
     Sbom,
     /// Run seeds with faults in the simulator, which checks the promises after every step.
@@ -148,6 +153,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
+        Task::Book => book::run(&root),
+        Task::Reference => book::write_reference(&root),
         Task::Sbom => sbom::run(&root),
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),

@@ -13,8 +13,12 @@ use serde_json::Value;
 use crate::cargo_tool::CargoTool;
 use crate::command::finish;
 
-const CARGO_CYCLONEDX: CargoTool =
-    CargoTool { name: "cargo-cyclonedx", subcommand: "cyclonedx", version: "0.5.9" };
+const CARGO_CYCLONEDX: CargoTool = CargoTool {
+    name: "cargo-cyclonedx",
+    subcommand: Some("cyclonedx"),
+    version: "0.5.9",
+    default_features: true,
+};
 /// Name of the files that cargo-cyclonedx writes beside manifests. No other file has this name.
 const NAME: &str = "hopcache-sbom";
 /// Nodes run on this platform. Crates of other platforms are not in the bill.

@@ -3,3 +3,4 @@
 mod cli;
 mod documents;
 mod over_the_cap;
+mod reference;

@@ -49,6 +49,7 @@ const COMPUTE: &[Task] = &[
     ("simulator", &["step", "simulator"]),
     ("seeded bugs", &["step", "seeded"]),
     ("doc", &["step", "doc"]),
+    ("book", &["step", "book"]),
     ("cargo-deny", &["step", "cargo-deny"]),
     ("systemd unit", &["step", "systemd-unit"]),
 ];

@@ -26,7 +26,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::finish;
-use crate::{alerts, chaos, compose, deny, seeded, sim, systemd, tidy};
+use crate::{alerts, book, chaos, compose, deny, seeded, sim, systemd, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) enum Single {
     SystemdUnit,
     /// Documentation, and the tests in it.
     Doc,
+    /// The documentation as a book.
+    Book,
     AlertRules,
     Simulator,
     /// Seeded bugs: a checker has to catch each.
@@ -96,6 +98,7 @@ pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
         Single::CargoDeny => deny::run(root),
         Single::SystemdUnit => systemd::run(root),
         Single::Doc => doc(root),
+        Single::Book => book::run(root),
         Single::AlertRules => alerts::run(root),
         Single::Simulator => sim::gate(root),
         Single::Seeded => seeded::prove(root),

@@ -6,6 +6,7 @@ mod arrows;
 mod circles;
 mod fields;
 mod forgotten_tests;
+mod links;
 mod modules;
 mod paths;
 mod rooms;
@@ -114,7 +115,7 @@ fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
         findings.extend(text::undocumented_constants(file, content));
     }
     if file.ends_with(".md") {
-        findings.extend(text::dead_links(file, content, |target| root.join(target).exists()));
+        findings.extend(links::dead(file, content, root));
     }
     findings
 }

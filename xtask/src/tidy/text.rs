@@ -1,6 +1,4 @@
-//! Rules for all text: no registry hosts, no seeded bugs, no dead links, no constant without its reason.
-
-use std::path::{Component, Path, PathBuf};
+//! Rules for all text: no registry hosts, no seeded bugs, no constant without its reason.
 
 use super::Finding;
 
@@ -62,42 +60,6 @@ pub(super) fn undocumented_constants(file: &str, content: &str) -> Vec<Finding> 
     findings
 }
 
-/// A relative Markdown link must lead to a file. Web addresses and anchors are not checked.
-pub(super) fn dead_links(file: &str, content: &str, exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
-    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    let mut findings = Vec::new();
-    let mut in_code = false;
-    for (at, line) in content.lines().enumerate() {
-        in_code ^= line.trim_start().starts_with("```");
-        if in_code {
-            continue;
-        }
-        for link in line.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
-            let elsewhere = link.is_empty() || link.contains(':');
-            if !elsewhere && !exists(&normal(&folder.join(link))) {
-                let advice = format!("`{link}` does not exist: correct the link or add the file");
-                findings.push(Finding::new(file, at + 1, "dead-link", advice));
-            }
-        }
-    }
-    findings
-}
-
-/// Resolves `..` by text, so a path through a missing folder works too.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,14 +86,5 @@ mod tests {
         let content = "/// Rows; why.\n#[rustfmt::skip]\npub const A: u8 = 1;\npub const B: u8 = 2;\n";
         let findings = undocumented_constants("crates/core/src/limits.rs", content);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [4]);
-    }
-
-    #[test]
-    fn a_link_to_nowhere_is_caught() {
-        let exists = |path: &Path| path == Path::new("README.md");
-        let content = "[a](../README.md#top) [b](gone.md) [c](https://example.org) [d](#here)\n";
-        let findings = dead_links("docs/A.md", content, exists);
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].advice.contains("gone.md"));
     }
 }
