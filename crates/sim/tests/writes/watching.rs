@@ -1,16 +1,18 @@
 //! How many runs make an entry proved again, and whether databases are watched apart from each other.
 
-use super::proofs::{BOUND_MS, FIRST, LONG_MS, RIGHT, WATCH_MS, proved, warm_world};
+use super::proofs::{BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, warm_world};
 use super::{NODES, read};
 use crate::outcome::version;
 
 /// A write past all nodes ends all proofs. Each key is proved again by one run of its own, on all nodes, without another run.
 #[tokio::test(start_paused = true)]
 async fn one_run_after_a_foreign_write_is_enough_to_be_proved() {
-    let (world, asks) = warm_world(481, WATCH_MS).await;
+    let (world, _) = warm_world(481, WATCH_MS).await;
     for write in 1..=3 {
         world.origin.write_past();
         world.pass(BOUND_MS + LONG_MS).await;
+        // Requests have deadlines: each round has its own.
+        let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
         let runs = world.origin.runs();
         for ask in &asks {
             assert_eq!(version(&read(&world, 0, ask).await), FIRST + write);
