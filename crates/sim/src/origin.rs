@@ -437,6 +437,9 @@ impl Origin for OriginPort {
 
     async fn newest(&self, of: &WriteOf, _: Millis) -> Result<Option<Position>, OriginError> {
         self.process.on().await;
+        if self.shared.is_silent_about(&of.database) {
+            return std::future::pending().await;
+        }
         let told = self.shared.tell_newest(self.by, &of.database);
         tokio::time::sleep(Millis(1).duration()).await;
         self.process.on().await;

@@ -6,6 +6,7 @@ mod hot_keys;
 mod proofs;
 mod tags;
 mod transaction_ids;
+mod watching;
 
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::time::Millis;

@@ -48,6 +48,8 @@ pub const TOKENS_KNOWN_MAX: usize = 4_096;
 pub const TALLY_WRITES_MAX: usize = 4_096;
 /// Writes of one tally that may have taken ids, and may not: those under way, and a few after them.
 pub const TALLY_UNCLEAR_MAX: usize = 256;
+/// Databases that a watcher looks at at a time: a few connections to Neo4j.
+pub const WATCHED_AT_A_TIME: usize = 8;
 /// How long a watcher waits for the other nodes' tallies.
 pub const WATCH_TALLY_MS_MAX: u64 = 250;
 /// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,

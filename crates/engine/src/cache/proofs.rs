@@ -8,11 +8,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::bookmark::{Bookmark, DatabaseUuid, ReadRange, TransactionId};
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::proof::{LookNumber, ProofTable, Report, Standing};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::Written;
 use parking_lot::RwLock;
 
 use crate::cache::Cache;
@@ -65,6 +66,13 @@ impl Proofs {
     /// The last report of a database, by one of its names.
     pub(crate) fn report(&self, name: DatabaseTag) -> Option<Report> {
         self.table.read().report(name).cloned()
+    }
+
+    /// The last foreign transaction of a database that a report names, by one of its names.
+    pub(crate) fn foreign(&self, name: DatabaseTag) -> Option<Written> {
+        let table = self.table.read();
+        let Report { database, epoch, foreign, .. } = table.report(name)?;
+        Some(Written::at(*epoch, Position { database: *database, id: *foreign }))
     }
 
     /// Whether nobody has reported of a database for a long time.

@@ -174,14 +174,7 @@ impl Fetch {
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
         let mut run = job.query.reading(bounds, job.traceparent.clone());
         run.class = class_of(job.cause);
-        // The mark of now: the wait for the lease may have been long. Or the request's, which may be later:
-        //   node 1 writes, and tells node 0 · a request at node 1 is forwarded to node 0, with the mark · the telling is slow.
-        let written = match (self.cache.written().of(job.query.tags.database()), job.bounds.written) {
-            (Some(own), Some(asked)) if own.database() == asked.database() && !own.is_at_or_after(&asked) => {
-                Some(asked)
-            }
-            (own, asked) => own.or(asked),
-        };
+        let written = self.writes.to_be_carried(&job.query, job.bounds.written);
         run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
         if let Some(live) = &job.live {
             // A run that is handed over to its reader gives no result here. Its range shows as much as any other's.

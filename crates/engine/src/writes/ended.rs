@@ -18,14 +18,13 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hopcache_core::bookmark::{Position, ReadRange};
+use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
-use crate::model::ask::Query;
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
@@ -81,63 +80,7 @@ impl OpenWrite {
     }
 }
 
-/// With whose credentials the origin is asked for the newest transaction of a query's database.
-fn asker(query: &Query) -> WriteOf {
-    WriteOf {
-        database: Arc::clone(&query.database),
-        identity: Arc::clone(&query.identity),
-        impersonated: query.impersonated.clone(),
-        timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
-        may_name_graph: false,
-        touched: Touched::nothing(),
-        tokens: None,
-    }
-}
-
 impl Writes {
-    /// A run has ended with this range. `written` is the mark that it had to carry.
-    ///
-    /// A mark that it did not carry, although the adapter has asked the server, is unsettled, or of ids that have gone
-    /// back since.
-    pub(crate) fn saw_run(self: &Arc<Self>, query: &Query, written: Option<Written>, range: &ReadRange) {
-        if self.lease_ms().is_none() {
-            return;
-        }
-        let name = query.tags.database();
-        self.watching.may_ask_as(name, &asker(query));
-        let database = range.to().database;
-        self.cache.written().found(name, database);
-        let Some(before) =
-            written.filter(|written| written.database() == database && !written.is_seen_by(range))
-        else {
-            return;
-        };
-        // The range's end, and not what the run carried: a write of another node that was answered meanwhile is no later.
-        //   the mark is (4, 100) by mistake · a run carries 26 · a write ends as 27, and its mark is (4, 27) · the run ends at
-        //   27, and begins epoch 5: at (5, 26) the write would be forgotten.
-        let (written, is_back) = self.cache.written().after_asking(Some(before), range.to());
-        let record = WrittenRecord::of_all(name, written);
-        if self.note(&[record]) == Change::Known {
-            return;
-        }
-        if is_back {
-            self.purge_names(written);
-        }
-        let writes = Arc::clone(self);
-        self.context.spawn(async move {
-            writes.tell(&[record]).await;
-        });
-    }
-
-    /// Another node has answered a client of this one, with the client's credentials. They are good for questions too, if this
-    /// node has no others: it may be told of writes (`invalidated`), or have to watch.
-    pub(crate) fn saw_answer(&self, query: &Query) {
-        let name = query.tags.database();
-        if self.lease_ms().is_some() && self.watching.asker(name).is_none() {
-            self.watching.may_ask_as(name, &asker(query));
-        }
-    }
-
     async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
@@ -217,7 +160,7 @@ impl Writes {
     }
 
     /// Takes the marks of one write. However many tags it has touched, it counts as one.
-    fn note(&self, records: &[WrittenRecord]) -> Change {
+    pub(super) fn note(&self, records: &[WrittenRecord]) -> Change {
         let mut noted = Change::Known;
         for record in records {
             match self.cache.written().take(*record, Told::Now) {
@@ -244,7 +187,7 @@ impl Writes {
 
     /// Ids have gone back: the database was restored. Entries from before it may carry ids that come again.
     /// No request waits for the purge, which may walk over a large store: these entries were served until now.
-    fn purge_names(self: &Arc<Self>, written: Written) {
+    pub(super) fn purge_names(self: &Arc<Self>, written: Written) {
         tracing::warn!("the ids of a database's transactions have gone back: its entries are purged");
         for name in self.cache.written().names_of(written.database()) {
             let (writes, scope) = (Arc::clone(self), Scope::Tag(Tag::Database(name)));

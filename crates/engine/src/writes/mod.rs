@@ -7,6 +7,7 @@
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
+//! | `runs` | what a run has to carry, and what its end shows |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
@@ -22,6 +23,7 @@ mod ended;
 mod invalidated;
 mod listen;
 mod pending;
+mod runs;
 mod tallies;
 mod telling;
 mod watch;

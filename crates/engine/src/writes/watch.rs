@@ -9,16 +9,18 @@
 //!
 //! Reports are of `system` too: its transactions change users and rights, which no tag shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
-    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX, WRITTEN_DATABASES_MAX,
+    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX, WATCHED_AT_A_TIME,
+    WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, Finding, IdRange, Report, Tallies, Tally, begun};
@@ -26,6 +28,7 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::model::event::Event;
 use crate::model::ports::{OriginFault, Scope, Store, WriteOf};
@@ -104,17 +107,41 @@ impl Writes {
     /// Watches for ever.
     pub(crate) async fn watch(self: &Arc<Self>) -> Infallible {
         let Some(watch_ms) = self.cache.proofs().watch_ms() else { return pending().await };
+        // Side by side: a database that does not answer holds back no other.
+        let slots = Semaphore::new(WATCHED_AT_A_TIME);
+        let (mut looks, mut under_way) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
-            self.context.sleep(watch_ms).await;
+            let interval = self.context.sleep(watch_ms);
+            tokio::pin!(interval);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(name) = looks.next() => { under_way.remove(&name); }
+                    () = &mut interval => break,
+                }
+            }
             for (name, of) in self.watching.all() {
-                if self.is_watcher(name) {
-                    self.watch_once(name, &of).await;
-                } else {
-                    // Another node's account goes on. This one would have to begin anew.
-                    self.watching.keep(name, None);
+                if under_way.insert(name) {
+                    looks.push(self.look_in_turn(name, of, &slots));
                 }
             }
         }
+    }
+
+    async fn look_in_turn(
+        self: &Arc<Self>,
+        name: DatabaseTag,
+        of: WriteOf,
+        slots: &Semaphore,
+    ) -> DatabaseTag {
+        let _slot = slots.acquire().await;
+        if self.is_watcher(name) {
+            self.watch_once(name, &of).await;
+        } else {
+            // Another node's account goes on. This one would have to begin anew.
+            self.watching.keep(name, None);
+        }
+        name
     }
 
     fn is_watcher(&self, name: DatabaseTag) -> bool {

@@ -53,6 +53,8 @@ pub(super) struct Transactions {
     /// The newest transaction of `system`.
     pub(super) system: u64,
     newest: BTreeMap<Life, u64>,
+    /// The database of which it does not answer questions.
+    pub(super) silent_about: Option<String>,
     /// Labels, types and keys that are there.
     tokens: BTreeSet<TagId>,
     /// When each node first used one in a write that was committed.

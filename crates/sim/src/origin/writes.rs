@@ -87,6 +87,15 @@ impl ScriptedOrigin {
         self.record.note(What::RightsChanged);
     }
 
+    /// It answers no question about this database any more.
+    pub fn be_silent_about(&self, database: &str) {
+        self.state.lock().transactions.silent_about = Some(database.to_owned());
+    }
+
+    pub(super) fn is_silent_about(&self, database: &str) -> bool {
+        self.state.lock().transactions.silent_about.as_deref() == Some(database)
+    }
+
     /// A client writes past all nodes: it takes one id, and may touch anything.
     pub fn write_past(&self) {
         let version = {

@@ -16,29 +16,29 @@ use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
 use super::{NODES, is_hit, read, world_of};
 use crate::outcome::version;
 
-const LEFT: &str = "MATCH (n:Left) RETURN n.version AS version";
-const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
-const FIRST: i64 = 100;
-const WATCH_MS: u64 = 100;
+pub(super) const LEFT: &str = "MATCH (n:Left) RETURN n.version AS version";
+pub(super) const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
+pub(super) const FIRST: i64 = 100;
+pub(super) const WATCH_MS: u64 = 100;
 const TTL_MS: u64 = 2_000;
 /// For how long after a foreign write an entry from before it may be served as proved, and some milliseconds for messages.
-const BOUND_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2 * WATCH_MS + 20;
+pub(super) const BOUND_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2 * WATCH_MS + 20;
 /// Longer than grace: only a proof lets an entry live so long.
-const LONG_MS: u64 = 5 * TTL_MS;
+pub(super) const LONG_MS: u64 = 5 * TTL_MS;
 
-fn policy(watch_ms: u64) -> Policy {
+pub(super) fn policy(watch_ms: u64) -> Policy {
     let proofs = ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(600_000) };
     Policy { ttl_ms: Millis(TTL_MS), proofs: Some(proofs), ..super::proved() }
 }
 
 /// A world whose origin counts ids as Neo4j does, and in which both reads are in memory and proved.
-async fn warm_world(seed: u64, watch_ms: u64) -> (World, [Ask; 2]) {
+pub(super) async fn warm_world(seed: u64, watch_ms: u64) -> (World, [Ask; 2]) {
     let world = world_of(NODES, seed, &policy(watch_ms)).await;
     world.origin.count_exactly();
     world.origin.set_version(FIRST);
     world.origin.set_delay_ms(20);
     let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
-    // The first run carries nothing: only the next one shows that it is of after the watcher's first account.
+    // What was read before the first report is not proved: users and rights may have changed since.
     for _ in 0..3 {
         for ask in &asks {
             for node in 0..NODES {
@@ -51,7 +51,7 @@ async fn warm_world(seed: u64, watch_ms: u64) -> (World, [Ask; 2]) {
 }
 
 /// The answer of a hit that is proved.
-fn proved(outcome: &Outcome) -> Option<i64> {
+pub(super) fn proved(outcome: &Outcome) -> Option<i64> {
     outcome.how.is_proved.then(|| {
         assert!(is_hit(outcome) && outcome.how.detail.is_none(), "{outcome:?}");
         version(outcome)

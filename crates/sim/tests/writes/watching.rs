@@ -1,0 +1,48 @@
+//! How many runs make an entry proved again, and whether databases are watched apart from each other.
+
+use super::proofs::{BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, warm_world};
+use super::{NODES, read};
+use crate::outcome::version;
+
+/// A write past all nodes ends all proofs. Each key is proved again by one run of its own, on all nodes, without another run.
+#[tokio::test(start_paused = true)]
+async fn one_run_after_a_foreign_write_is_enough_to_be_proved() {
+    let (world, _) = warm_world(481, WATCH_MS).await;
+    for write in 1..=3 {
+        world.origin.write_past();
+        world.pass(BOUND_MS + LONG_MS).await;
+        // Requests have deadlines: each round has its own.
+        let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
+        let runs = world.origin.runs();
+        for ask in &asks {
+            assert_eq!(version(&read(&world, 0, ask).await), FIRST + write);
+        }
+        for _ in 0..3 {
+            world.pass(LONG_MS).await;
+            for node in 0..NODES {
+                for ask in &asks {
+                    assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST + write), "node {node}");
+                }
+            }
+        }
+        assert_eq!(world.origin.runs(), runs + asks.len(), "one for each key");
+    }
+}
+
+/// A database that does not answer its watcher holds back no report of another one.
+#[tokio::test(start_paused = true)]
+async fn a_silent_database_holds_back_no_other() {
+    let (world, [left, _]) = warm_world(482, WATCH_MS).await;
+    let other = world.ask_in("other", RIGHT, "alice");
+    for _ in 0..3 {
+        read(&world, 0, &other).await;
+        world.pass(LONG_MS).await;
+    }
+    world.origin.be_silent_about("other");
+    let runs = world.origin.runs();
+    for _ in 0..200 {
+        world.pass(LONG_MS / 200).await;
+        assert_eq!(proved(&read(&world, 0, &left).await), Some(FIRST));
+    }
+    assert_eq!(world.origin.runs(), runs);
+}
