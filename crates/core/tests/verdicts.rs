@@ -188,7 +188,12 @@ fn the_name_that_decides_is_told_as_it_is_written() {
         ("", None),
     ];
     for (text, name) in rows {
-        assert_eq!(decided_by(text, &[]).as_deref(), name, "{text}");
+        let decider = decided_by(text, &[]).map(|decider| decider.name);
+        assert_eq!(decider.as_deref(), name, "{text}");
     }
-    assert_eq!(decided_by("CALL a.b() YIELD x RETURN rand()", &["a.b".to_owned()]).as_deref(), Some("rand"));
+    let allowed = ["a.b".to_owned()];
+    assert_eq!(decided_by("CALL a.b() YIELD x RETURN rand()", &allowed).unwrap().name, "rand");
+    for (text, has_arguments) in [("RETURN date()", false), ("MATCH (n) RETURN date(n.born)", true)] {
+        assert_eq!(decided_by(text, &[]).unwrap().has_arguments, has_arguments, "{text}");
+    }
 }

@@ -145,11 +145,19 @@ pub fn is_known_function(name: &str) -> bool {
         || is_temporal
 }
 
-/// What in `text` decides its verdict: the function, the procedure or the keyword as it is written, without spaces and
-/// backticks. `None` if no name decides. If parameters decide ([`Lexed::with_params`]), it is the first function that
-/// takes one. For people only, so requests do not pay for it.
+/// Plain data: the function, the procedure or the keyword that decides a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// As it is written, without spaces and backticks.
+    pub name: String,
+    /// Whether it is called with arguments.
+    pub has_arguments: bool,
+}
+
+/// The name in `text` that decides its verdict; `None` if no name decides. If parameters decide
+/// ([`Lexed::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
 #[must_use]
-pub fn decided_by(text: &str, procedures: &[String]) -> Option<String> {
+pub fn decided_by(text: &str, procedures: &[String]) -> Option<Decider> {
     let tokens: Vec<Token> = tokens(text).collect();
     if tokens.iter().any(|token| trouble(token).is_some()) {
         return None;
@@ -157,8 +165,9 @@ pub fn decided_by(text: &str, procedures: &[String]) -> Option<String> {
     let tokens = without_end(&tokens);
     let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
     let view = View { tokens, texts: &texts };
-    let decider = judge(view, procedures).1?;
-    Some(view.chain(decider.start, decider.end)).filter(|name| !name.is_empty())
+    let Range { start, end } = judge(view, procedures).1?;
+    let name = Some(view.chain(start, end)).filter(|name| !name.is_empty())?;
+    Some(Decider { name, has_arguments: view.is(end, '(') && !view.is(end + 1, ')') })
 }
 
 /// The verdict, and the tokens that decide it.
