@@ -38,8 +38,9 @@ impl Sentence {
 #[must_use]
 pub fn span(ms: u64) -> String {
     match ms {
-        0..10_000 if ms.is_multiple_of(1_000) => format!("{} s", ms / 1_000),
-        0..10_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        0..1_000 => format!("{ms} ms"),
+        1_000..10_000 if ms.is_multiple_of(1_000) => format!("{} s", ms / 1_000),
+        1_000..10_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
         10_000..120_000 => format!("{} s", ms / 1_000),
         120_000..7_200_000 => format!("{} min", ms / 60_000),
         _ => format!("{} h", ms / 3_600_000),
@@ -53,8 +54,8 @@ mod tests {
     #[test]
     fn spans_are_rounded_to_what_people_read() {
         let rows = [
-            (40, "0.0 s"),
-            (400, "0.4 s"),
+            (40, "40 ms"),
+            (1_450, "1.4 s"),
             (2_000, "2 s"),
             (9_999, "9.9 s"),
             (12_345, "12 s"),

@@ -15,7 +15,8 @@ pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation)
     let Query { statement, identity, .. } = &asked.query;
     let policy = state.engine.policy();
     let seen = explanation.owner.as_ref();
-    let copy = copy(explanation, policy.proofs.is_some());
+    let has_proofs = policy.proofs.is_some() && policy.freshness_lease_ms.is_some();
+    let copy = copy(explanation, has_proofs);
     Facts {
         verdict: explanation.verdict,
         decider: decided_by(statement, &policy.procedures),

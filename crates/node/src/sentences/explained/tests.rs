@@ -86,11 +86,11 @@ fn each_row_has_its_sentence() {
         ),
         (
             Facts { held_back_ms: Some(800), ..cached(stale.clone()) },
-            "Held back for another 0.8 s: its last runs brought no answer. Requests get the old result meanwhile, marked. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
+            "Held back for another 800 ms: its last runs brought no answer. Requests get the old result meanwhile, marked. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
         ),
         (
             Facts { held_back_ms: Some(800), ..unasked() },
-            "Held back for another 0.8 s: its last runs brought no answer. Requests get 503 meanwhile. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
+            "Held back for another 800 ms: its last runs brought no answer. Requests get 503 meanwhile. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
         ),
         (
             Facts { is_too_large: true, ..unasked() },
