@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::http::Request;
 use crate::start::{Node, Setup, nowhere, setting};
 
-struct Ran {
-    code: i32,
-    stdout: String,
-    stderr: String,
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ran {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 }
 
-fn hopcache(node: &Node, args: &[&str]) -> Ran {
+pub fn hopcache(node: &Node, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
     command.args(args).env_clear();
     command.env("HOPCACHE_ADMIN_URL", format!("http://{}", node.admin));
@@ -72,11 +72,56 @@ fn explain_says_why_something_is_or_is_not_kept() {
     assert_eq!(explain(&["CREATE (n)"])["class"], "write");
     assert_eq!(explain(&["RETURN rand()"])["reason"], "volatile-function");
     let text = hopcache(&node, &["explain", "CREATE (n)"]);
-    assert!(
-        text.code == 0 && text.stdout.contains("class") && text.stdout.contains("write"),
-        "{}",
-        text.stdout
-    );
+    assert!(text.code == 0 && text.stdout.starts_with("Not cached: `CREATE` writes.\n"), "{}", text.stdout);
+    let whole = hopcache(&node, &["explain", "CREATE (n)", "--verbose"]);
+    assert!(whole.stdout.contains("class  ") && whole.stdout.contains("query_key"), "{}", whole.stdout);
+}
+
+/// Every command prints JSON, and nothing else, on stdout.
+#[test]
+fn json_is_everywhere() {
+    let node = Node::start();
+    let file = node.config();
+    let file = file.to_str().unwrap();
+    let pages = tempfile::tempdir().unwrap();
+    let pages = pages.path().to_str().unwrap();
+    let commands: [&[&str]; 15] = [
+        &["query", "RETURN 1 AS x"],
+        &["explain", "RETURN 1 AS x"],
+        &["explain", "--verbose", "RETURN date()"],
+        &["successors"],
+        &["status"],
+        &["top", "--once", "--interval", "200ms"],
+        &["health"],
+        &["health", "--live"],
+        &["invalidate", "--label", "Nothing"],
+        &["purge", "--all"],
+        &["config", "show", "--config", file],
+        &["config", "check", "--config", file],
+        &["config", "schema"],
+        &["completions", "bash"],
+        &["man", pages],
+    ];
+    for command in commands {
+        let ran = hopcache(&node, &[command, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{command:?}: {}", ran.stderr);
+        assert!(ran.json().is_object(), "{command:?}: {}", ran.stdout);
+    }
+    let ran = hopcache(&node, &["drain", "--json"]);
+    assert_eq!((ran.code, ran.json().is_object()), (0, true), "{}", ran.stderr);
+}
+
+#[test]
+fn top_shows_a_frame_of_the_cluster() {
+    let node = Node::start();
+    for _ in 0..3 {
+        node.ask("RETURN 1 AS x");
+    }
+    let frame = hopcache(&node, &["top", "--once", "--interval", "200ms"]).stdout;
+    assert!(frame.starts_with("1 of 1 nodes answer   requests/s ") && frame.contains("node-a"), "{frame}");
+    let json = hopcache(&node, &["top", "--once", "--interval", "200ms", "--json"]).json();
+    assert_eq!(json["nodes"][0]["name"], "node-a");
+    assert_eq!(json["nodes"][0]["entries"], 1.0, "{json}");
 }
 
 #[test]
@@ -111,7 +156,8 @@ fn status_health_config_and_drain_tell_an_operator_what_they_need() {
     let status = hopcache(&node, &["status", "--json"]);
     assert_eq!((status.code, &status.json()["ready"]), (0, &Value::Bool(true)));
     assert_eq!(status.json()["ring"]["members"][0]["name"], "node-a");
-    assert!(hopcache(&node, &["status"]).stdout.contains("node-a"));
+    let text = hopcache(&node, &["status"]).stdout;
+    assert!(text.starts_with("node-a is ready. 1 node, ring ") && text.contains("100.0 %"), "{text}");
     assert_eq!(hopcache(&node, &["health"]).code, 0);
     assert_eq!(hopcache(&node, &["health", "--live"]).code, 0);
     let nobody = hopcache(&node, &["health", "--admin-url", &format!("http://{}", nowhere())]);

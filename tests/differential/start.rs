@@ -40,6 +40,8 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub struct Setup {
     pub origin: String,
     pub store: String,
+    /// `origin.timeout`.
+    pub run_timeout: &'static str,
     /// Lines of `[node]` that say how it leaves.
     pub leaving: &'static str,
     /// Further lines of the configuration, whole sections.
@@ -49,7 +51,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let (origin, store) = (setting("HOPCACHE_TEST_NEO4J_BOLT"), "memory:".to_owned());
-        Self { origin, store, leaving: "drain = \"2s\"", more: "" }
+        Self { origin, store, run_timeout: "10s", leaving: "drain = \"2s\"", more: "" }
     }
 }
 
@@ -79,10 +81,10 @@ impl Node {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("node.toml");
         let (client, peer, admin) = (ports[0], ports[1], ports[2]);
-        let Setup { origin, store, leaving, more } = setup;
+        let Setup { origin, store, run_timeout, leaving, more } = setup;
         let text = format!(
             "[node]\nname = \"node-a\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\n\
-             admin_addr = \"{admin}\"\nbolt_addr = \"\"\n{leaving}\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
+             admin_addr = \"{admin}\"\nbolt_addr = \"\"\n{leaving}\n[origin]\nuri = \"{origin}\"\ntimeout = \"{run_timeout}\"\n\
              [store]\nuri = \"{store}\"\n{more}\n"
         );
         std::fs::write(&file, text).unwrap();

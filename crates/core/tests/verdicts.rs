@@ -2,7 +2,7 @@
 //! `verdicts_real` shows that the server agrees.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
-use hopcache_core::cypher::verdict::{BypassReason, Lexed, is_known_function};
+use hopcache_core::cypher::verdict::{BypassReason, Lexed, decided_by, is_known_function};
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -169,3 +169,31 @@ const CONTEXT: [&str; 30] = [
     "x", "AS", "as", "return", "RETURN", "WITH", "with", "{", "}", "(", ")", "[", "]", ",", "+", "*", "CASE",
     "WHEN", "1", "'s'", "`q`", "|", "limit", "CREATE", "call", "/* c */", "IN", "MATCH", "date", "=",
 ];
+
+/// `explain` names what decided.
+#[test]
+fn the_name_that_decides_is_told_as_it_is_written() {
+    let rows = [
+        ("RETURN toLower('A') AS a, date() AS d, rand() AS r", Some("date")),
+        ("RETURN Date . Realtime () AS d", Some("Date.Realtime")),
+        ("RETURN date($d) AS d, datetime($t) AS t", Some("date")),
+        ("CALL db.labels() YIELD label CALL `apoc`.meta. stats() YIELD a RETURN a", Some("apoc.meta.stats")),
+        ("RETURN my.fn(1) AS x", Some("my.fn")),
+        ("MATCH (n) WHERE n.at < timestamp() SET n.x = rand()", Some("SET")),
+        ("MATCH (n) DETACH DELETE n", Some("DETACH")),
+        ("SHOW INDEXES", Some("SHOW")),
+        ("MATCH (n) RETURN count(n) AS n", None),
+        ("RETURN 1; RETURN 2", None),
+        ("RETURN 'cut", None),
+        ("", None),
+    ];
+    for (text, name) in rows {
+        let decider = decided_by(text, &[]).map(|decider| decider.name);
+        assert_eq!(decider.as_deref(), name, "{text}");
+    }
+    let allowed = ["a.b".to_owned()];
+    assert_eq!(decided_by("CALL a.b() YIELD x RETURN rand()", &allowed).unwrap().name, "rand");
+    for (text, has_arguments) in [("RETURN date()", false), ("MATCH (n) RETURN date(n.born)", true)] {
+        assert_eq!(decided_by(text, &[]).unwrap().has_arguments, has_arguments, "{text}");
+    }
+}

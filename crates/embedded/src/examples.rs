@@ -20,8 +20,8 @@ pub fn examples() -> &'static [Example] {
 const EXAMPLES: [Example; 5] = [
     Example {
         title: "whom the friends of Ada Abel (person 0, a hub) know best",
-        statement: "MATCH (hub:Person {id: $id})-[:KNOWS]-(friend)-[:KNOWS]-(other) WHERE other.id <> $id \
-                    RETURN other.name AS name, count(*) AS friends ORDER BY friends DESC, name LIMIT 10",
+        statement: "MATCH (p:Person {id: $id})-[:KNOWS]-(f)-[:KNOWS]-(o) WHERE o.id <> $id \
+                    RETURN o.name AS name, count(*) AS friends ORDER BY friends DESC, name LIMIT 3",
         params_json: r#"{"id": 0}"#,
     },
     Example {

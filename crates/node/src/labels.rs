@@ -184,6 +184,12 @@ pub fn reason_at(place: usize) -> Option<Reason> {
     BYPASSES.get(place).copied()
 }
 
+/// The reason with this label.
+#[must_use]
+pub fn reason_of(label: &str) -> Option<Reason> {
+    REASONS.iter().position(|each| *each == label).and_then(reason_at)
+}
+
 /// Index of a reason in [`REASONS`].
 #[must_use]
 pub fn reason_place(reason: Reason) -> usize {

@@ -46,6 +46,7 @@ mod renderer;
 pub mod replay_window;
 pub mod routing;
 mod senders;
+pub mod sentences;
 pub mod serve;
 pub mod stop;
 pub mod store;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
-use hopcache_engine::copy::{MemoryCopy, SharedCopy};
+use hopcache_engine::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use hopcache_engine::memory::Memory;
 use moka::Expiry;
 use moka::ops::compute::{CompResult, Op};
@@ -52,6 +52,14 @@ impl MokaMemory {
             })
             .build_with_hasher(KeyBits { secret: rand::random() });
         Self { copies, shares }
+    }
+
+    /// Whether it has a copy of this principal.
+    #[must_use]
+    pub fn has_copies_of(&self, whose: ScopeTag) -> bool {
+        // moka counts expired copies until it has swept.
+        self.copies.run_pending_tasks();
+        self.shares.lock().has(whose)
     }
 }
 

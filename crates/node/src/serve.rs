@@ -21,12 +21,13 @@ use crate::origin::relays::Relays;
 use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
+use crate::terminal::print_json;
 
-/// Runs one node.
+/// Runs one node. If `is_json`, it prints its addresses on stdout as soon as it serves.
 ///
 /// # Errors
 /// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
-pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
+pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
@@ -49,6 +50,9 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         admin = %settings.node.admin_addr,
         "serving"
     );
+    if is_json {
+        print_json(&addresses(&settings, &node))?;
+    }
     let state = Arc::clone(node.state());
     tokio::select! {
         () = stop.signalled() => crate::audit::drain("signal"),
@@ -63,6 +67,16 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         Some(task) => anyhow::bail!("left because a task broke: {task}"),
         None => Ok(()),
     }
+}
+
+fn addresses(settings: &Settings, node: &Node) -> serde_json::Value {
+    serde_json::json!({
+        "node": settings.node.name.as_str(),
+        "clients": node.client_addr(),
+        "bolt": node.bolt_addr(),
+        "peers": settings.node.peer_addr.to_string(),
+        "admin": settings.node.admin_addr.to_string(),
+    })
 }
 
 /// Logs the names of variables that set nothing.
@@ -148,7 +162,7 @@ pub fn open_relays(settings: &Settings, shared: &SharedOrigin) -> anyhow::Result
 }
 
 /// The authorities that sign the graph database's certificate.
-fn roots_of(origin: &OriginSettings) -> anyhow::Result<Roots> {
+pub(crate) fn roots_of(origin: &OriginSettings) -> anyhow::Result<Roots> {
     match &origin.authorities {
         None => Ok(Roots::of_system()),
         Some(authorities) => {
@@ -166,7 +180,7 @@ fn login_of(auth: &OriginAuth) -> Login {
     }
 }
 
-fn bolt_address(
+pub(crate) fn bolt_address(
     encryption: crate::config::BoltEncryption,
     address: &crate::config::Address,
 ) -> anyhow::Result<BoltAddress> {

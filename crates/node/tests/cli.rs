@@ -103,11 +103,15 @@ fn the_schema_describes_every_key() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    let wrong: [&[&str]; 8] = [
+    let wrong: [&[&str]; 12] = [
         &["no-such-command"],
         &["query"],
         &["query", "RETURN 1", "-p", "no-equals-sign"],
         &["dev", "--nodes", "0"],
+        &["dev", "--neo4j", "127.0.0.1:7687"],
+        &["top", "--interval", "0s"],
+        &["completions", "no-such-shell"],
+        &["man"],
         &["purge"],
         &["invalidate"],
         &["invalidate", "--anything", "--label", "Person"],
@@ -128,6 +132,7 @@ fn a_node_that_is_not_there_is_a_failure_that_names_the_url() {
     for args in [
         &["health"][..],
         &["status"],
+        &["top", "--once"],
         &["drain"],
         &["purge", "--all"],
         &["invalidate", "--anything"],
@@ -140,4 +145,41 @@ fn a_node_that_is_not_there_is_a_failure_that_names_the_url() {
     let done = hopcache(&["query", "RETURN 1", "--url", &url], &[]);
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains(&url));
+}
+
+/// The scripts and pages are made from the definition of the commands, so a new command is in them.
+#[test]
+fn shells_complete_and_manuals_describe_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = hopcache(&["completions", shell], &[]);
+        assert_eq!(script.status.code(), Some(0), "{shell}");
+        let script = text(&script.stdout);
+        assert!(script.contains("explain") && script.contains("base-port"), "{shell}: {script}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    let made = hopcache(&["man", pages.to_str().unwrap()], &[]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let listed = text(&made.stdout);
+    for command in ["dev", "serve", "query", "explain", "status", "top", "purge", "config-show", "man"] {
+        assert!(listed.lines().any(|page| page == format!("hopcache-{command}.1")), "{command}: {listed}");
+    }
+    let page = std::fs::read_to_string(pages.join("hopcache-explain.1")).unwrap();
+    assert!(page.contains("HOPCACHE_USER") && page.contains("principal"), "{page}");
+}
+
+/// A cluster before a Neo4j that is not there ends at once, in words.
+#[test]
+fn dev_says_at_once_that_no_neo4j_answers() {
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("bolt://{}", held.local_addr().unwrap());
+    drop(held);
+    let done = hopcache(&["dev", "--neo4j", &uri], &[]);
+    assert_eq!(done.status.code(), Some(1));
+    let said = text(&done.stderr);
+    assert!(said.starts_with(&format!("hopcache: no Neo4j answers at {uri}")), "{said}");
+    assert!(said.contains("is it running"), "{said}");
+    assert!(done.stdout.is_empty());
+    let wrong = hopcache(&["dev", "--neo4j", "neo4j://db"], &[]);
+    assert!(text(&wrong.stderr).contains("routing is not supported"), "{}", text(&wrong.stderr));
 }

@@ -11,6 +11,8 @@ mod clock;
 mod names;
 mod words;
 
+use std::ops::Range;
+
 use super::lexer::{Token, TokenKind, Trouble, tokens};
 use super::normal::without_end;
 
@@ -104,10 +106,7 @@ impl Lexed {
         let tokens = without_end(tokens);
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
         let view = View { tokens, texts: &texts };
-        match whole(view) {
-            Some(verdict) => verdict,
-            None => calls::judge(view, procedures),
-        }
+        judge(view, procedures).0
     }
 
     /// The verdict with the parameters known: `params` is a PackStream map. A parameter that mentions a
@@ -146,6 +145,39 @@ pub fn is_known_function(name: &str) -> bool {
         || is_temporal
 }
 
+/// Plain data: the function, the procedure or the keyword that decides a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// As it is written, without spaces and backticks.
+    pub name: String,
+    /// Whether it is called with arguments.
+    pub has_arguments: bool,
+}
+
+/// The name in `text` that decides its verdict; `None` if no name decides. If parameters decide
+/// ([`Lexed::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
+#[must_use]
+pub fn decided_by(text: &str, procedures: &[String]) -> Option<Decider> {
+    let tokens: Vec<Token> = tokens(text).collect();
+    if tokens.iter().any(|token| trouble(token).is_some()) {
+        return None;
+    }
+    let tokens = without_end(&tokens);
+    let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
+    let view = View { tokens, texts: &texts };
+    let Range { start, end } = judge(view, procedures).1?;
+    let name = Some(view.chain(start, end)).filter(|name| !name.is_empty())?;
+    Some(Decider { name, has_arguments: view.is(end, '(') && !view.is(end + 1, ')') })
+}
+
+/// The verdict, and the tokens that decide it.
+fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>) {
+    match whole(view) {
+        Some((verdict, index)) => (verdict, Some(index..index + 1)),
+        None => calls::judge(view, procedures),
+    }
+}
+
 fn trouble(token: &Token) -> Option<BypassReason> {
     match token.kind {
         TokenKind::Trouble(Trouble::Unterminated) => Some(BypassReason::Unterminated),
@@ -155,21 +187,21 @@ fn trouble(token: &Token) -> Option<BypassReason> {
     }
 }
 
-/// Verdicts on the text as a whole and on its clauses.
-fn whole(view: View<'_>) -> Option<Lexed> {
+/// Verdicts on the text as a whole and on its clauses, each with the token that decides it.
+fn whole(view: View<'_>) -> Option<(Lexed, usize)> {
     if let Some(verdict) = words::start(view) {
-        return Some(verdict);
+        return Some((verdict, 0));
     }
     let mut sight = words::Sight::default();
     let mut bypass = None;
     for index in 0..view.tokens.len() {
         if view.tokens[index].is(';') && index + 1 < view.tokens.len() {
-            return Some(Lexed::Bypass(BypassReason::ManyStatements));
+            return Some((Lexed::Bypass(BypassReason::ManyStatements), index));
         }
         // A write is a write, whatever else the text contains.
         match sight.clause(view, index) {
-            Some(Lexed::Write) => return Some(Lexed::Write),
-            found => bypass = bypass.or(found),
+            Some(Lexed::Write) => return Some((Lexed::Write, index)),
+            found => bypass = bypass.or(found.map(|verdict| (verdict, index))),
         }
     }
     bypass

@@ -20,6 +20,10 @@ pub struct Inspection {
     pub prefetched: Option<PrefetchedView>,
     /// How the copy stands to the transactions of its database, if its run told one.
     pub proof: Option<CopyProof>,
+    /// For how long runs of the key are still held back, because the last ones brought no answer.
+    pub held_back_ms: Option<u64>,
+    /// Whether the key's last result was too large for an entry.
+    pub is_too_large: bool,
 }
 
 /// How a copy stands to the transactions of its database.

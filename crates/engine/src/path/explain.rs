@@ -1,6 +1,6 @@
 //! `explain`: why the cache did or did not answer a query. It gathers all that decides this and changes nothing.
 
-use hopcache_core::bookmark::TransactionId;
+use hopcache_core::bookmark::{Bookmark, ReadRange, TransactionId};
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
@@ -26,6 +26,8 @@ pub struct Explanation {
     pub entry: Option<EntryView>,
     /// What proves the result, and what would end it; `None` if there is none, or its run told no transaction.
     pub proof: Option<ProofView>,
+    /// Between which transactions the stored entry was read, if its run told one.
+    pub range: Option<ReadRange>,
     /// Why `entry` is missing, if the store could not answer.
     pub store_error: Option<StoreError>,
     /// Memory and flights of the owner, if it could be asked.
@@ -78,6 +80,7 @@ impl Path {
             Err(error) => (None, None, Some(error)),
         };
         let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
+        let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
                 self.peers.ask(node, &Inspect(query.key), self.policy.probe_timeout_ms).await.ok()
@@ -90,12 +93,24 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        Explanation { verdict, order, entry, proof, store_error, owner, lease, refresh }
+        Explanation { verdict, order, entry, proof, range, store_error, owner, lease, refresh }
+    }
+
+    /// Whether the explained entry answers a request with these bookmarks; `None` if its run told no transaction.
+    #[must_use]
+    pub fn has_seen(&self, explanation: &Explanation, asked: &Bookmark) -> Option<bool> {
+        let range = explanation.range.as_ref()?;
+        let is_proved = explanation.proof.as_ref().is_some_and(|proof| proof.copy.is_proved);
+        Some(range.from().covers(asked) || (is_proved && self.cache.proofs().covers(range, asked)))
+    }
+
+    fn decoded(&self, query: &Query, stored: &StoredEntry) -> Option<Entry> {
+        Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key).ok()
     }
 
     fn entry_view(&self, query: &Query, stored: &StoredEntry) -> EntryView {
         let bytes = stored.bytes.len();
-        let Ok(entry) = Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key) else {
+        let Some(entry) = self.decoded(query, stored) else {
             return EntryView {
                 state: "corrupt",
                 age_ms: 0,
@@ -125,7 +140,7 @@ impl Path {
 
     /// The stored entry, if the owner has no copy of it.
     fn stored_proof(&self, query: &Query, stored: &StoredEntry) -> Option<CopyProof> {
-        let entry = Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key).ok()?;
+        let entry = self.decoded(query, stored)?;
         let range = entry.range.as_ref()?;
         let age_ms = Millis(clock(&entry, stored.left_ms).age_ms);
         let is_proved = self.cache.proves_stored(query, range, age_ms);

@@ -144,6 +144,8 @@ impl Path {
             refresh: self.refresh.facts_here(key, held.as_deref()),
             prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),
             proof: held.as_ref().and_then(|copy| self.cache.proof_of(copy)),
+            held_back_ms: self.fetch.held_back(key).map(|left_ms| left_ms.0),
+            is_too_large: self.cache.uncacheable().contains(key, self.context.now()),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! `POST /admin/v1/explain`: how a query would be answered, and why.
 
+mod facts;
+
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
-use hopcache_core::time::Millis;
 use hopcache_engine::Verdict;
-use hopcache_engine::ask::{Query, QueryParts};
+use hopcache_engine::ask::{Hints, Query, QueryParts};
 use hopcache_engine::explain::{Explanation, ProofView};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::PrefetchedView;
@@ -26,6 +28,7 @@ use super::problem::{Problem, read};
 use super::{Admin, json as answer};
 use crate::front::directives::hints_in;
 use crate::labels;
+use crate::sentences::explained::Facts;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +42,18 @@ struct Question {
     parameters: Map<String, Value>,
     /// A hint in the form of the header `Hopcache-Hint`.
     hint: Option<String>,
+    /// Bookmarks as a request would send them.
+    #[serde(default)]
+    bookmarks: Vec<String>,
+}
+
+/// The question in types of the engine.
+struct Asked {
+    query: Query,
+    hints: Hints,
+    /// `None` if this node cannot read the bookmarks.
+    bookmark: Option<Bookmark>,
+    principal: Option<String>,
 }
 
 fn default_database() -> String {
@@ -46,24 +61,21 @@ fn default_database() -> String {
 }
 
 pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Response {
-    let asked = read::<Question>(body).await.and_then(|question| {
-        let hints = hints_in(question.hint.as_deref().unwrap_or_default());
-        let hints = hints.map_err(|error| Problem::bad(error.to_string()))?;
-        Ok((query(&admin, question)?, hints))
-    });
-    let (query, hints) = match asked {
+    let asked = match read::<Question>(body).await.and_then(|question| asked(&admin, question)) {
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let explanation = admin.state.engine.path().explain(&query, hints).await;
-    let is_off = admin.state.engine.policy().ttl_ms == Millis::ZERO;
-    answer(StatusCode::OK, &report(&query, &explanation, is_off))
+    let explanation = admin.state.engine.path().explain(&asked.query, asked.hints).await;
+    let facts = facts::facts(&admin.state, &asked, &explanation);
+    answer(StatusCode::OK, &report(&asked.query, &explanation, &facts))
 }
 
-fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
+fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
     if question.statement.len() > STATEMENT_BYTES_MAX {
         return Err(Problem::bad(format!("statement: over {STATEMENT_BYTES_MAX} bytes")));
     }
+    let hints = hints_in(question.hint.as_deref().unwrap_or_default());
+    let hints = hints.map_err(|error| Problem::bad(error.to_string()))?;
     // The client's own parser, so that the key equals the key of its requests.
     let body = json!({"statement": question.statement, "parameters": question.parameters}).to_string();
     let request =
@@ -80,36 +92,30 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
         impersonated: None,
         identity: Arc::new(identity),
     };
-    Ok(Query::read(parts, hasher, &admin.state.engine.policy().procedures))
+    let query = Query::read(parts, hasher, &admin.state.engine.policy().procedures);
+    Ok(Asked { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal })
 }
 
-fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
-    let (class, reason) = class(explanation);
+fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
+    let (class, reason) = class(explanation, facts);
+    let sentence = facts.sentence();
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
     let failover: Vec<&str> = explanation.order.iter().skip(1).map(NodeName::as_str).collect();
     let at_owner = explanation.owner.as_ref();
-    let entry = explanation.entry.as_ref().map(|entry| {
-        json!({
-            "state": entry.state,
-            "age_ms": entry.age_ms,
-            "ttl_ms": entry.ttl_ms,
-            "cost_ms": entry.cost_ms,
-            "bytes": entry.bytes,
-            "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),
-            "stored_by": entry.stored_by.as_ref().map(ToString::to_string),
-            "prefetched": at_owner.and_then(|seen| seen.prefetched.as_ref()).map(prefetched),
-        })
-    });
+    let entry = entry(explanation);
     json!({
+        "summary": sentence.summary,
+        "remedy": sentence.remedy,
         "class": class,
         "reason": reason,
+        "decided_by": facts.decider.as_ref().map(|decider| decider.name.as_str()),
         "normal_form": query.normal.as_str(),
         "query_key": query.key.to_hex(),
         "owner": owner,
         "failover": failover,
+        "why_no_entry": entry.is_none().then_some(sentence.summary.as_str()),
         "entry": entry,
         "proof": explanation.proof.as_ref().map(proof),
-        "why_no_entry": why_no_entry(class, explanation, is_off),
         "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms})),
         "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
         "lease": explanation.lease.as_ref().map(|(holder, token, left)| json!({
@@ -117,9 +123,26 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
             "token": format!("{}-{:032x}", token.counter, token.nonce),
             "left_ms": left.0,
         })),
+        "held_back_ms": facts.held_back_ms,
+        "is_too_large": facts.is_too_large,
         "refresh_probability": explanation.refresh.probability,
         "refresh": refresh(&explanation.refresh),
     })
+}
+
+/// The stored entry.
+fn entry(explanation: &Explanation) -> Option<Value> {
+    let entry = explanation.entry.as_ref()?;
+    Some(json!({
+        "state": entry.state,
+        "age_ms": entry.age_ms,
+        "ttl_ms": entry.ttl_ms,
+        "cost_ms": entry.cost_ms,
+        "bytes": entry.bytes,
+        "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),
+        "stored_by": entry.stored_by.as_ref().map(ToString::to_string),
+        "prefetched": explanation.owner.as_ref().and_then(|seen| seen.prefetched.as_ref()).map(prefetched),
+    }))
 }
 
 /// What proves an entry, and what would end it.
@@ -161,32 +184,17 @@ fn refresh(view: &RefreshView) -> Value {
     })
 }
 
-fn class(explanation: &Explanation) -> (&'static str, String) {
-    match explanation.verdict {
-        Verdict::Read => ("read", "the server says that it reads".to_owned()),
-        Verdict::Unasked if explanation.entry.is_some() => {
+fn class(explanation: &Explanation, facts: &Facts) -> (&'static str, String) {
+    match (facts.bypass(), explanation.verdict) {
+        (Some(Reason::Write), _) => ("write", labels::reason_label(Reason::Write).to_owned()),
+        (Some(reason), _) => ("bypass", labels::reason_label(reason).to_owned()),
+        (None, Verdict::Unasked) if explanation.entry.is_some() => {
             ("read", "it is stored, and only what the server called a read is".to_owned())
         }
-        Verdict::Unasked => (
+        (None, Verdict::Unasked) => (
             "unknown",
             "nothing in the text speaks against a read; the server has not been asked yet".to_owned(),
         ),
-        Verdict::Bypass(Reason::Write) => ("write", labels::reason_label(Reason::Write).to_owned()),
-        Verdict::Bypass(reason) => ("bypass", labels::reason_label(reason).to_owned()),
+        (None, _) => ("read", "the server says that it reads".to_owned()),
     }
-}
-
-fn why_no_entry(class: &str, explanation: &Explanation, is_off: bool) -> Option<String> {
-    if explanation.entry.is_some() {
-        return None;
-    }
-    Some(match (class, &explanation.store_error) {
-        (_, Some(error)) => error.to_string(),
-        ("write", None) => "the statement is not cached: the text or the server says that it writes".to_owned(),
-        ("bypass", None) => "the statement is not cached".to_owned(),
-        _ if is_off => "caching is off: entry.ttl is 0".to_owned(),
-        _ if explanation.lease.is_some() => "it is being computed".to_owned(),
-        _ => "nobody has asked for it with these parameters as this principal, or it expired, was purged or evicted"
-            .to_owned(),
-    })
 }

@@ -88,7 +88,12 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
     let virtual_nodes = admin.state.virtual_nodes;
     answer(
         StatusCode::OK,
-        &json!({"epoch": ring.epoch().0, "virtual_nodes": virtual_nodes, "members": members}),
+        &json!({
+            "node": admin.state.report.value("node.name"),
+            "epoch": ring.epoch().0,
+            "virtual_nodes": virtual_nodes,
+            "members": members,
+        }),
     )
 }
 

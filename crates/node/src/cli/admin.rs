@@ -1,4 +1,4 @@
-//! The commands that ask a node's admin listener: explain, status, invalidate, purge, drain, health.
+//! The commands that give a node orders, and its probes: invalidate, purge, drain, health.
 
 use std::process::ExitCode;
 
@@ -7,24 +7,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::client::{Admin, AdminArgs};
-use super::query::StatementArgs;
 use super::{Output, table};
-use crate::terminal::{print, print_json, say};
-
-/// A statement to explain.
-#[derive(Debug, Args)]
-pub(super) struct ExplainArgs {
-    #[command(flatten)]
-    statement: StatementArgs,
-    /// The user as whom the query would run
-    #[arg(long)]
-    principal: Option<String>,
-    /// A hint, as in the header Hopcache-Hint: degree=500, volatility=1.5
-    #[arg(long)]
-    hint: Option<String>,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
+use crate::terminal::{print, print_json};
 
 /// What to remove: exactly one of the three.
 #[derive(Debug, Args)]
@@ -76,76 +60,6 @@ pub(super) struct HealthArgs {
     admin: AdminArgs,
 }
 
-pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Result<()> {
-    let mut body = json!({
-        "database": args.statement.database,
-        "statement": args.statement.statement,
-        "parameters": args.statement.parameters(),
-    });
-    if let Some(principal) = &args.principal {
-        body["principal"] = json!(principal);
-    }
-    if let Some(hint) = &args.hint {
-        body["hint"] = json!(hint);
-    }
-    let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
-    show(&answer, output)?;
-    let lines = [proof_line(&answer), prefetch_line(&answer)];
-    for line in lines.into_iter().flatten().filter(|_| output != Output::Json) {
-        print(&table::clean(&line))?;
-    }
-    Ok(())
-}
-
-/// A sentence about the proof of an entry.
-fn proof_line(answer: &Value) -> Option<String> {
-    let proof = answer.get("proof")?.as_object()?;
-    let text = |name: &str| proof.get(name).map(table::cell).unwrap_or_default();
-    let ends_with = proof.get("ends_with_a_write_to").and_then(Value::as_array).into_iter().flatten();
-    let ends_with: Vec<&str> = ends_with.filter_map(Value::as_str).collect();
-    let would_end = format!("would end with a write to {}", ends_with.join(" or "));
-    Some(match proof.get("proved") {
-        Some(Value::Bool(true)) => format!("proved at {}; {would_end}", text("accounted_to")),
-        _ => format!("read at {}, not proved; {would_end}", text("read_at")),
-    })
-}
-
-/// A sentence about the prefetch of an entry.
-fn prefetch_line(answer: &Value) -> Option<String> {
-    let prefetched = answer.get("entry")?.get("prefetched")?.as_object()?;
-    let text = |name: &str| prefetched.get(name).map(table::cell).unwrap_or_default();
-    let use_so_far =
-        if prefetched.get("used") == Some(&Value::Bool(true)) { "used since" } else { "not used yet" };
-    Some(format!(
-        "prefetched because {} by node {} ({}, probability {}; {use_so_far})",
-        text("because"),
-        text("by"),
-        text("kind"),
-        text("p"),
-    ))
-}
-
-pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let admin = Admin::new(args)?;
-    let (ready, health) = admin.ask(Method::GET, "/readyz", None).await?;
-    let ring = admin.demand(Method::GET, "/admin/v1/ring", None).await?;
-    let code = if ready.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    if output == Output::Json {
-        print_json(&json!({"ready": ready.is_success(), "health": health, "ring": ring}))?;
-        return Ok(code);
-    }
-    let text = |key: &str| ring.get(key).map(table::cell).unwrap_or_default();
-    say(&format!("{}: {}", if ready.is_success() { "ready" } else { "NOT READY" }, table::cell(&health)));
-    say(&format!("ring epoch {}, {} virtual nodes for each node", text("epoch"), text("virtual_nodes")));
-    let columns = ["name", "peer_addr", "state", "phase", "weight", "share", "life"];
-    let members = ring.get("members").and_then(Value::as_array).into_iter().flatten();
-    let rows = members.map(|member| {
-        columns.iter().map(|column| member.get(column).map(table::cell).unwrap_or_default()).collect()
-    });
-    print(&table::render(&columns, rows))?;
-    Ok(code)
-}
-
 pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow::Result<()> {
     let mut body = json!({"database": args.database});
     if args.anything {
@@ -181,7 +95,7 @@ pub(super) async fn health(args: &HealthArgs, output: Output) -> anyhow::Result<
     Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// An object as lines `name  value`, with inner objects indented below their names.
+/// The answer of an order.
 fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
     if output == Output::Json || !answer.is_object() {
         return if output == Output::Json {
@@ -190,12 +104,17 @@ fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
             print(&table::clean(&table::cell(answer)))
         };
     }
+    print(&listed(answer))
+}
+
+/// An object as lines `name  value`, with the names of inner objects before theirs.
+pub(super) fn listed(answer: &Value) -> String {
     let mut lines = Vec::new();
     flatten("", answer, &mut lines);
     let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let text: Vec<String> =
         lines.iter().map(|(name, value)| format!("{name:width$}  {}", table::clean(value))).collect();
-    print(&text.join("\n"))
+    text.join("\n")
 }
 
 fn flatten(prefix: &str, value: &Value, lines: &mut Vec<(String, String)>) {
@@ -212,32 +131,5 @@ fn flatten(prefix: &str, value: &Value, lines: &mut Vec<(String, String)>) {
             lines.push((prefix.to_owned(), items.iter().map(table::cell).collect::<Vec<_>>().join(", ")));
         }
         other => lines.push((prefix.to_owned(), table::cell(other))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Issue 7, "See it".
-    #[test]
-    fn an_entry_that_was_prefetched_says_so_in_a_sentence() {
-        let prefetched = json!({
-            "because": "MATCH (p:Person {id: $id}) RETURN p was asked",
-            "by": "node-b", "kind": "template", "p": 0.62, "used": false,
-        });
-        let line = prefetch_line(&json!({"entry": {"prefetched": prefetched}})).unwrap();
-        assert!(
-            line.starts_with(
-                "prefetched because MATCH (p:Person {id: $id}) RETURN p was asked by node node-b"
-            )
-        );
-        assert!(
-            line.contains("template") && line.contains("0.62") && line.contains("not used yet"),
-            "{line}"
-        );
-        for none in [json!({"entry": null}), json!({"entry": {"prefetched": null}}), json!({})] {
-            assert_eq!(prefetch_line(&none), None);
-        }
     }
 }

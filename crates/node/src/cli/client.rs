@@ -34,6 +34,13 @@ pub(super) struct AdminArgs {
     certificate: CertificateArgs,
 }
 
+impl AdminArgs {
+    /// Whether a token was given, and not found in a node's configuration.
+    pub(super) fn has_token(&self) -> bool {
+        self.admin_token.is_some()
+    }
+}
+
 /// The configuration that this environment gives, if it is sound: a client command inside a node's
 /// container then finds that node without flags.
 fn surroundings() -> Option<Loaded> {
@@ -101,6 +108,7 @@ pub(super) fn unreached(url: &str, trust: &Trust, error: reqwest::Error) -> anyh
 }
 
 /// A node's admin listener.
+#[derive(Clone)]
 pub(super) struct Admin {
     client: Client,
     base: String,
@@ -132,6 +140,19 @@ impl Admin {
     fn at(args: &AdminArgs, base: String, trust: Trust, token: Option<Secret>) -> anyhow::Result<Self> {
         let base = base.trim_end_matches('/').to_owned();
         Ok(Self { client: http_client(&base, &trust, &args.certificate)?, base, trust, token })
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The listener of another node. The token goes along to the same host, and elsewhere only if `may_have_token`.
+    pub(super) fn of_other(&self, base: String, may_have_token: bool) -> Self {
+        let host = |url: &str| reqwest::Url::parse(url).ok()?.host_str().map(ToOwned::to_owned);
+        let is_near = host(&base).is_some() && host(&base) == host(&self.base);
+        let token = self.token.clone().filter(|_| is_near || may_have_token);
+        Self { client: self.client.clone(), base, trust: self.trust.clone(), token }
     }
 
     /// Asks, and returns status and body of any answer.

@@ -4,13 +4,18 @@
 mod admin;
 mod client;
 mod configuration;
+mod dev;
+mod explain;
 mod fields;
 mod graph;
+mod pages;
 mod query;
 mod query_bolt;
 pub mod run;
+mod status;
 mod successors;
 mod table;
+mod top;
 mod trust;
 
 use std::path::PathBuf;
@@ -18,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{self, NODES_MAX};
+use crate::config;
 use crate::terminal::say;
 
 /// A distributed query cache for Neo4j.
@@ -37,17 +42,19 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start a whole cluster on this machine, with a sample graph
-    Dev(DevArgs),
+    Dev(dev::DevArgs),
     /// Start one node
     Serve(ServeArgs),
     /// Run a query, print its result, and on stderr where it came from
     Query(query::QueryArgs),
     /// Say how a query would be answered, and why (not) from the cache
-    Explain(admin::ExplainArgs),
+    Explain(explain::ExplainArgs),
     /// Show which query follows which, as learned: as text, as JSON or for Graphviz
     Successors(successors::SuccessorsArgs),
-    /// Show whether a node is ready, and the ring as it sees it
+    /// Show whether a node is ready, what is degraded, and the ring as it sees it
     Status(client::AdminArgs),
+    /// Watch the cluster: requests, hits, times and runs of each node, and the hottest patterns
+    Top(top::TopArgs),
     /// End the entries that a write past Hopcache has touched, on every node
     Invalidate(admin::InvalidateArgs),
     /// Remove entries, in the store and on every node
@@ -59,6 +66,10 @@ enum Command {
     /// Show or check the configuration, or print its JSON schema
     #[command(subcommand)]
     Config(configuration::ConfigCommand),
+    /// Print a completion script for a shell
+    Completions(pages::CompletionsArgs),
+    /// Write the manual pages of all commands into a directory
+    Man(pages::ManArgs),
 }
 
 /// Where the configuration comes from.
@@ -113,18 +124,6 @@ impl ServeArgs {
 
 const ORIGIN_URI: &str = "origin.uri";
 
-#[derive(Debug, Args)]
-struct DevArgs {
-    /// How many nodes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
-    nodes: u16,
-    /// Client port of the first node; the next nodes are at +10, +20 …
-    #[arg(long, default_value_t = 7475)]
-    base_port: u16,
-    #[command(flatten)]
-    config: ConfigArgs,
-}
-
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -155,31 +154,30 @@ pub fn main() -> ExitCode {
 
 async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let output = if cli.json { Output::Json } else { Output::Text };
-    match cli.command.unwrap_or(Command::Dev(DevArgs {
-        nodes: 3,
-        base_port: 7475,
-        config: ConfigArgs::default(),
-    })) {
-        Command::Dev(args) => {
-            let config::Loaded { settings: base, report, unused } = args.config.load()?;
-            let options = config::DevOptions { nodes: args.nodes, base_port: args.base_port, base };
-            run::dev(options, report, &unused).await?;
-        }
-        Command::Serve(args) => run::serve(args.load()?).await?,
+    let Some(command) = cli.command else {
+        dev::dev(&dev::DevArgs::default(), output).await?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match command {
+        Command::Dev(args) => dev::dev(&args, output).await?,
+        Command::Serve(args) => run::serve(args.load()?, output == Output::Json).await?,
         Command::Query(args) => {
             return match args.url.as_deref().and_then(query_bolt::address) {
                 Some(address) => query_bolt::query(&args, &address?, output).await,
                 None => query::query(&args, output).await,
             };
         }
-        Command::Explain(args) => admin::explain(&args, output).await?,
+        Command::Explain(args) => explain::explain(&args, output).await?,
         Command::Successors(args) => return successors::successors(&args, output).await,
-        Command::Status(args) => return admin::status(&args, output).await,
+        Command::Status(args) => return status::status(&args, output).await,
+        Command::Top(args) => top::top(&args, output).await?,
         Command::Invalidate(args) => admin::invalidate(&args, output).await?,
         Command::Purge(args) => admin::purge(&args, output).await?,
         Command::Drain(args) => admin::drain(&args, output).await?,
         Command::Health(args) => return admin::health(&args, output).await,
         Command::Config(command) => configuration::execute(&command, output)?,
+        Command::Completions(args) => pages::completions(&args, output)?,
+        Command::Man(args) => pages::man(&args, output)?,
     }
     Ok(ExitCode::SUCCESS)
 }

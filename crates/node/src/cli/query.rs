@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::client::{client_listener, http_client, problem, read_bounded, unreached};
 use super::trust::{CertificateArgs, TrustArgs};
 use super::{Output, table};
+use crate::sentences::{Sentence, details};
 use crate::terminal::{print, print_json, say};
 
 /// A statement and where to send it.
@@ -105,14 +106,31 @@ fn excerpt(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Where the answer came from, as its headers name it.
+/// Where the answer came from, as its headers name it, and why.
 fn say_origin(headers: &HeaderMap) {
-    for name in ["cache-status", "age"] {
-        let value = headers.get(name).and_then(|value| value.to_str().ok());
-        if let Some(value) = value {
-            say(&format!("{name}: {value}"));
-        }
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(status) = header("cache-status") {
+        say_status(status);
     }
+    if let Some(age) = header("age") {
+        say(&format!("age: {age}"));
+    }
+}
+
+/// A `Cache-Status`, and the sentence of its detail.
+pub(super) fn say_status(status: &str) {
+    say(&format!("cache-status: {}", table::clean(status)));
+    if let Some(Sentence { summary, remedy }) = sentence_of(status) {
+        say(&[Some(summary), remedy].into_iter().flatten().collect::<Vec<_>>().join(" "));
+    }
+}
+
+/// The node nearest the origin stands first, and decided.
+fn sentence_of(status: &str) -> Option<Sentence> {
+    let decided = status.split(", ").next()?;
+    let is_bypass = decided.contains("; fwd=bypass");
+    let detail = decided.split("; detail=").nth(1)?.split(';').next()?;
+    details::of_word(detail.trim(), is_bypass)
 }
 
 pub(super) fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
@@ -158,5 +176,17 @@ mod tests {
         }
         assert!(parse_param("n").is_err());
         assert!(parse_param("=1").is_err());
+    }
+
+    #[test]
+    fn the_detail_of_the_deciding_node_is_told() {
+        let summary = |status: &str| sentence_of(status).map(|sentence| sentence.summary);
+        let write = summary("node-a; fwd=bypass; detail=write").unwrap();
+        assert_eq!(write, "Not cached: the statement writes.");
+        let large = summary("node-b; fwd=miss; detail=too-large; key=\"9f\", node-a; fwd=miss; detail=owner");
+        assert!(large.unwrap().starts_with("Not stored"));
+        for plain in ["node-b; hit; ttl=42", "node-c; hit; ttl=1, node-a; fwd=miss; detail=owner", ""] {
+            assert_eq!(summary(plain), None, "{plain}");
+        }
     }
 }

@@ -11,10 +11,9 @@ use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, re
 use hopcache_queryapi::request::parse;
 use serde_json::{Value, json};
 
-use super::query::{QueryArgs, StatementArgs, show};
+use super::Output;
+use super::query::{QueryArgs, StatementArgs, say_status, show};
 use super::trust::Trust;
-use super::{Output, table};
-use crate::terminal::say;
 
 /// A Bolt URL's address, if the text is one. Every node is a router, a reader and a writer, so `neo4j://` is that node
 /// itself.
@@ -61,7 +60,7 @@ pub(super) async fn query(args: &QueryArgs, address: &Address, output: Output) -
     match ended {
         Ok(finished) => {
             if let Some(status) = finished.summary.get("hopcache").and_then(Packed::as_str) {
-                say(&format!("cache-status: {}", table::clean(status)));
+                say_status(status);
             }
             show(&json(&finished)?, output)?;
             Ok(ExitCode::SUCCESS)

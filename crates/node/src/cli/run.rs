@@ -2,19 +2,25 @@
 //! places that start nodes.
 
 use crate::config::{DevOptions, Loaded, Report, UnusedVariable};
+use crate::dev::DevShow;
 
 /// Runs one node until a signal or a drain ends it.
 ///
 /// # Errors
 /// When the node cannot start, or ended badly.
-pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
-    crate::serve::serve(loaded).await
+pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
+    crate::serve::serve(loaded, is_json).await
 }
 
 /// Runs a development cluster until Ctrl-C.
 ///
 /// # Errors
 /// When a node cannot start, or ended badly.
-pub async fn dev(options: DevOptions, report: Report, unused: &[UnusedVariable]) -> anyhow::Result<()> {
-    crate::dev::run(options, report, unused).await
+pub async fn dev(
+    options: DevOptions,
+    show: DevShow,
+    report: Report,
+    unused: &[UnusedVariable],
+) -> anyhow::Result<()> {
+    crate::dev::run(options, show, report, unused).await
 }

@@ -63,6 +63,12 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
 #[must_use]
 pub fn dev_report(report: &Report, settings: &Settings) -> Report {
     let Settings { node, cluster, .. } = settings;
+    let level = &settings.log.level;
+    let report = if *level == report.value("log.level") {
+        report.clone()
+    } else {
+        report.clone().with("log.level", json!(level), Source::Dev)
+    };
     let own = [
         ("node.name", json!(node.name.as_str())),
         ("node.client_addr", json!(node.client_addr)),
@@ -77,5 +83,5 @@ pub fn dev_report(report: &Report, settings: &Settings) -> Report {
         ("cluster.previous_key", Value::Null),
         ("cluster.previous_key_file", Value::Null),
     ];
-    own.into_iter().fold(report.clone(), |report, (key, value)| report.with(key, value, Source::Dev))
+    own.into_iter().fold(report, |report, (key, value)| report.with(key, value, Source::Dev))
 }

@@ -67,6 +67,11 @@ impl PrincipalShares {
         }
     }
 
+    /// Whether a copy of this principal is here.
+    pub(super) fn has(&self, whose: ScopeTag) -> bool {
+        self.by_principal.contains_key(&whose)
+    }
+
     #[cfg(test)]
     pub(super) fn bytes_of(&self, whose: ScopeTag) -> u64 {
         self.by_principal.get(&whose).map_or(0, |share| share.bytes)

@@ -1,29 +1,34 @@
 //! Procedures and functions. A name before an opening bracket is a call, unless it is a keyword or the end of an index
 //! hint. A call that no list allows makes the text a bypass.
 
+use std::ops::Range;
+
 use super::clock::{self, Argument};
 use super::{BypassReason, Lexed, View, names};
 
-/// The verdict on all calls in the text.
-pub(super) fn judge(view: View<'_>, procedures: &[String]) -> Lexed {
-    let mut takes_params = false;
+/// The verdict on all calls in the text, and the name of the call that decides it.
+pub(super) fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>) {
+    let mut of_params = None;
     let mut index = 0;
     while index < view.tokens.len() {
-        let (next, reason) = if let Some(procedure) = procedure_name(view, index) {
-            let allowed = is_allowed(view, index + 1, procedure, procedures);
-            (procedure, if allowed { None } else { Some(BypassReason::Procedure) })
+        let (name, reason) = if let Some(end) = procedure_name(view, index) {
+            let allowed = is_allowed(view, index + 1, end, procedures);
+            (index + 1..end, if allowed { None } else { Some(BypassReason::Procedure) })
         } else if view.is_name(index) {
-            let end = view.chain_end(index);
-            (end, if view.is(end, '(') { function(view, index, end, &mut takes_params) } else { None })
+            let name = index..view.chain_end(index);
+            let is_call = view.is(name.end, '(');
+            let reason = if is_call { function(view, &name, &mut of_params) } else { None };
+            (name, reason)
         } else {
-            (index + 1, None)
+            (index..index + 1, None)
         };
         if let Some(reason) = reason {
-            return Lexed::Bypass(reason);
+            return (Lexed::Bypass(reason), Some(name));
         }
-        index = next.max(index + 1);
+        index = name.end.max(index + 1);
     }
-    if takes_params { Lexed::PerhapsReadOfParams } else { Lexed::PerhapsRead }
+    let verdict = if of_params.is_some() { Lexed::PerhapsReadOfParams } else { Lexed::PerhapsRead };
+    (verdict, of_params)
 }
 
 /// The end of the name of the procedure that is called at `index`; `None` if none is called.
@@ -41,9 +46,14 @@ fn is_allowed(view: View<'_>, start: usize, end: usize, procedures: &[String]) -
     !has_dot && (names::PROCEDURES.contains(&name.as_str()) || procedures.contains(&name))
 }
 
-/// The reason why a call of the function named in `start..end` cannot be part of a cacheable read, if there is one.
-/// Notes if a temporal function takes a parameter.
-fn function(view: View<'_>, start: usize, end: usize, takes_params: &mut bool) -> Option<BypassReason> {
+/// The reason why a call of the function with this name cannot be part of a cacheable read, if there is one. Notes the
+/// first temporal function that takes a parameter.
+fn function(
+    view: View<'_>,
+    name: &Range<usize>,
+    of_params: &mut Option<Range<usize>>,
+) -> Option<BypassReason> {
+    let Range { start, end } = *name;
     // A property cannot be called, so a dot before the chain is part of something else: `[0].rand(`.
     let is_quoted = view.word(start).is_none();
     let is_single = end == start + 1;
@@ -57,8 +67,8 @@ fn function(view: View<'_>, start: usize, end: usize, takes_params: &mut bool) -
     if is_single && is_index_hint(view, start) {
         return None;
     }
-    let name = view.lowered_chain(start, end);
-    let name = name.as_str();
+    let lowered = view.lowered_chain(start, end);
+    let name = lowered.as_str();
     if names::DETERMINISTIC.binary_search(&name).is_ok() || names::DETERMINISTIC_MORE.contains(&name) {
         return None;
     }
@@ -77,7 +87,9 @@ fn function(view: View<'_>, start: usize, end: usize, takes_params: &mut bool) -
         _ if names::CLOCK_MEMBERS.contains(&member) => Argument::Uncertain,
         _ => return Some(BypassReason::UnknownFunction),
     };
-    *takes_params |= argument == Argument::Param;
+    if argument == Argument::Param && of_params.is_none() {
+        *of_params = Some(start..end);
+    }
     (argument == Argument::Uncertain).then_some(BypassReason::VolatileFunction)
 }
 

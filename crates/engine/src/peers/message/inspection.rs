@@ -21,6 +21,8 @@ pub fn encode_inspection(seen: &Inspection) -> Bytes {
     write_refresh(&seen.refresh, &mut writer);
     write_prefetched(seen.prefetched.as_ref(), &mut writer);
     write_proof(seen.proof, &mut writer);
+    writer.int(seen.held_back_ms.and_then(|left| i64::try_from(left).ok()).unwrap_or(-1));
+    writer.bool(seen.is_too_large);
     writer.into_bytes().into()
 }
 
@@ -36,6 +38,9 @@ pub fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
         refresh: read_refresh(&mut reader),
         prefetched: read_prefetched(&mut reader),
         proof: read_proof(&mut reader),
+        // Older nodes write no more than the fields above.
+        held_back_ms: reader.value().ok().and_then(|left| u64::try_from(left.as_int()?).ok()),
+        is_too_large: reader.value().ok().and_then(|is| is.as_bool()).unwrap_or(false),
     })
 }
 
@@ -43,7 +48,8 @@ pub fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
 fn write_refresh(seen: &RefreshFacts, writer: &mut Writer) {
     let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     writer.int(seen.degree.map_or(-1, int));
-    let Some(CopyRefreshFacts { facts, left_ms, plan }) = seen.copy else { return };
+    // The null keeps the place: [`read_copy`] takes one value where there is no copy.
+    let Some(CopyRefreshFacts { facts, left_ms, plan }) = seen.copy else { return writer.null() };
     writer.int(int(facts.ttl_ms.0));
     writer.int(int(left_ms.0));
     for number in [
@@ -114,9 +120,9 @@ fn read_prefetched(reader: &mut Reader<'_>) -> Option<PrefetchedView> {
     Some(PrefetchedView { because, by, kind, p, is_used })
 }
 
-/// The last field: older nodes neither write nor read it.
+/// Older nodes write nothing here where there is no proof, and read a null as none.
 fn write_proof(proof: Option<CopyProof>, writer: &mut Writer) {
-    let Some(proof) = proof else { return };
+    let Some(proof) = proof else { return writer.null() };
     writer.bool(proof.is_proved);
     writer.int(i64::try_from(proof.read_at.0).unwrap_or(i64::MAX));
 }
@@ -173,20 +179,27 @@ mod tests {
         }
     }
 
+    /// A rolling restart: an older node stops behind any of the last fields.
     #[test]
-    fn a_proof_comes_after_all_that_older_nodes_know() {
+    fn each_of_the_last_fields_may_be_missing() {
         let proof = CopyProof { is_proved: true, read_at: TransactionId(181) };
-        let seen = Inspection {
-            memory_age_ms: Some(4),
-            refresh: facts(),
-            proof: Some(proof),
-            ..Inspection::default()
-        };
-        assert_eq!(decode_inspection(&encode_inspection(&seen)), Some(seen.clone()));
-        let older = Inspection { proof: None, ..seen.clone() };
-        let bytes = encode_inspection(&seen);
-        for len in encode_inspection(&older).len()..bytes.len() {
-            assert_eq!(decode_inspection(&bytes[..len]), Some(older.clone()), "{len}");
+        let bare = Inspection { memory_age_ms: Some(4), refresh: facts(), ..Inspection::default() };
+        let proved = Inspection { proof: Some(proof), ..bare.clone() };
+        let held = Inspection { held_back_ms: Some(300), ..proved.clone() };
+        let all = Inspection { is_too_large: true, ..held.clone() };
+        // What is held back or too large has no copy.
+        let absent = Inspection { held_back_ms: Some(1), is_too_large: true, ..Inspection::default() };
+        for seen in [&bare, &proved, &held, &all, &Inspection { proof: None, ..all.clone() }, &absent] {
+            assert_eq!(decode_inspection(&encode_inspection(seen)).as_ref(), Some(seen));
+        }
+        let bytes = encode_inspection(&all);
+        let read: Vec<_> = (0..=bytes.len()).filter_map(|len| decode_inspection(&bytes[..len])).collect();
+        // Each field appears whole, behind the ones before it.
+        let tail: Vec<_> = read.iter().rev().filter(|seen| seen.refresh == facts()).collect();
+        assert_eq!(tail.first(), Some(&&all));
+        assert!(tail.iter().all(|seen| [&all, &held, &proved, &bare].contains(seen)), "{tail:?}");
+        for stage in [&held, &proved, &bare] {
+            assert!(tail.contains(&stage), "{stage:?}");
         }
     }
 

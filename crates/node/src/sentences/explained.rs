@@ -1,0 +1,305 @@
+//! The sentence about a query as `explain` finds it. The first row that fits speaks:
+//!
+//! 1. the text, the server, the bookmark's form or the size of the last result excludes the cache ([`super::reasons`]);
+//! 2. caching is off;
+//! 3. a copy that answers: proved, or fresh by age, and as late as the request's bookmark;
+//! 4. the key is held back;
+//! 5. a copy that does not answer by itself: stale, expired, ended by a write, unreadable;
+//! 6. no copy: a run is under way, the store is away, the user is unknown, nobody has asked.
+
+use hopcache_core::cypher::verdict::Decider;
+use hopcache_engine::Verdict;
+use hopcache_engine::outcome::Reason;
+
+use super::{Sentence, reasons, span};
+
+/// Plain data: what is known of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The way of its statement.
+    pub verdict: Verdict,
+    /// The name in its text that decides, if one does.
+    pub decider: Option<Decider>,
+    /// Whether `entry.ttl` is 0.
+    pub is_off: bool,
+    /// The copy in the owner's memory, or else the stored one.
+    pub copy: Option<CopyFacts>,
+    /// How the request's bookmarks stand to the copy.
+    pub bookmark: BookmarkFact,
+    /// For how long its runs are held back.
+    pub held_back_ms: Option<u64>,
+    /// Whether its last result was too large for an entry.
+    pub is_too_large: bool,
+    /// The run under way.
+    pub run: Option<Run>,
+    /// The store's trouble, if it could not be asked.
+    pub store_error: Option<String>,
+    /// Whose entries are looked at.
+    pub user: User,
+}
+
+/// Plain data: a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFacts {
+    /// The node that answers from its memory, or the node that stored it.
+    pub place: Place,
+    /// Time since its run began.
+    pub age_ms: u64,
+    /// Freshness left by age; negative when stale.
+    pub ttl_ms: i64,
+    /// Whether the store or the memory still serves it.
+    pub state: CopyState,
+    /// The transaction up to which it is proved, if it is.
+    pub proved_at: Option<u64>,
+    /// The transaction that its run carried, if its run told one.
+    pub read_at: Option<u64>,
+    /// Whether proofs are on (`freshness.mode`).
+    pub has_proofs: bool,
+    /// What a write has to touch to end it; empty if that is not known.
+    pub ends_with: Vec<String>,
+}
+
+/// Where a copy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In the memory of this node.
+    Memory(String),
+    /// In the store only.
+    Store,
+}
+
+/// What a copy is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyState {
+    /// Within its TTL.
+    Fresh,
+    /// Past it, within grace.
+    Stale,
+    /// Past grace: kept for when Neo4j fails.
+    Expired,
+    /// A write has touched it: kept for when Neo4j fails.
+    Ended,
+    /// Its bytes do not fit its checksum.
+    Unreadable,
+}
+
+/// How the bookmarks of a request stand to a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BookmarkFact {
+    /// There are none, or the copy has seen them.
+    Seen,
+    /// They name a later transaction than the copy has seen.
+    Later,
+    /// This node cannot read them.
+    Unreadable,
+}
+
+/// A run under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The node that runs it, if it is known.
+    pub node: Option<String>,
+    /// Requests that wait for it.
+    pub followers: u32,
+}
+
+/// Whose entries are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The user; `None` for requests without credentials.
+    pub name: Option<String>,
+    /// Whether the asked node has any result of this user.
+    pub has_results: bool,
+}
+
+impl Facts {
+    /// The reason of the bypass, if the query bypasses the cache: as `Cache-Status` and the metric would name it.
+    #[must_use]
+    pub fn bypass(&self) -> Option<Reason> {
+        match self.verdict {
+            Verdict::Bypass(reason) => Some(reason),
+            _ if self.bookmark == BookmarkFact::Unreadable => Some(Reason::Bookmarks),
+            _ if self.is_too_large && !self.copy.as_ref().is_some_and(|copy| self.answers(copy)) => {
+                Some(Reason::TooLarge)
+            }
+            _ => None,
+        }
+    }
+
+    /// The sentence, and what to do.
+    #[must_use]
+    pub fn sentence(&self) -> Sentence {
+        match self.bypass() {
+            Some(Reason::Write) if self.decider.is_none() => Sentence::new(
+                "Not cached: Neo4j says that the statement writes.",
+                "Nothing to do if it does. If a procedure in it only reads, ask for a read another way.",
+            ),
+            Some(reason) => reasons::of(reason, self.decider.as_ref()),
+            None if self.is_off => {
+                Sentence::new("Not cached: caching is off.", "Set `entry.ttl` to more than 0.")
+            }
+            None => self.of_copy(),
+        }
+    }
+
+    fn of_copy(&self) -> Sentence {
+        match (&self.copy, self.held_back_ms) {
+            (Some(copy), _) if self.answers(copy) => copy.answering(),
+            (copy, Some(left_ms)) => held_back(left_ms, copy.as_ref()),
+            (Some(copy), None) if self.bookmark == BookmarkFact::Later && copy.is_current() => {
+                copy.behind_bookmark()
+            }
+            (Some(copy), None) => copy.past(),
+            (None, None) => self.absent(),
+        }
+    }
+
+    fn answers(&self, copy: &CopyFacts) -> bool {
+        copy.is_current() && self.bookmark == BookmarkFact::Seen
+    }
+
+    fn absent(&self) -> Sentence {
+        if let Some(run) = &self.run {
+            let node = run.node.as_ref().map_or_else(String::new, |node| format!(" at {node}"));
+            let waiting = match run.followers {
+                0 => String::new(),
+                1 => "; one request waits for it".to_owned(),
+                more => format!("; {more} requests wait for it"),
+            };
+            return Sentence::alone(format!("Not cached yet: it is being run{node}{waiting}."));
+        }
+        if let Some(error) = &self.store_error {
+            return Sentence::new(
+                format!("Not cached: the store cannot be asked ({error})."),
+                "Look at the store: `hopcache status` says what is wrong.",
+            );
+        }
+        self.nobody_has_asked()
+    }
+
+    fn nobody_has_asked(&self) -> Sentence {
+        match &self.user {
+            User { name: None, has_results: false } => Sentence::new(
+                "Not cached: nobody has asked without credentials.",
+                "Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER).",
+            ),
+            User { name: Some(name), has_results: false } => Sentence::new(
+                format!("Not cached: this node has no result of the user `{name}`."),
+                "Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER), \
+                 or ask as this one.",
+            ),
+            User { name, .. } => {
+                let whose = name
+                    .as_ref()
+                    .map_or_else(|| "without credentials".to_owned(), |name| format!("as `{name}`"));
+                Sentence::new(
+                    format!(
+                        "Not cached yet: nobody has asked for it {whose} with these parameters, \
+                         or its entry has expired, or was purged or evicted."
+                    ),
+                    "Ask for it once. If it should be there, compare text and parameters with your application's.",
+                )
+            }
+        }
+    }
+}
+
+impl CopyFacts {
+    fn is_current(&self) -> bool {
+        self.proved_at.is_some() || self.state == CopyState::Fresh
+    }
+
+    fn place(&self) -> String {
+        match &self.place {
+            Place::Memory(node) => format!("at {node}"),
+            Place::Store => "in the store".to_owned(),
+        }
+    }
+
+    /// A copy that answers the next request.
+    fn answering(&self) -> Sentence {
+        let (place, age) = (self.place(), span(self.age_ms));
+        let left = span(u64::try_from(self.ttl_ms).unwrap_or(0));
+        match (self.proved_at, self.ends()) {
+            (Some(transaction), ends) => Sentence::alone(format!(
+                "Cached {place} {age} ago, proved current at transaction {transaction}. {ends}"
+            )),
+            (None, _) if !self.has_proofs || self.read_at.is_none() => {
+                Sentence::alone(format!("Cached {place} {age} ago, fresh for another {left}."))
+            }
+            (None, ends) => Sentence::new(
+                format!("Cached {place} {age} ago, fresh for another {left}, not proved. {ends}"),
+                "If somebody writes past Hopcache, have that writer tell it (`hopcache invalidate`): \
+                 then entries stay proved.",
+            ),
+        }
+    }
+
+    /// What ends it, as a sentence.
+    fn ends(&self) -> String {
+        const NAMED_MAX: usize = 4;
+        let short = |need: &String| need.trim_matches(['[', ']']).trim_end_matches(" of nodes").to_owned();
+        let mut named: Vec<String> = self.ends_with.iter().map(short).collect();
+        let more = named.len().saturating_sub(NAMED_MAX);
+        named.truncate(NAMED_MAX);
+        match (named.pop(), more) {
+            (None, _) => "No write ends it.".to_owned(),
+            (Some(last), 0) if named.is_empty() => format!("A write to {last} ends it."),
+            (Some(last), 0) => format!("A write to {} or {last} ends it.", named.join(", ")),
+            (Some(last), more) => format!("A write to {}, {last} or {more} more ends it.", named.join(", ")),
+        }
+    }
+
+    fn behind_bookmark(&self) -> Sentence {
+        let read_at = self.read_at.map_or_else(String::new, |id| format!(" at transaction {id}"));
+        Sentence::new(
+            format!(
+                "Cached {} {} ago, but read{read_at}, and the bookmark asks for a later one: \
+                 the next request with it is a run.",
+                self.place(),
+                span(self.age_ms),
+            ),
+            "Nothing to do: that is what a bookmark asks for. The run's result answers the requests after it.",
+        )
+    }
+
+    /// A copy that does not answer by itself.
+    fn past(&self) -> Sentence {
+        let (place, age) = (self.place(), span(self.age_ms));
+        let anew = "The next request runs it; this result answers only if Neo4j fails.";
+        match self.state {
+            CopyState::Fresh | CopyState::Stale => Sentence::new(
+                format!(
+                    "Stale: cached {place} {age} ago, past its TTL for {}. It still answers, and is read anew.",
+                    span(self.ttl_ms.unsigned_abs()),
+                ),
+                "Raise `entry.ttl` if it may be older.",
+            ),
+            CopyState::Expired => Sentence::new(
+                format!("Expired: cached {place} {age} ago. {anew}"),
+                "Raise `entry.ttl` if it may be older.",
+            ),
+            CopyState::Ended => {
+                Sentence::alone(format!("Ended by a write: cached {place} {age} ago. {anew}"))
+            }
+            CopyState::Unreadable => Sentence::new(
+                "Not cached: the stored entry does not fit its checksum. The next request replaces it.",
+                "Compare `cluster.key` and `cluster.data_key_file` of the nodes if this happens often.",
+            ),
+        }
+    }
+}
+
+fn held_back(left_ms: u64, copy: Option<&CopyFacts>) -> Sentence {
+    let meanwhile = match copy {
+        Some(CopyFacts { state: CopyState::Unreadable, .. }) | None => "Requests get 503 meanwhile",
+        Some(_) => "Requests get the old result meanwhile, marked",
+    };
+    Sentence::new(
+        format!("Held back for another {}: its last runs brought no answer. {meanwhile}.", span(left_ms)),
+        "Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+use hopcache_core::cypher::verdict::BypassReason;
+
+use super::*;
+
+fn unasked() -> Facts {
+    Facts {
+        verdict: Verdict::Unasked,
+        decider: None,
+        is_off: false,
+        copy: None,
+        bookmark: BookmarkFact::Seen,
+        held_back_ms: None,
+        is_too_large: false,
+        run: None,
+        store_error: None,
+        user: User { name: Some("ann".into()), has_results: true },
+    }
+}
+
+fn copy() -> CopyFacts {
+    CopyFacts {
+        place: Place::Memory("node-b".into()),
+        age_ms: 12_400,
+        ttl_ms: 47_600,
+        state: CopyState::Fresh,
+        proved_at: Some(181),
+        read_at: Some(170),
+        has_proofs: true,
+        ends_with: vec!["[:KNOWS]".into(), ".name of nodes".into()],
+    }
+}
+
+fn cached(copy: CopyFacts) -> Facts {
+    Facts { verdict: Verdict::Read, copy: Some(copy), ..unasked() }
+}
+
+fn told(facts: &Facts) -> String {
+    let Sentence { summary, remedy } = facts.sentence();
+    [Some(summary), remedy].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Each row of the table in the module's header.
+#[test]
+fn each_row_has_its_sentence() {
+    let bypass = |reason| Facts { verdict: Verdict::Bypass(reason), ..unasked() };
+    let by_age = CopyFacts { proved_at: None, ..copy() };
+    let stale = CopyFacts { state: CopyState::Stale, ttl_ms: -15_000, age_ms: 75_000, ..by_age.clone() };
+    let nobody = |name: Option<&str>| User { name: name.map(Into::into), has_results: false };
+    let running = |followers| Some(Run { node: Some("node-b".into()), followers });
+    let rows = [
+        (Facts { is_off: true, ..unasked() }, "Not cached: caching is off. Set `entry.ttl` to more than 0."),
+        (
+            Facts {
+                decider: Some(Decider { name: "date".into(), has_arguments: false }),
+                ..bypass(Reason::Text(BypassReason::VolatileFunction))
+            },
+            "Not cached: `date()` changes by itself. Pass the day as a parameter.",
+        ),
+        (
+            bypass(Reason::Write),
+            "Not cached: Neo4j says that the statement writes. Nothing to do if it does. If a procedure in it only reads, ask for a read another way.",
+        ),
+        (
+            Facts { bookmark: BookmarkFact::Unreadable, ..cached(copy()) },
+            "Not cached: this node cannot read the bookmarks of the request. Send bookmarks as Neo4j or Hopcache gave them, of at most seven databases.",
+        ),
+        (
+            cached(copy()),
+            "Cached at node-b 12 s ago, proved current at transaction 181. A write to :KNOWS or .name ends it.",
+        ),
+        (
+            cached(CopyFacts { state: CopyState::Stale, ttl_ms: -9, ends_with: vec![], ..copy() }),
+            "Cached at node-b 12 s ago, proved current at transaction 181. No write ends it.",
+        ),
+        (
+            cached(by_age.clone()),
+            "Cached at node-b 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. If somebody writes past Hopcache, have that writer tell it (`hopcache invalidate`): then entries stay proved.",
+        ),
+        (
+            cached(CopyFacts { place: Place::Store, read_at: None, ..by_age.clone() }),
+            "Cached in the store 12 s ago, fresh for another 47 s.",
+        ),
+        (
+            Facts { bookmark: BookmarkFact::Later, ..cached(copy()) },
+            "Cached at node-b 12 s ago, but read at transaction 170, and the bookmark asks for a later one: the next request with it is a run. Nothing to do: that is what a bookmark asks for. The run's result answers the requests after it.",
+        ),
+        (
+            Facts { held_back_ms: Some(800), ..cached(stale.clone()) },
+            "Held back for another 800 ms: its last runs brought no answer. Requests get the old result meanwhile, marked. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
+        ),
+        (
+            Facts { held_back_ms: Some(800), ..unasked() },
+            "Held back for another 800 ms: its last runs brought no answer. Requests get 503 meanwhile. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
+        ),
+        (
+            Facts { is_too_large: true, ..unasked() },
+            "Not cached: its last result was larger than `entry.max_bytes`, so each request runs it at Neo4j by itself. Return less (`LIMIT`, properties instead of whole nodes), or raise `entry.max_bytes`. 30 s after that result Hopcache tries again.",
+        ),
+        (
+            cached(stale.clone()),
+            "Stale: cached at node-b 75 s ago, past its TTL for 15 s. It still answers, and is read anew. Raise `entry.ttl` if it may be older.",
+        ),
+        (
+            cached(CopyFacts { state: CopyState::Expired, ..stale.clone() }),
+            "Expired: cached at node-b 75 s ago. The next request runs it; this result answers only if Neo4j fails. Raise `entry.ttl` if it may be older.",
+        ),
+        (
+            cached(CopyFacts { state: CopyState::Ended, ..stale.clone() }),
+            "Ended by a write: cached at node-b 75 s ago. The next request runs it; this result answers only if Neo4j fails.",
+        ),
+        (
+            cached(CopyFacts { state: CopyState::Unreadable, ..stale }),
+            "Not cached: the stored entry does not fit its checksum. The next request replaces it. Compare `cluster.key` and `cluster.data_key_file` of the nodes if this happens often.",
+        ),
+        (
+            Facts { run: running(3), ..unasked() },
+            "Not cached yet: it is being run at node-b; 3 requests wait for it.",
+        ),
+        (Facts { run: running(0), ..unasked() }, "Not cached yet: it is being run at node-b."),
+        (
+            Facts { store_error: Some("timed out".into()), ..unasked() },
+            "Not cached: the store cannot be asked (timed out). Look at the store: `hopcache status` says what is wrong.",
+        ),
+        (
+            Facts { user: nobody(Some("bob")), ..unasked() },
+            "Not cached: this node has no result of the user `bob`. Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER), or ask as this one.",
+        ),
+        (
+            Facts { user: nobody(None), ..unasked() },
+            "Not cached: nobody has asked without credentials. Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER).",
+        ),
+        (
+            unasked(),
+            "Not cached yet: nobody has asked for it as `ann` with these parameters, or its entry has expired, or was purged or evicted. Ask for it once. If it should be there, compare text and parameters with your application's.",
+        ),
+    ];
+    for (facts, text) in rows {
+        assert_eq!(told(&facts), text);
+    }
+}
+
+#[test]
+fn many_needs_are_counted() {
+    let needs = ["any node", ":A", ":B", "[:R]", ".x of nodes", ".y of relationships"];
+    let all = CopyFacts { ends_with: needs.map(Into::into).to_vec(), ..copy() };
+    assert_eq!(all.ends(), "A write to any node, :A, :B, :R or 2 more ends it.");
+}
+
+/// A copy from before it grew too large answers until it ends.
+#[test]
+fn the_reason_is_the_one_that_a_request_would_get() {
+    let too_large = Facts { is_too_large: true, ..unasked() };
+    assert_eq!(too_large.bypass(), Some(Reason::TooLarge));
+    assert_eq!(Facts { copy: Some(copy()), ..too_large }.bypass(), None);
+    assert_eq!(Facts { bookmark: BookmarkFact::Unreadable, ..unasked() }.bypass(), Some(Reason::Bookmarks));
+    assert_eq!(unasked().bypass(), None);
+}
