@@ -9,6 +9,7 @@
 //! | `ended` | from the end of a write to the mark that it leaves |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
+//! | `marks` | the marks, for people |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `watch` | notices transactions that went past this cluster |
 //!
@@ -21,6 +22,7 @@ mod effects;
 mod ended;
 mod invalidated;
 mod listen;
+mod marks;
 mod pending;
 mod tallies;
 mod telling;
@@ -47,6 +49,7 @@ use crate::writes::watch::Watching;
 
 pub use effects::Effects;
 pub use invalidated::Invalidated;
+pub use marks::{DatabaseMarks, watched_words};
 pub use pending::PendingWrite;
 
 /// Follows the writes of this node and of others.
