@@ -113,6 +113,10 @@ impl Browser {
         label.as_str().unwrap_or_default().to_owned()
     }
 
+    pub async fn is_shown(&self, element: &str) -> bool {
+        self.of_session("GET", &format!("/element/{element}/displayed"), &Value::Null).await == json!(true)
+    }
+
     /// Types into the element of a selector, or presses keys there.
     pub async fn types(&self, selector: &str, text: &str) {
         let element = self.elements(selector).await.first().cloned().expect(selector);

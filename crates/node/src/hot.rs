@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((patterns.len(), keys.len(), every), (1, 0, 1));
         let (_, about, counts) = &patterns[0];
         assert!(!about.text.contains("secret") && about.text.contains("Person"), "{}", about.text);
-        assert_eq!((about.note, counts.requests().round()), (Some("write"), 3.0));
+        assert!(about.note == Some("write") && (counts.requests() - 3.0).abs() < 0.1, "{counts:?}");
     }
 
     /// I9: a statement of any length costs little.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::CROWDS_SHOWN_MAX;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{FlightTable, Leader};
@@ -238,9 +238,16 @@ impl Fetch {
         self.crowds.shown(self.context.now())
     }
 
+    /// Remembers a flight that ended, or a shared forward, if it had followers.
+    pub(crate) fn crowd_ended(&self, query: &Query, followers: u32, began: Option<MonoTime>) {
+        if followers > 0 {
+            self.crowds.ended(query, followers, began, self.context.now());
+        }
+    }
+
     /// Flights with followers that are under way.
     #[must_use]
-    pub fn crowds_under_way(&self) -> Vec<CrowdUnderWay> {
+    pub(crate) fn crowds_under_way(&self) -> Vec<CrowdUnderWay> {
         let crowded = self.flights.crowded(CROWDS_SHOWN_MAX);
         crowded.into_iter().map(|(key, followers)| CrowdUnderWay { key, followers }).collect()
     }
@@ -275,9 +282,7 @@ impl Fetch {
     pub(crate) fn land(&self, leader: FlightLeader, job: &FetchJob, result: FetchResult) {
         let began = commit::copy_to_keep(&result).map(|copy| copy.read_started());
         let followers = leader.land(Arc::new(FlightResult::new(job, result)));
-        if followers > 0 {
-            self.crowds.ended(&job.query, followers, began, self.context.now());
-        }
+        self.crowd_ended(&job.query, followers, began);
         self.context.note(Event::Landed { followers });
     }
 }

@@ -26,7 +26,7 @@ function create() {
   ], "No database has been written since the nodes started.");
   const tags = table("The last writes, by what they touched", [
     { name: "Database", cell: (row) => row.database ?? "–" },
-    { name: "Touched", cell: (row) => row.word ?? "something that no hot pattern reads" },
+    { name: "Touched", class: "words", cell: (row) => row.word ?? "something that no hot pattern reads" },
     { name: "At transaction", class: "number", cell: (row) => row.at ?? "not known yet" },
     { name: "Hot patterns that depend on it", class: "number", cell: (row) => count(row.patterns) },
   ], "No write has left a mark yet.");

@@ -16,7 +16,7 @@ function create() {
     { name: "Statement", cell: text },
     ...figures,
     { name: "Owner", class: "name", cell: (row) => row.owner ?? "–" },
-    { name: "Remark", cell: (row) => remark(row.note) },
+    { name: "Remark", class: "words", cell: (row) => remark(row.note) },
     { name: "Database", cell: (row) => row.database },
     { name: "Key", class: "code", cell: (row) => digest(row.key) },
   ], "No read has come yet.");
@@ -24,8 +24,8 @@ function create() {
     { name: "Statement", cell: text },
     ...figures,
     { name: "Past the cache/s", class: "number", cell: (row) => rate(row.bypass_per_s) },
-    { name: "Remark", cell: (row) => remark(row.note) },
-    { name: "A write to these ends it", cell: (row) => (row.tags.length > 0 ? row.tags.join(", ") : "–") },
+    { name: "Remark", class: "words", cell: (row) => remark(row.note) },
+    { name: "A write to these ends it", class: "words", cell: (row) => (row.tags.length > 0 ? row.tags.join(", ") : "–") },
   ], "No statement has come yet.");
   const sampled = el("p", { class: "note" });
   const update = (all) => {

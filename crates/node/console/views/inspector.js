@@ -63,7 +63,7 @@ function list(value, unit = "") {
   const pairs = Object.entries(value).filter(([, each]) => each !== null && !(Array.isArray(each) && each.length === 0));
   return el("dl", { class: "facts" }, ...pairs.flatMap(([name, each]) => [
     el("dt", { text: NAMES[name] ?? name.replace(/_ms$/, "").replaceAll("_", " ") }),
-    el("dd", {}, typeof each === "object" && !Array.isArray(each) ? list(each, name) : el("span", { text: shown(name + unit, each) })),
+    el("dd", {}, typeof each === "object" && !Array.isArray(each) ? list(each, name.endsWith("_ms") ? "_ms" : "") : el("span", { text: shown(name + unit, each) })),
   ]));
 }
 

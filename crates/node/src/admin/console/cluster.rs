@@ -1,6 +1,7 @@
 //! A snapshot of the cluster: this node's part, and those that the other nodes tell in time. A node that does not answer
 //! is named with the reason. No failure here is reported to membership: a console changes nothing.
 
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use serde_json::{Map, Value, json};
 use super::part::Parts;
 use crate::peer::PeerPath;
 use crate::peer::link::PeerLink;
-use std::sync::Arc;
 
 /// Asks a node for its part of a snapshot. The answer is JSON. A node that does not know the kind refuses it.
 const KIND: u8 = KIND_OF_FRONTS_MIN + 3;
@@ -55,10 +55,10 @@ impl Cluster {
 
     async fn ask_others(&self) -> Vec<(String, Result<Value, String>)> {
         let others = self.parts.others();
-        let question = Bytes::from_static(&[VERSION, KIND]);
-        let asked = others.iter().take(CONSOLE_NODES_MAX - 1).map(async |(name, addr)| {
+        let (link, question) = (&self.link, &Bytes::from_static(&[VERSION, KIND]));
+        let asked = others.iter().take(CONSOLE_NODES_MAX - 1).map(|(name, addr)| async move {
             let within = Millis(CONSOLE_TELL_WITHIN_MS);
-            let told = self.link.exchange((name, *addr), PeerPath::Ask, &question, within).await;
+            let told = link.exchange((name, *addr), PeerPath::Ask, question, within).await;
             (name.as_str().to_owned(), read(told))
         });
         join_all(asked).await

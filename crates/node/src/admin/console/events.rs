@@ -28,7 +28,9 @@ impl Events {
     }
 
     /// Another stream; `None` if there are as many as there may be.
-    pub(super) fn open(&self) -> Option<impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static> {
+    pub(super) fn open(
+        &self,
+    ) -> Option<impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static + use<>> {
         let seat = Arc::clone(&self.seats).try_acquire_owned().ok()?;
         let mut latest = self.latest.subscribe();
         // A page that opens beside others has the last snapshot at once.

@@ -100,7 +100,7 @@ impl Parts {
 
     fn crowds(&self) -> Value {
         let fetch = self.state.engine.fetch();
-        let under_way = fetch.crowds_under_way().into_iter();
+        let under_way = self.state.engine.path().crowds_under_way().into_iter();
         let under_way =
             under_way.map(|crowd| json!({"key": crowd.key.to_hex(), "followers": crowd.followers}));
         let ended = fetch.crowds_ended().into_iter().map(|(crowd, since)| {
@@ -145,14 +145,20 @@ fn database(marks: DatabaseMarks, words: &BTreeMap<TagId, (&str, u32)>) -> Value
     })
 }
 
-fn counted(mut about: Value, note: Option<&'static str>, counts: &HotCounts) -> Value {
+/// The row with its figures.
+fn counted(mut row: Value, note: Option<&'static str>, counts: &HotCounts) -> Value {
     let rounded = |value: f64| (value * 1e3).round() / 1e3;
-    about["note"] = json!(note);
-    about["rate_per_s"] = json!(rounded(counts.rate_per_s()));
-    about["hits_per_s"] = json!(rounded(counts.rate_per_s() * counts.hits / counts.requests().max(1e-9)));
-    about["bypass_per_s"] =
-        json!(rounded(counts.rate_per_s() * counts.bypasses / counts.requests().max(1e-9)));
-    about["hit_ratio"] = json!(counts.hit_ratio().map(rounded));
-    about["miss_ms"] = json!(counts.miss_mean_ms().map(rounded));
-    about
+    let share = |part: f64| rounded(counts.rate_per_s() * part / counts.requests().max(f64::MIN_POSITIVE));
+    let figures = [
+        ("note", json!(note)),
+        ("rate_per_s", json!(rounded(counts.rate_per_s()))),
+        ("hits_per_s", json!(share(counts.hits))),
+        ("bypass_per_s", json!(share(counts.bypasses))),
+        ("hit_ratio", json!(counts.hit_ratio().map(rounded))),
+        ("miss_ms", json!(counts.miss_mean_ms().map(rounded))),
+    ];
+    if let Value::Object(row) = &mut row {
+        row.extend(figures.map(|(name, value)| (name.to_owned(), value)));
+    }
+    row
 }
