@@ -67,12 +67,12 @@ function onError(error) {
 }
 
 async function start() {
-  if (isFollowing) return;
-  isFollowing = true;
   by("login").hidden = true;
   by("view").hidden = false;
   by("forget").hidden = token.get() === null;
   show();
+  if (isFollowing) return;
+  isFollowing = true;
   try {
     await follow(onSnapshot, onState);
   } catch (error) {
@@ -87,7 +87,8 @@ function askForToken(why) {
   by("forget").hidden = true;
   by("view").hidden = true;
   by("login").hidden = false;
-  setText(by("refused"), had ? `The node refused the token: ${why}.` : "");
+  // Several requests may be refused for one token.
+  if (had) setText(by("refused"), `The node refused the token: ${why}.`);
   setState("ill", "A token is needed");
   by("token").focus();
 }
@@ -96,6 +97,7 @@ by("login").addEventListener("submit", (event) => {
   event.preventDefault();
   token.set(by("token").value.trim());
   by("token").value = "";
+  setText(by("refused"), "");
   start();
 });
 by("forget").addEventListener("click", () => {

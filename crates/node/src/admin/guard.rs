@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn only_a_page_of_the_same_host_and_port_is_of_this_node() {
         let is_own = |origins: &[&str]| {
-            let request = Request::post("/admin/v1/explain").header(header::HOST, "127.0.0.1:7477");
+            let request = http::Request::post("/admin/v1/explain").header(header::HOST, "127.0.0.1:7477");
             let request =
                 origins.iter().fold(request, |request, origin| request.header(header::ORIGIN, *origin));
             is_of_this_node(&request.body(Body::empty()).unwrap())
