@@ -10,6 +10,7 @@ pub mod bookmark;
 pub mod breaker;
 pub mod cypher;
 pub mod entry;
+pub mod hot;
 pub mod key;
 pub mod lease;
 pub mod limits;

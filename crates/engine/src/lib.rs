@@ -35,7 +35,7 @@ mod writes;
 
 pub use cache::{Cache, WatchedStore, copy, flight, memory};
 pub use engine::{Engine, Ports, Secrets};
-pub use fetch::{Fetch, Verdict};
+pub use fetch::{Crowd, CrowdUnderWay, Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
@@ -44,4 +44,4 @@ pub use model::{
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
-pub use writes::{Effects, Invalidated, PendingWrite, Writes};
+pub use writes::{DatabaseMarks, Effects, Invalidated, PendingWrite, Writes, watched_words};

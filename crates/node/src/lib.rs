@@ -25,6 +25,7 @@ pub mod dev;
 pub mod front;
 pub mod gossip;
 mod host_check;
+pub mod hot;
 pub mod joining;
 pub mod labels;
 pub mod listener;

@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
+use crate::admin::console::Console;
 use crate::bolt_front::advertised::bolt_addrs;
 use crate::bolt_front::listener::BoltBounds;
 use crate::bolt_front::{self, BoltFront};
@@ -42,6 +43,7 @@ use crate::databases::Databases;
 use crate::front::transactions::TransactionParts;
 use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
+use crate::hot::HotRequests;
 use crate::joining::Joining;
 use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
 use crate::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
@@ -139,6 +141,7 @@ impl Node {
             memory,
             origin: backends.origin,
             meters,
+            hot: HotRequests::new(clock),
             report,
             virtual_nodes,
             joining: Joining::default(),
@@ -275,7 +278,11 @@ impl Node {
         );
         self.clients.spawn(self.guarded("the client listener", served));
 
+        let console = Console::new(Arc::clone(&self.state), link, self.stop_rest.clone());
+        let making = Arc::clone(&console);
+        self.spawn("the console", async move { match making.run().await {} });
         let peer_service = PeerService {
+            console: Arc::clone(&console),
             meters: Arc::clone(&self.state.meters),
             members: Arc::clone(&self.state.members),
             engine: Arc::clone(&self.state.engine),
@@ -289,7 +296,7 @@ impl Node {
         let served = serve(listeners.peer, peers, bounds_and_refusals, self.peers.clone(), stop);
         self.peers.spawn(self.guarded("the peer listener", served));
 
-        let admin = Admin::new(Arc::clone(&self.state), settings).router();
+        let admin = Admin::new(Arc::clone(&self.state), console, settings).router();
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.admin,

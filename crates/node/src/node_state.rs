@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Report;
+use crate::hot::HotRequests;
 use crate::joining::Joining;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
@@ -30,6 +31,8 @@ pub struct NodeState {
     pub origin: Arc<dyn Origin>,
     /// Metrics.
     pub meters: Arc<Meters>,
+    /// The keys and patterns that are asked most.
+    pub hot: HotRequests,
     /// The configuration in force.
     pub report: Report,
     /// Virtual nodes of each node on the ring.

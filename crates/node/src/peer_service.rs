@@ -1,5 +1,6 @@
 //! The service of the peer listener: it passes messages of peers to the engine, those about credentials to the fronts'
-//! credentials, and those about transactions to the front that holds them.
+//! credentials, those about transactions to the front that holds them, and questions for a part of a snapshot to the
+//! console.
 
 use std::sync::{Arc, Weak};
 
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 
+use crate::admin::console::Console;
 use crate::credentials::Credentials;
 use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
 use crate::front::Front;
@@ -27,6 +29,8 @@ pub struct PeerService {
     pub engine: Arc<Engine>,
     /// The credentials of the fronts, which own them.
     pub credentials: Weak<Credentials>,
+    /// Tells other nodes this node's part of what their consoles show.
+    pub console: Arc<Console>,
     /// Answers about the transactions that this node holds.
     pub front: Arc<Front>,
 }
@@ -37,6 +41,9 @@ impl PeerHandler for PeerService {
         if let Some(message) = CredentialMessage::decode(&message) {
             let answered = self.credentials.upgrade().map(|credentials| answer(&message, &credentials));
             return Ok(answered.unwrap_or_else(|| CredentialAnswer::Unknown.encode()));
+        }
+        if let Some(part) = self.console.answer(&message) {
+            return Ok(part);
         }
         if let Some(answered) = self.front.serve_holder_request(&message).await {
             return Ok(answered);

@@ -57,6 +57,13 @@ impl ReadTags {
         &self.needs
     }
 
+    /// The needs in the words of Cypher, each with the number of the mark that a write has to leave for it.
+    #[must_use]
+    pub fn words(&self) -> Vec<(TagId, String)> {
+        let words = |need: &Need| Some((TagId::from(*need.marks().first()?), need.to_string()));
+        self.needs.iter().filter_map(words).collect()
+    }
+
     /// Whether nothing is known of the read.
     #[must_use]
     pub fn is_anything(&self) -> bool {

@@ -87,10 +87,11 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     Ok(())
 }
 
-/// Installs the programs that tests and chaos cause faults with, and the balancer.
+/// Installs the programs that tests and chaos cause faults with, the balancer, and the browser.
 pub(super) fn programs_that_hurt() -> Result<()> {
     // A Docker Engine needs none of them.
-    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))
+    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))?;
+    install::missing(&install::BROWSER)
 }
 
 fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<()> {

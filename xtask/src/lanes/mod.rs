@@ -61,8 +61,9 @@ pub(crate) enum Single {
 }
 
 /// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 13] = [
+const WITH_SERVICES: [(&str, &str); 14] = [
     ("hopcache", "cluster"),
+    ("hopcache", "console"),
     ("hopcache", "containers"),
     ("hopcache", "differential"),
     ("hopcache", "drivers"),

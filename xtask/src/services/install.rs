@@ -33,6 +33,12 @@ pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["
 /// Tests and chaos send signals with it. Slim images do not contain it.
 pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
+/// The browser of `tests/console`, the program that drives it, and letters that look the same on every machine.
+pub(crate) const BROWSER: [Tool; 2] = [
+    Tool { program: "chromium", packages: &["chromium", "chromium-browser"] },
+    Tool { program: "chromedriver", packages: &["chromium-driver", "chromium-chromedriver"] },
+];
+
 /// A client of others, for tests of TLS.
 pub(crate) const CURL: Tool = Tool { program: "curl", packages: &["curl"] };
 

@@ -213,6 +213,18 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
         self.flights.lock().get(key).map(|flight| flight.followers.load(Ordering::Relaxed))
     }
 
+    /// Flights that have followers now, at most `limit`.
+    #[must_use]
+    pub fn crowded(&self, limit: usize) -> Vec<(K, u32)> {
+        let flights = self.flights.lock();
+        let counted = flights.iter().map(|(key, flight)| (key, flight.followers.load(Ordering::Relaxed)));
+        counted
+            .filter(|(_, followers)| *followers > 0)
+            .take(limit)
+            .map(|(key, count)| (key.clone(), count))
+            .collect()
+    }
+
     /// Takes flights out of the table, so that requests from now on start new ones. Present followers still get their
     /// leader's value. An invalidation detaches flights because they may have read before it. Returns their number.
     pub fn detach(&self, covers: impl Fn(&K) -> bool) -> usize {

@@ -6,6 +6,7 @@
 
 mod classify;
 mod commit;
+mod crowds;
 mod failure_backoff;
 mod lease_acquire;
 mod leases;
@@ -17,11 +18,13 @@ mod terms;
 use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::time::Millis;
+use hopcache_core::limits::CROWDS_SHOWN_MAX;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{FlightTable, Leader};
 use crate::cache::{Cache, WatchedStore};
+use crate::fetch::crowds::Crowds;
 use crate::fetch::failure_backoff::FailureBackoff;
 use crate::fetch::lease_acquire::Acquired;
 use crate::fetch::leases::Leases;
@@ -41,6 +44,7 @@ use crate::writes::Writes;
 
 pub(crate) use classify::Classifier;
 pub use classify::Verdict;
+pub use crowds::{Crowd, CrowdUnderWay};
 pub(crate) use leases::HeldLease;
 pub(crate) use result::{FetchResult, Fetched, FlightResult, NotFetched};
 pub(crate) use run::was_sent;
@@ -63,6 +67,7 @@ pub struct Fetch {
     invalidate: Arc<Invalidate>,
     writes: Arc<Writes>,
     flights: Flights,
+    crowds: Crowds,
     leases: Arc<Leases>,
     classifier: Classifier,
     backoff: FailureBackoff,
@@ -97,6 +102,7 @@ impl Fetch {
             invalidate: Arc::clone(invalidate),
             writes: Arc::clone(writes),
             flights: cache.flight_table(),
+            crowds: Crowds::default(),
             leases: Leases::new(context, store),
             classifier: Classifier::new(context, origin, policy.run_timeout_ms),
             backoff: FailureBackoff::new(),
@@ -226,6 +232,26 @@ impl Fetch {
         self.leases.len()
     }
 
+    /// Flights with followers that ended lately, the oldest first, each with the time since its end.
+    #[must_use]
+    pub fn crowds_ended(&self) -> Vec<(Crowd, Millis)> {
+        self.crowds.shown(self.context.now())
+    }
+
+    /// Remembers a flight that ended, or a shared forward, if it had followers.
+    pub(crate) fn crowd_ended(&self, query: &Query, followers: u32, began: Option<MonoTime>) {
+        if followers > 0 {
+            self.crowds.ended(query, followers, began, self.context.now());
+        }
+    }
+
+    /// Flights with followers that are under way.
+    #[must_use]
+    pub(crate) fn crowds_under_way(&self) -> Vec<CrowdUnderWay> {
+        let crowded = self.flights.crowded(CROWDS_SHOWN_MAX);
+        crowded.into_iter().map(|(key, followers)| CrowdUnderWay { key, followers }).collect()
+    }
+
     /// Releases every lease that this node still holds, so that nobody waits for them to lapse. A lease that could not
     /// be released stays in [`Fetch::leases_held`].
     pub async fn give_back_leases(&self) {
@@ -254,7 +280,9 @@ impl Fetch {
 
     /// Ends a flight with its result, which all its followers get.
     pub(crate) fn land(&self, leader: FlightLeader, job: &FetchJob, result: FetchResult) {
+        let began = commit::copy_to_keep(&result).map(|copy| copy.read_started());
         let followers = leader.land(Arc::new(FlightResult::new(job, result)));
+        self.crowd_ended(&job.query, followers, began);
         self.context.note(Event::Landed { followers });
     }
 }

@@ -163,6 +163,7 @@ impl Path {
             if is_of_a_run {
                 // The owner's flight counts this forward as one follower. Each node counts the followers that it saw.
                 path.context.note(Event::Landed { followers });
+                path.fetch.crowd_ended(&ask.query, followers, Some(sent));
             }
             if let Some(near) = near {
                 // The owner did not see these followers: it was asked once for all of them.

@@ -1,7 +1,9 @@
 //! The size of every table of an engine, to check promise I9. It decides nothing.
 
 use hopcache_core::key::QueryKey;
+use hopcache_core::limits::CROWDS_SHOWN_MAX;
 
+use crate::fetch::CrowdUnderWay;
 use crate::path::Path;
 use crate::prefetch::LearningSizes;
 
@@ -61,6 +63,14 @@ impl Path {
     #[must_use]
     pub fn flights_under_way(&self) -> usize {
         self.fetch.flights().len() + self.forwards.len() + self.refresh.seats()
+    }
+
+    /// Requests that wait for another's run, or for another's question to the owner, by key.
+    #[must_use]
+    pub fn crowds_under_way(&self) -> Vec<CrowdUnderWay> {
+        let forwards = self.forwards.crowded(CROWDS_SHOWN_MAX).into_iter();
+        let forwards = forwards.map(|((key, ..), followers)| CrowdUnderWay { key, followers });
+        self.fetch.crowds_under_way().into_iter().chain(forwards).take(CROWDS_SHOWN_MAX).collect()
     }
 
     /// What this node holds now.

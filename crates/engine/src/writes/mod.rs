@@ -10,6 +10,7 @@
 //! | `runs` | what a run has to carry, and what its end shows |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
+//! | `marks` | the marks, for people |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `watch` | notices transactions that went past this cluster |
 //!
@@ -22,6 +23,7 @@ mod effects;
 mod ended;
 mod invalidated;
 mod listen;
+mod marks;
 mod pending;
 mod runs;
 mod tallies;
@@ -49,6 +51,7 @@ use crate::writes::watch::Watching;
 
 pub use effects::Effects;
 pub use invalidated::Invalidated;
+pub use marks::{DatabaseMarks, watched_words};
 pub use pending::PendingWrite;
 
 /// Follows the writes of this node and of others.

@@ -4,6 +4,7 @@
 //! token, and with `node.admin_tls.client_ca_file` a client certificate too. The two health probes require neither,
 //! because they show only yes or no and the reason. `guard` refuses requests.
 
+pub mod console;
 mod explain;
 mod flush;
 mod guard;
@@ -26,12 +27,14 @@ use tokio::sync::Semaphore;
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
 use crate::host_check::HostCheck;
 use crate::node_state::NodeState;
+use console::{Console, assets};
 use problem::Problem;
 pub use problem::unserved;
 
 /// The admin listener's state.
 pub struct Admin {
     state: Arc<NodeState>,
+    console: Arc<Console>,
     token: Option<Secret>,
     hosts: HostCheck,
     /// Whether operators have to show a client certificate (`node.admin_tls.client_ca_file`).
@@ -44,7 +47,7 @@ pub struct Admin {
 impl Admin {
     /// The admin listener of a node.
     #[must_use]
-    pub fn new(state: Arc<NodeState>, settings: &Settings) -> Arc<Self> {
+    pub fn new(state: Arc<NodeState>, console: Arc<Console>, settings: &Settings) -> Arc<Self> {
         // The embedded graph has no users: each request keeps its own sender there (see `front::ask`).
         let service_user = match (&settings.origin.auth, &settings.origin.uri) {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
@@ -53,6 +56,7 @@ impl Admin {
         let tls = settings.node.admin_tls.as_ref();
         Arc::new(Self {
             state,
+            console,
             token: settings.node.admin_token.clone(),
             hosts: HostCheck::new(settings),
             needs_certificate: tls.is_some_and(|tls| tls.client_ca_file.is_some()),
@@ -78,14 +82,22 @@ impl Admin {
             .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
             .route("/admin/v1/successors", get(successors::successors))
             .route("/admin/v1/drain", post(views::drain))
+            .route("/admin/v1/events", get(console::events))
             .layer(from_fn_with_state(Arc::clone(&self), guard::check_token))
             .layer(from_fn_with_state(Arc::clone(&self), guard::check_certificate))
             .layer(from_fn(guard::refuse_web_pages))
+            .layer(from_fn_with_state(Arc::clone(&self), guard::check_host));
+        // The page has no secret, and asks for the token.
+        let page = Router::new()
+            .route("/", get(assets::page))
+            .route("/console/{*file}", get(assets::file))
+            .layer(from_fn_with_state(Arc::clone(&self), guard::check_certificate))
             .layer(from_fn_with_state(Arc::clone(&self), guard::check_host));
         Router::new()
             .route("/livez", get(views::livez))
             .route("/readyz", get(views::readyz))
             .merge(guarded)
+            .merge(page)
             .fallback(|| async {
                 Problem::new(StatusCode::NOT_FOUND, "there is no such path").into_response()
             })

@@ -8,10 +8,11 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_engine::memory::Memory;
 use http::{HeaderValue, StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Admin, json as answer};
 use crate::meters::Readings;
+use crate::node_state::NodeState;
 use crate::{audit, labels};
 
 /// Alive as long as it answers. It does not check other systems.
@@ -31,7 +32,14 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    let state = &admin.state;
+    let mut response = Response::new(Body::from(exposition(&admin.state)));
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// Every metric, as Prometheus reads it.
+pub(super) fn exposition(state: &NodeState) -> String {
     let degraded = state.degraded();
     let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
     let (entries, entry_bytes) = state.memory.size();
@@ -60,16 +68,13 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         degraded: labels::PARTS.map(is_degraded),
     });
     crate::meters::freshness::append(&mut text, &state.engine.writes().positions());
-    let mut response = Response::new(Body::from(text));
-    let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
+    text
 }
 
-pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
-    let ring = admin.state.engine.view();
-    let members: Vec<_> = admin
-        .state
+/// The members, each with its share of the ring.
+pub(super) fn members(state: &NodeState) -> Vec<Value> {
+    let ring = state.engine.view();
+    state
         .members
         .members()
         .iter()
@@ -84,7 +89,12 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
                 "share": ring.share(&member.name),
             })
         })
-        .collect();
+        .collect()
+}
+
+pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
+    let ring = admin.state.engine.view();
+    let members = members(&admin.state);
     let virtual_nodes = admin.state.virtual_nodes;
     answer(
         StatusCode::OK,

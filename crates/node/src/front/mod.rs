@@ -251,7 +251,9 @@ impl Front {
         } else {
             answer::of_unsent(&outcome, me)
         };
-        self.state.meters.count(labels::Front::Http, &outcome, response.status().as_u16(), started.elapsed());
+        let took = started.elapsed();
+        self.state.meters.count(labels::Front::Http, &outcome, response.status().as_u16(), took);
+        self.state.hot.saw(&ask.query, &outcome.how, took);
         response
     }
 

@@ -15,7 +15,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{LIVE_BYTES_MIN, LIVE_WAIT_MS};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ask::Ask;
+use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
 use hopcache_engine::outcome::{Answer, Class, How, Kept, Outcome, Reason, Role};
 use hopcache_packstream::Value;
@@ -52,6 +52,7 @@ pub(super) struct LiveResult {
     /// The options that choose notifications.
     filters: Value,
     begun: Instant,
+    query: Arc<Query>,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -82,6 +83,7 @@ impl Session {
         let client_timeout_ms = options.timeout_ms.filter(|limit_ms| *limit_ms > 0).map(Millis);
         let (live, reader) = LiveRun::new(client_timeout_ms);
         let engine = Arc::clone(&self.front.engine);
+        let query = Arc::clone(&ask.query);
         let ask = Ask { live: Some(live), ..Ask::clone(ask) };
         let mut asking = async move { engine.path().request_cached(&ask, came).await }.boxed();
         let first = async {
@@ -99,7 +101,7 @@ impl Session {
         {
             let (asked, filters) = (options.asked.clone().unwrap_or_default(), Value::Null);
             let taken = Bytes::new();
-            let live = LiveResult { start, reader, asking, taken, asked, filters, begun, _seat: seat };
+            let live = LiveResult { start, reader, asking, taken, asked, filters, begun, query, _seat: seat };
             return Ok(Waited::Live(Box::new(live)));
         }
         drop(reader);
@@ -185,7 +187,9 @@ impl Session {
             outcome.how = How::miss(Kept::Skipped, Role::Led, None);
         }
         let status = if matches!(outcome.answer, Answer::Body(_)) && is_success { 202 } else { 503 };
-        self.front.state.meters.count(Front::Bolt, &outcome, status, live.begun.elapsed());
+        let (state, took) = (&self.front.state, live.begun.elapsed());
+        state.meters.count(Front::Bolt, &outcome, status, took);
+        state.hot.saw(&live.query, &outcome.how, took);
         Ok(cache_status(&outcome, &self.front.engine.me().node))
     }
 

@@ -93,6 +93,9 @@ impl Session {
         self.await_begin().await?;
         let success = self.answer().await;
         self.count(reason, success.is_ok());
+        if let Some(reason) = reason {
+            self.front.state.hot.saw_bypass(&statement.text, reason);
+        }
         let success = match success {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(write, error).await),

@@ -128,7 +128,9 @@ impl Session {
     fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant) {
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
-        self.front.state.meters.count(Front::Bolt, outcome, status, started.elapsed());
+        let (state, took) = (&self.front.state, started.elapsed());
+        state.meters.count(Front::Bolt, outcome, status, took);
+        state.hot.saw(&ask.query, &outcome.how, took);
     }
 
     /// The session of a statement: the one that its options name, else that of the client's address.

@@ -1,0 +1,75 @@
+//! The marks of writes, for people: what was written last, and at which transaction. Decides nothing.
+
+use std::sync::Arc;
+
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::MARKS_SHOWN_MAX;
+use hopcache_core::tags::TagId;
+use hopcache_core::written::WrittenRecord;
+use hopcache_tags::ReadTags;
+
+use crate::writes::Writes;
+
+/// Plain data: how far a database has been written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseMarks {
+    /// Its name; `None` if no write went through this node, so that only a digest of the name is known.
+    pub name: Option<Arc<str>>,
+    /// Begins anew when ids go back.
+    pub epoch: u64,
+    /// The newest transaction that ended entries; `None` while nobody knows it.
+    pub newest: Option<u64>,
+    /// The latest marks: what was written, and the transaction. `None` as a tag: anything.
+    pub tags: Vec<(Option<TagId>, Option<u64>)>,
+}
+
+/// What the result of a statement depends on: words of Cypher, each with the number of its mark.
+#[must_use]
+pub fn watched_words(statement: &str) -> Vec<(TagId, String)> {
+    ReadTags::of(statement).words()
+}
+
+impl Writes {
+    /// The latest marks of every database, as this node knows them.
+    #[must_use]
+    pub fn marks(&self) -> Vec<DatabaseMarks> {
+        let records = self.cache.written().records();
+        let shown = self.shown.lock().clone();
+        let marks = |name: DatabaseTag| {
+            let newest = self.cache.written().of(name)?;
+            let tags = latest(records.iter().filter(|record| record.name == name));
+            Some(DatabaseMarks {
+                name: shown.get(&name).cloned(),
+                epoch: newest.epoch().0,
+                newest: newest.position().map(|position| position.id.0),
+                tags,
+            })
+        };
+        self.cache.written().names().into_iter().filter_map(marks).collect()
+    }
+}
+
+/// The latest ones first.
+fn latest<'a>(records: impl Iterator<Item = &'a WrittenRecord>) -> Vec<(Option<TagId>, Option<u64>)> {
+    let id = |record: &WrittenRecord| record.written.position().map(|position| position.id.0);
+    let mut marks: Vec<_> = records.map(|record| (record.tag, id(record))).collect();
+    marks.sort_by_key(|(tag, id)| (std::cmp::Reverse(id.unwrap_or(u64::MAX)), *tag));
+    marks.truncate(MARKS_SHOWN_MAX);
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_the_numbers_that_writes_mark() {
+        let words = watched_words("MATCH (p:Person) RETURN p.name");
+        let texts: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
+        assert!(texts.contains(&":Person") && texts.contains(&".name of nodes"), "{texts:?}");
+        let effects = crate::Effects::of("CREATE (:Person {name: 'a'})", &[0xa0]);
+        let hopcache_core::tags::Touched::These(marked) = effects.touched() else { panic!("known") };
+        let person = words.iter().find(|(_, word)| word == ":Person").map(|(tag, _)| tag);
+        assert!(person.is_some_and(|tag| marked.contains(tag)));
+    }
+}

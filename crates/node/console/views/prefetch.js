@@ -1,0 +1,97 @@
+// What follows what, as nodes have learned it from sessions, and whether reading ahead paid.
+
+import { bar, el, section, svg, table, tile, tiles } from "../dom.js";
+import { count, percent } from "../format.js";
+import { get } from "../stream.js";
+
+const EVERY_MS = 5000;
+const SOURCES = 12;
+const ROW = 30;
+const WIDTH = 1000;
+const BOX = 400;
+const KINDS = ["exact", "template", "neighbour", "overlap"];
+
+function create(onError) {
+  const shown = {
+    launched: tile("Read ahead", "since the nodes started"),
+    used: tile("Paid", "a client asked for it later"),
+    late: tile("Late", "a client asked while it ran"),
+    wasted: tile("Wasted", "nobody asked for it"),
+    pending: tile("Open", "may still be asked for"),
+  };
+  const kinds = table("By the kind of candidate", [
+    { name: "Kind", cell: (row) => row.kind },
+    ...["launched", "used", "late", "wasted"].map((name) => ({ name, class: "number", cell: (row) => count(row[name]) })),
+    { name: "Paid", cell: (row) => (row.launched > 0 ? bar(row.used / row.launched, percent(row.used / row.launched)) : "–") },
+  ], "Nothing was read ahead yet.");
+  const state = el("p", { class: "note", text: "Asking for the patterns …" });
+  const graph = el("div", { class: "scroll", role: "region", "aria-label": "Graph of patterns and their successors", tabindex: "0" });
+  const list = table("Patterns and their successors", [
+    { name: "After", cell: (row) => code(row.source) },
+    { name: "comes", cell: (row) => code(row.statement) },
+    { name: "Probability", cell: (row) => bar(row.probability, percent(row.probability)) },
+    { name: "Seen", class: "number", cell: (row) => count(row.seen) },
+    { name: "Read ahead", class: "number", cell: (row) => count(row.launched) },
+    { name: "Paid", class: "number", cell: (row) => count(row.used) },
+    { name: "How", cell: (row) => (row.bindings ?? []).join("; ") || row.kind || "–" },
+  ], "No pattern is known yet. Sessions teach them: see prefetch in OPERATING.");
+
+  const load = async () => {
+    try {
+      const learned = await get(`/admin/v1/successors?limit=${SOURCES}`);
+      const rows = learned.patterns.flatMap((source) => source.successors.map((next) => ({ ...next, source: source.text ?? source.id, sourceId: source.id })));
+      state.textContent = learned.is_on
+        ? `This node knows ${count(learned.patterns_known)} patterns and ${count(learned.forms_known)} next queries. The most common ones. A line is as thick as its probability. Blue: at least half of what was read ahead was asked for. Orange: less. Grey: nothing was read ahead.`
+        : "Prefetch is off (prefetch.enabled).";
+      list.set(rows);
+      graph.replaceChildren(...(rows.length > 0 ? [drawn(rows)] : []));
+      graph.hidden = rows.length === 0;
+    } catch (error) {
+      state.textContent = `The patterns cannot be shown: ${error.message}`;
+      onError(error);
+    }
+  };
+  load();
+  const timer = setInterval(load, EVERY_MS);
+  const update = (figures) => {
+    const total = (name) => figures.sum(name);
+    const launched = total("prefetch_attempts_total");
+    shown.launched.set(count(launched));
+    shown.used.set(count(total("prefetch_hits_total")), launched > 0 ? `${percent(total("prefetch_hits_total") / launched)}: a client asked for it later` : undefined);
+    shown.late.set(count(total("prefetch_late_total")));
+    shown.wasted.set(count(total("prefetch_waste_total")));
+    shown.pending.set(count(total("prefetch_pending")));
+    const of = (kind, outcome) => figures.parts.reduce((all, part) => all + Object.entries(part.series)
+      .filter(([series]) => series.startsWith("hopcache_prefetch_kinds_total") && series.includes(`kind="${kind}"`) && series.includes(`outcome="${outcome}"`))
+      .reduce((sum, [, value]) => sum + value, 0), 0);
+    const rows = KINDS.map((kind) => ({ kind, ...Object.fromEntries(["launched", "used", "late", "wasted"].map((name) => [name, of(kind, name)])) }));
+    kinds.set(rows.filter((row) => row.launched > 0));
+  };
+  const element = el("div", {}, tiles(...Object.values(shown)), section("Kinds", kinds.element),
+    section("What follows what", state, graph, list.element));
+  return { element, update, remove: () => clearInterval(timer) };
+}
+
+const code = (text) => el("code", { class: "statement", title: text, text: text ?? "–" });
+
+/** Sources on the left, what follows on the right. A line is as thick as its probability; its colour says whether it paid. */
+function drawn(rows) {
+  const left = [...new Set(rows.map((row) => row.source))].slice(0, SOURCES);
+  const right = [...new Set(rows.filter((row) => left.includes(row.source)).map((row) => row.statement ?? "?"))].slice(0, 24);
+  const height = Math.max(left.length, right.length) * ROW + 8;
+  const y = (all, place) => (height / all.length) * (place + 0.5);
+  const lines = rows.filter((row) => left.includes(row.source) && right.includes(row.statement ?? "?")).map((row) => {
+    const [from, to] = [y(left, left.indexOf(row.source)), y(right, right.indexOf(row.statement ?? "?"))];
+    const kind = row.launched < 1 ? "unused" : row.used / row.launched >= 0.5 ? "paid" : "wasted";
+    return svg("path", { d: `M${BOX},${from} C${BOX + 100},${from} ${WIDTH - BOX - 100},${to} ${WIDTH - BOX},${to}`, class: `edge ${kind}`, "stroke-width": 1 + 5 * row.probability },
+      svg("title", { text: `${percent(row.probability)}: read ahead ${count(row.launched)}, paid ${count(row.used)}` }));
+  });
+  const box = (all, x) => all.flatMap((text, place) => [
+    svg("rect", { x, y: y(all, place) - ROW / 2 + 3, width: BOX, height: ROW - 6, rx: 5, class: "box" }),
+    svg("text", { x: x + 10, y: y(all, place) + 4, }, text.length > 56 ? `${text.slice(0, 55)}…` : text, svg("title", { text })),
+  ]);
+  const label = `${left.length} patterns and ${right.length} successors; the table below has the same`;
+  return svg("svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label }, ...lines, ...box(left, 0), ...box(right, WIDTH - BOX));
+}
+
+export const prefetch = { title: "Prefetch", lead: "Queries that follow others, read before a client asks.", create };
