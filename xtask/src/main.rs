@@ -53,7 +53,7 @@ enum Task {
     },
     /// Build the node image, and stand-ins for images that cannot be pulled here. Starts a Docker Engine if none runs.
     Images {
-        /// Build only these images; without a name, build all.
+        /// Build only these images; without a name, build all but `rust`.
         which: Vec<images::Which>,
         /// Build the node's program static and optimised, as published. Without this, use the debug build that tests
         /// run.

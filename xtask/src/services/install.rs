@@ -30,6 +30,8 @@ const DOCKER_CLIENT: Tool = Tool { program: "docker", packages: &["docker-cli"] 
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", packages: &["busybox-static"] };
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", packages: &["haproxy"] };
 pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["docker-compose"] };
+/// Makes the Debian system of the stand-in for Rust's image.
+pub(crate) const MMDEBSTRAP: Tool = Tool { program: "mmdebstrap", packages: &["mmdebstrap"] };
 /// Tests and chaos send signals with it. Slim images do not contain it.
 pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
