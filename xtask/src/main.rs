@@ -13,8 +13,10 @@ mod command;
 mod compose;
 mod dashboard;
 mod deny;
+mod dist;
 mod drivers;
 mod fuzz;
+mod helm;
 mod images;
 mod lanes;
 mod sbom;
@@ -99,6 +101,9 @@ enum Task {
     },
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
     Sbom,
+    /// Make a release's files in target/dist-archives: an archive for each platform, a Debian package, a bill of
+    /// materials, checksums. Takes three builds with the profile `dist`.
+    Dist(dist::Options),
     /// Run seeds with faults in the simulator, which checks the promises after every step.
     Sim(sim::Options),
     /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin.
@@ -149,6 +154,7 @@ fn run(cli: Cli) -> Result<()> {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Sbom => sbom::run(&root),
+        Task::Dist(options) => dist::run(&root, &options),
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),
