@@ -14,8 +14,10 @@ mod command;
 mod compose;
 mod dashboard;
 mod deny;
+mod dist;
 mod drivers;
 mod fuzz;
+mod helm;
 mod images;
 mod lanes;
 mod sbom;
@@ -54,7 +56,7 @@ enum Task {
     },
     /// Build the node image, and stand-ins for images that cannot be pulled here. Starts a Docker Engine if none runs.
     Images {
-        /// Build only these images; without a name, build all.
+        /// Build only these images; without a name, build all but `rust`.
         which: Vec<images::Which>,
         /// Build the node's program static and optimised, as published. Without this, use the debug build that tests
         /// run.
@@ -104,6 +106,9 @@ enum Task {
     Reference,
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
     Sbom,
+    /// Make a release's files in target/dist-archives: an archive for each platform, a Debian package, a bill of
+    /// materials, checksums. Takes three builds with the profile `dist`.
+    Dist(dist::Options),
     /// Run seeds with faults in the simulator, which checks the promises after every step.
     Sim(sim::Options),
     /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin.
@@ -156,6 +161,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Book => book::run(&root),
         Task::Reference => book::write_reference(&root),
         Task::Sbom => sbom::run(&root),
+        Task::Dist(options) => dist::run(&root, &options),
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::finish;
 use crate::services::install;
+use crate::services::process::free_port;
 
 const FILE: &str = "docker-compose.cluster.yml";
 /// The label that both programs put on everything they make.
@@ -23,6 +24,8 @@ pub(crate) struct Compose {
     project: String,
     pub(crate) clients: SocketAddr,
     pub(crate) prometheus: SocketAddr,
+    /// Neo4j's ports on the host, HTTP and Bolt; nothing for the file's own ports.
+    neo4j: Option<(u16, u16)>,
     /// Restart policy of the containers; nothing for the file's own policy.
     restart: Option<&'static str>,
 }
@@ -44,13 +47,15 @@ impl Compose {
             project: project.to_owned(),
             clients,
             prometheus,
+            neo4j: None,
             restart: None,
         })
     }
 
-    /// The same project without restarts: for a temporary cluster, whose containers must not come back after a kill.
-    pub(crate) fn for_once(self) -> Self {
-        Self { restart: Some("no"), ..self }
+    /// The same project for a temporary cluster beside others: without restarts, since containers must not come back
+    /// after a kill, and with free ports for Neo4j.
+    pub(crate) fn for_once(self) -> Result<Self> {
+        Ok(Self { restart: Some("no"), neo4j: Some((free_port()?, free_port()?)), ..self })
     }
 
     /// The command line for people.
@@ -108,6 +113,10 @@ impl Compose {
         command.current_dir(&self.root).args(&self.program[1..]).args(["-p", &self.project, "-f", FILE]);
         command.env("HOPCACHE_PORT", self.clients.port().to_string());
         command.env("HOPCACHE_PROMETHEUS_PORT", self.prometheus.port().to_string());
+        if let Some((http, bolt)) = self.neo4j {
+            command.env("HOPCACHE_NEO4J_HTTP_PORT", http.to_string());
+            command.env("HOPCACHE_NEO4J_BOLT_PORT", bolt.to_string());
+        }
         if let Some(restart) = self.restart {
             command.env("HOPCACHE_RESTART", restart);
         }

@@ -38,7 +38,7 @@ const PANELS: [&str; 6] = [
 pub(crate) fn validate(root: &Path) -> Result<()> {
     remove_abandoned()?;
     let project = format!("{PROJECT}{}", std::process::id());
-    let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once();
+    let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once()?;
     let checked = up(&compose).and_then(|()| check(root, &compose));
     if checked.is_err() {
         // The containers' logs explain an error better than this step's message does.

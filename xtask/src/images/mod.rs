@@ -26,14 +26,16 @@ pub(crate) enum Which {
     Neo4j,
     Haproxy,
     Prometheus,
+    /// The first stage of the Dockerfile. Only `docker build` needs it.
+    Rust,
 }
 
-/// All images.
+/// The images of the compose files and the tests.
 const ALL: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j, Which::Haproxy, Which::Prometheus];
 
 type Recipe = fn(&Path) -> Result<Image>;
 
-/// Makes the named images, or all if none is named. Starts the engine if it does not run, and leaves it running.
+/// Makes the named images, or those of the compose files if none is named. Starts the engine if it does not run, and leaves it running.
 pub(crate) fn run(root: &Path, which: &[Which], form: ImageBuild) -> Result<()> {
     engine::up(root)?;
     make(root, if which.is_empty() { ALL } else { which }, form)
@@ -52,6 +54,7 @@ pub(crate) fn make(root: &Path, which: &[Which], form: ImageBuild) -> Result<()>
             Which::Neo4j => ("neo4j:5.26-community", neo4j::image),
             Which::Haproxy => ("haproxy:2.8", stand_ins::haproxy),
             Which::Prometheus => ("prom/prometheus:v2.53.0", stand_ins::prometheus),
+            Which::Rust => ("rust:1.95.0-bookworm", stand_ins::rust),
         };
         stand_in(root, &mut registry, name, recipe)?;
     }

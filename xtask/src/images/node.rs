@@ -1,8 +1,8 @@
 //! The node's image, `hopcache:dev`: the program and a user who is not root. The image has no shell and nothing else.
 //!
 //! The quick form has the program that `cargo test --workspace` builds, with its libraries, so the gate builds nothing
-//! for it. `--release` makes a static program. `cluster/images/node/Dockerfile` builds a release's image, with the same
-//! paths, user and health check; it needs a registry with the base image. This module's image is for tests and for
+//! for it. `--release` makes a static program. The `Dockerfile` at the root builds a release's image, with the same
+//! paths, user and health check; it needs a registry with Rust's image. This module's image is for tests and for
 //! machines without a registry.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const NAME_VARIABLE: &str = "HOPCACHE_IMAGE";
 const PROFILE: &str = "container";
 const USER: u32 = 10_001;
 /// Certificates of authorities, for TLS to origins and stores.
-const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(super) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// How the program in the image is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl ImageBuild {
 }
 
 /// The target triple that cargo builds for by default.
-fn host() -> Result<String> {
+pub(super) fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -94,7 +94,7 @@ fn image(program: PathBuf, authorities: Option<Vec<u8>>) -> Image {
     }
     image.change("ENV PATH=/usr/local/bin");
     image.change(format!("USER {USER}:{USER}"));
-    image.change("EXPOSE 7475 7476 7476/udp 7477");
+    image.change("EXPOSE 7475 7476 7476/udp 7477 7478");
     image.change(r#"HEALTHCHECK --interval=5s --timeout=2s --start-period=20s CMD ["hopcache", "health"]"#);
     image.change(r#"ENTRYPOINT ["hopcache"]"#);
     image.change(r#"CMD ["serve"]"#);

@@ -1,10 +1,12 @@
 //! Recipes of stand-ins for images of others, made from the distribution's packages with the real images' names, paths
 //! and entry points. Each contains the parts of the real image that the compose file and the tests use.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::node::{AUTHORITIES, host};
 use super::root::Image;
 use super::tools;
 use crate::alerts;
@@ -57,6 +59,35 @@ pub(super) fn prometheus(root: &Path) -> Result<Image> {
     image.change(r#"ENTRYPOINT ["/bin/prometheus"]"#);
     image
         .change(r#"CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]"#);
+    Ok(image)
+}
+
+/// `rust:1.95.0-bookworm`, the first stage of the Dockerfile: this machine's toolchain on a Debian with a C compiler.
+pub(super) fn rust(root: &Path) -> Result<Image> {
+    install::missing(&[install::MMDEBSTRAP])?;
+    let output = Command::new("rustc").current_dir(root).args(["--print", "sysroot"]).output();
+    let sysroot = PathBuf::from(String::from_utf8(output.context("could not start rustc")?.stdout)?.trim());
+    let mut image = Image::on_debian(&["ca-certificates", "gcc", "libc6-dev", "make"]);
+    // Not all of `lib`: it may have other targets, whose libraries this machine cannot resolve.
+    for part in ["bin".to_owned(), format!("lib/rustlib/{}", host()?)] {
+        image.folder(sysroot.join(&part), &format!("/usr/local/rustup/toolchain/{part}"));
+    }
+    for entry in std::fs::read_dir(sysroot.join("lib")).context("cannot list the toolchain's libraries")? {
+        let path = entry?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            let to = format!("/usr/local/rustup/toolchain/lib/{}", name.to_string_lossy());
+            image.program(&path, &to);
+        }
+    }
+    // Behind a proxy of its own, this machine trusts more authorities than Debian does.
+    if let Ok(authorities) = std::fs::read(AUTHORITIES) {
+        image.file(AUTHORITIES, authorities, 0o644);
+    }
+    image.change(
+        "ENV PATH=/usr/local/rustup/toolchain/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+         CARGO_HOME=/usr/local/cargo",
+    );
+    image.change(r#"CMD ["bash"]"#);
     Ok(image)
 }
 

@@ -26,7 +26,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::finish;
-use crate::{alerts, book, chaos, compose, deny, seeded, sim, systemd, tidy};
+use crate::{alerts, book, chaos, compose, deny, helm, seeded, sim, systemd, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) enum Single {
     CargoDeny,
     /// The systemd unit, if systemd is installed.
     SystemdUnit,
+    /// The Helm chart: linted, rendered, and compared with the schemas of Kubernetes.
+    HelmChart,
     /// Documentation, and the tests in it.
     Doc,
     /// The documentation as a book.
@@ -98,6 +100,7 @@ pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
         Single::Clippy => clippy(root),
         Single::CargoDeny => deny::run(root),
         Single::SystemdUnit => systemd::run(root),
+        Single::HelmChart => helm::run(root),
         Single::Doc => doc(root),
         Single::Book => book::run(root),
         Single::AlertRules => alerts::run(root),

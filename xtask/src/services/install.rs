@@ -30,6 +30,12 @@ const DOCKER_CLIENT: Tool = Tool { program: "docker", packages: &["docker-cli"] 
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", packages: &["busybox-static"] };
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", packages: &["haproxy"] };
 pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["docker-compose"] };
+/// Makes the Debian system of the stand-in for Rust's image.
+pub(crate) const MMDEBSTRAP: Tool = Tool { program: "mmdebstrap", packages: &["mmdebstrap"] };
+/// Compilers of `cargo xtask dist`: C against musl, and C for ARM.
+pub(crate) const MUSL: Tool = Tool { program: "musl-gcc", packages: &["musl-tools"] };
+pub(crate) const ARM_COMPILER: Tool =
+    Tool { program: "aarch64-linux-gnu-gcc", packages: &["gcc-aarch64-linux-gnu"] };
 /// Tests and chaos send signals with it. Slim images do not contain it.
 pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
@@ -45,13 +51,15 @@ pub(crate) const CURL: Tool = Tool { program: "curl", packages: &["curl"] };
 /// What `tests/drivers` and `tests/frameworks` need. The Java driver is compiled, so a JRE does not suffice; the Go
 /// driver needs Go 1.24; Debian 12 has 1.19, and a newer one in its backports.
 pub(crate) const LANGUAGES: [Tool; 6] = [
-    Tool { program: "python3", packages: &["python3-venv"] },
+    PYTHON,
     Tool { program: "node", packages: &["nodejs"] },
     Tool { program: "npm", packages: &["npm"] },
     Tool { program: "javac", packages: &["openjdk-17-jdk-headless", "openjdk-21-jdk-headless"] },
     MAVEN,
-    Tool { program: "go", packages: &["golang-go"] },
+    GO,
 ];
+pub(crate) const PYTHON: Tool = Tool { program: "python3", packages: &["python3-venv"] };
+pub(crate) const GO: Tool = Tool { program: "go", packages: &["golang-go"] };
 
 /// Packages whose servers must not run beside ours.
 const SERVERS: [&str; 2] = ["redis-server", "haproxy"];
