@@ -112,7 +112,8 @@ fn the_page_of_the_configuration_is_current() {
          start. `hopcache config show` prints each value with its source; `hopcache config schema` prints the JSON schema.\n",
     );
     for (section, inside) in schema["properties"].as_object().unwrap() {
-        writeln!(page, "\n## `[{section}]`\n\n| key | default | allowed | meaning |\n|---|---|---|---|").unwrap();
+        writeln!(page, "\n## `[{section}]`\n\n| key | default | allowed | meaning |\n|---|---|---|---|")
+            .unwrap();
         add_keys(&mut page, section, inside);
     }
     check("configuration.md", &page);
@@ -122,13 +123,17 @@ fn the_page_of_the_configuration_is_current() {
 fn kinds() -> Vec<(String, String)> {
     let exposition = Meters::with(&RefreshSection::default()).render(Readings::default());
     let types = exposition.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    types.filter_map(|line| line.split_once(' ')).map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+    types
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+        .collect()
 }
 
 #[test]
 fn the_page_of_the_metrics_is_current() {
     let kinds = kinds();
-    let kind_of = |name: &str| kinds.iter().find(|(known, _)| known == name).map_or("", |(_, kind)| kind.as_str());
+    let kind_of =
+        |name: &str| kinds.iter().find(|(known, _)| known == name).map_or("", |(_, kind)| kind.as_str());
     let mut metrics = ALL.to_vec();
     metrics.sort_by_key(|metric| metric.name);
     let mut page = format!("{FROM_CODE}# Metrics\n\n");
@@ -169,7 +174,12 @@ fn the_page_of_the_commands_is_current() {
         let text = help(&[command]);
         writeln!(page, "\n## `hopcache {command}`\n\n```text\n{text}\n```").unwrap();
         for below in commands_of(&text) {
-            writeln!(page, "\n### `hopcache {command} {below}`\n\n```text\n{}\n```", help(&[command, &below])).unwrap();
+            writeln!(
+                page,
+                "\n### `hopcache {command} {below}`\n\n```text\n{}\n```",
+                help(&[command, &below])
+            )
+            .unwrap();
         }
     }
     check("commands.md", &page);
