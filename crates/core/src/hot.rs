@@ -186,12 +186,6 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
         rows
     }
 
-    /// A row's own data.
-    #[must_use]
-    pub fn about(&self, key: &K) -> Option<&V> {
-        self.rows.get(key).map(|row| &row.about)
-    }
-
     fn forget_coldest(&mut self, now: MonoTime) {
         let requests = |row: &Row<V>| row.counts(now).requests();
         let coldest = self.rows.iter().min_by(|one, other| requests(one.1).total_cmp(&requests(other.1)));
@@ -256,6 +250,5 @@ mod tests {
         }
         let hottest = table.hottest(10, at(1_000));
         assert_eq!((hottest.len(), *hottest[0].0, *hottest[0].1), (3, 0, "hot"));
-        assert_eq!(table.about(&7), None);
     }
 }

@@ -56,7 +56,7 @@ pub(in crate::admin) async fn page() -> Response {
 /// `GET /console/…`.
 pub(in crate::admin) async fn file(Path(file): Path<String>) -> Response {
     match FILES.iter().find(|(name, ..)| *name == file) {
-        Some((_, kind, text)) => of((kind, text)),
+        Some(&(_, kind, text)) => of((kind, text)),
         None => Problem::new(StatusCode::NOT_FOUND, "the console has no such file").into_response(),
     }
 }
@@ -92,11 +92,9 @@ mod tests {
     #[test]
     fn nothing_is_inline_or_of_another_host() {
         assert!(!INDEX.contains("<style") && !INDEX.contains(" style=") && !INDEX.contains(" onclick="));
-        let scripts = INDEX.match_indices("<script").map(|(at, _)| &INDEX[at..]);
+        let mut scripts = INDEX.match_indices("<script").map(|(at, _)| &INDEX[at..]);
         assert!(scripts.clone().count() > 0);
-        assert!(
-            scripts.into_iter().all(|script| script.split('>').next().unwrap().contains("src=\"/console/"))
-        );
+        assert!(scripts.all(|script| script.split('>').next().unwrap().contains("src=\"/console/")));
         let own = FILES.iter().filter(|(name, ..)| !name.starts_with("vendor/"));
         for (name, _, text) in own.chain([&("index.html", HTML, INDEX)]) {
             let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
@@ -123,7 +121,7 @@ mod tests {
                 assert!(served(&target), "{name}: {path}");
             }
         }
-        let linked = INDEX.split("\"/console/").skip(1).map(|rest| rest.split('"').next().unwrap());
-        assert!(linked.clone().count() > 2 && linked.into_iter().all(served));
+        let mut linked = INDEX.split("\"/console/").skip(1).map(|rest| rest.split('"').next().unwrap());
+        assert!(linked.clone().count() > 2 && linked.all(served));
     }
 }

@@ -87,13 +87,13 @@ impl Parts {
             let HotKey { pattern, database, note } = about;
             let owner = ring.owner(key).map(NodeName::as_str);
             let about =
-                json!({"key": key.to_hex(), "pattern": pattern, "database": database, "owner": owner});
+                json!({"key": key.to_hex(), "pattern": &**pattern, "database": &**database, "owner": owner});
             counted(about, *note, counts)
         });
         let patterns = patterns.iter().map(|(id, about, counts)| {
             let HotPattern { text, note, tags } = about;
             let tags: Vec<&str> = tags.iter().map(|(_, word)| word.as_str()).collect();
-            counted(json!({"id": format!("{:016x}", id.0), "pattern": text, "tags": tags}), *note, counts)
+            counted(json!({"id": format!("{:016x}", id.0), "pattern": &**text, "tags": tags}), *note, counts)
         });
         json!({"every": every, "keys": keys.collect::<Vec<_>>(), "patterns": patterns.collect::<Vec<_>>()})
     }
@@ -120,7 +120,7 @@ impl Parts {
     fn written(&self, hottest: &Hottest) -> Vec<Value> {
         let mut words: BTreeMap<TagId, (&str, u32)> = BTreeMap::new();
         for (tag, word) in hottest.patterns.iter().flat_map(|(_, about, _)| &about.tags) {
-            words.entry(*tag).or_insert((word, 0)).1 += 1;
+            words.entry(*tag).or_insert((word.as_str(), 0)).1 += 1;
         }
         let marks = self.state.engine.writes().marks().into_iter();
         marks.map(|marks| database(marks, &words)).collect()
@@ -138,7 +138,7 @@ fn database(marks: DatabaseMarks, words: &BTreeMap<TagId, (&str, u32)>) -> Value
         json!({"word": word, "at": at, "patterns": known.map_or(0, |(_, patterns)| *patterns)})
     });
     json!({
-        "database": marks.name,
+        "database": marks.name.as_deref(),
         "epoch": marks.epoch,
         "newest": marks.newest,
         "tags": tags.collect::<Vec<_>>(),
