@@ -165,128 +165,130 @@ mod tests {
         format!("{summary} {}", remedy.unwrap_or_default())
     }
 
+    /// Label, name that decides, sentence and remedy.
+    const ROWS: [(&str, &str, &str); 23] = [
+        (
+            "write",
+            "DELETE",
+            "Not cached: `DELETE` writes. Nothing to do: a write goes to Neo4j, and ends the cached answers that it changes.",
+        ),
+        (
+            "unknown",
+            "",
+            "Not cached: Neo4j does not explain the statement, so it counts as a write. Run `EXPLAIN` with it at Neo4j, and read Neo4j's error.",
+        ),
+        (
+            "no-store",
+            "",
+            "Not cached: the request says `Cache-Control: no-store`. Leave that header out if a cached answer will do.",
+        ),
+        (
+            "bookmarks",
+            "",
+            "Not cached: this node cannot read the bookmarks of the request. Send bookmarks as Neo4j or Hopcache gave them, of at most seven databases.",
+        ),
+        (
+            "too-large",
+            "",
+            "Not cached: its last result was larger than `entry.max_bytes`, so each request runs it at Neo4j by itself. Return less (`LIMIT`, properties instead of whole nodes), or raise `entry.max_bytes`. 30 s after that result Hopcache tries again.",
+        ),
+        (
+            "transaction",
+            "",
+            "Not cached: it runs in a transaction that Neo4j has begun, and sees that transaction's own writes. Send it outside of the transaction, or before the transaction's first write.",
+        ),
+        (
+            "old-bolt",
+            "",
+            "Not cached: its parameters have date-times in a form that only Bolt 4 has. Use a driver of version 5 or later.",
+        ),
+        (
+            "rejected",
+            "",
+            "Not cached: the request was refused before it became a query. Read the error in its answer.",
+        ),
+        (
+            "schema",
+            "DROP",
+            "Not cached: `DROP` is about indexes, constraints, databases or users, not about data. Nothing to do: such statements go to Neo4j.",
+        ),
+        (
+            "administration",
+            "SHOW",
+            "Not cached: `SHOW` is an administrative command. Nothing to do: such statements go to Neo4j.",
+        ),
+        (
+            "plan",
+            "PROFILE",
+            "Not cached: `PROFILE` asks for a plan, not for data. Leave `EXPLAIN` or `PROFILE` out.",
+        ),
+        (
+            "prefix",
+            "CYPHER",
+            "Not cached: options stand before the statement (`CYPHER …`). Leave them out, or configure them at Neo4j.",
+        ),
+        (
+            "use",
+            "USE",
+            "Not cached: its text chooses a graph (`USE`). Name the database in the request: in the URL over HTTP, in the session of a driver.",
+        ),
+        (
+            "load-csv",
+            "LOAD",
+            "Not cached: `LOAD CSV` reads a file, which can change without a write. Load the file into the graph once, and query the graph.",
+        ),
+        (
+            "in-transactions",
+            "IN",
+            "Not cached: `CALL { … } IN TRANSACTIONS` commits by itself. Nothing to do: such statements go to Neo4j.",
+        ),
+        (
+            "volatile-function",
+            "randomUUID",
+            "Not cached: `randomUUID()` changes by itself. Pass a value drawn by the application as a parameter.",
+        ),
+        (
+            "unknown-function",
+            "my.fn",
+            "Not cached: function `my.fn` is on no list, so its result may change by itself. Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
+        ),
+        (
+            "procedure",
+            "apoc.x",
+            "Not cached: procedure `apoc.x` is on no list. Add it to `origin.read_procedures` if it only reads.",
+        ),
+        (
+            "unterminated",
+            "",
+            "Not cached: a string, a comment or a name in it does not end. Correct the text: Neo4j refuses it as well.",
+        ),
+        (
+            "unicode-escape",
+            "",
+            "Not cached: it has a `\\u` escape where that could be syntax. Write the character itself.",
+        ),
+        (
+            "unreadable",
+            "",
+            "Not cached: it has a number or a character that is not known to be Cypher's. Pass such a value as a parameter.",
+        ),
+        ("many-statements", "", "Not cached: it is more than one statement. Send each one by itself."),
+        (
+            "unknown-start",
+            "FETCH",
+            "Not cached: no read begins with `FETCH`. Begin with `MATCH`, `OPTIONAL MATCH`, `RETURN`, `WITH`, `UNWIND` or `CALL`.",
+        ),
+    ];
+
     /// The whole table, by the label of the metric. A new reason fails here until it has a row.
     #[test]
     fn every_reason_has_a_sentence_and_a_remedy() {
-        let rows = [
-            (
-                "write",
-                "DELETE",
-                "Not cached: `DELETE` writes. Nothing to do: a write goes to Neo4j, and ends the cached answers that it changes.",
-            ),
-            (
-                "unknown",
-                "",
-                "Not cached: Neo4j does not explain the statement, so it counts as a write. Run `EXPLAIN` with it at Neo4j, and read Neo4j's error.",
-            ),
-            (
-                "no-store",
-                "",
-                "Not cached: the request says `Cache-Control: no-store`. Leave that header out if a cached answer will do.",
-            ),
-            (
-                "bookmarks",
-                "",
-                "Not cached: this node cannot read the bookmarks of the request. Send bookmarks as Neo4j or Hopcache gave them, of at most seven databases.",
-            ),
-            (
-                "too-large",
-                "",
-                "Not cached: its last result was larger than `entry.max_bytes`, so each request runs it at Neo4j by itself. Return less (`LIMIT`, properties instead of whole nodes), or raise `entry.max_bytes`. 30 s after that result Hopcache tries again.",
-            ),
-            (
-                "transaction",
-                "",
-                "Not cached: it runs in a transaction that Neo4j has begun, and sees that transaction's own writes. Send it outside of the transaction, or before the transaction's first write.",
-            ),
-            (
-                "old-bolt",
-                "",
-                "Not cached: its parameters have date-times in a form that only Bolt 4 has. Use a driver of version 5 or later.",
-            ),
-            (
-                "rejected",
-                "",
-                "Not cached: the request was refused before it became a query. Read the error in its answer.",
-            ),
-            (
-                "schema",
-                "DROP",
-                "Not cached: `DROP` is about indexes, constraints, databases or users, not about data. Nothing to do: such statements go to Neo4j.",
-            ),
-            (
-                "administration",
-                "SHOW",
-                "Not cached: `SHOW` is an administrative command. Nothing to do: such statements go to Neo4j.",
-            ),
-            (
-                "plan",
-                "PROFILE",
-                "Not cached: `PROFILE` asks for a plan, not for data. Leave `EXPLAIN` or `PROFILE` out.",
-            ),
-            (
-                "prefix",
-                "CYPHER",
-                "Not cached: options stand before the statement (`CYPHER …`). Leave them out, or configure them at Neo4j.",
-            ),
-            (
-                "use",
-                "USE",
-                "Not cached: its text chooses a graph (`USE`). Name the database in the request: in the URL over HTTP, in the session of a driver.",
-            ),
-            (
-                "load-csv",
-                "LOAD",
-                "Not cached: `LOAD CSV` reads a file, which can change without a write. Load the file into the graph once, and query the graph.",
-            ),
-            (
-                "in-transactions",
-                "IN",
-                "Not cached: `CALL { … } IN TRANSACTIONS` commits by itself. Nothing to do: such statements go to Neo4j.",
-            ),
-            (
-                "volatile-function",
-                "randomUUID",
-                "Not cached: `randomUUID()` changes by itself. Pass a value drawn by the application as a parameter.",
-            ),
-            (
-                "unknown-function",
-                "my.fn",
-                "Not cached: function `my.fn` is on no list, so its result may change by itself. Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
-            ),
-            (
-                "procedure",
-                "apoc.x",
-                "Not cached: procedure `apoc.x` is on no list. Add it to `origin.read_procedures` if it only reads.",
-            ),
-            (
-                "unterminated",
-                "",
-                "Not cached: a string, a comment or a name in it does not end. Correct the text: Neo4j refuses it as well.",
-            ),
-            (
-                "unicode-escape",
-                "",
-                "Not cached: it has a `\\u` escape where that could be syntax. Write the character itself.",
-            ),
-            (
-                "unreadable",
-                "",
-                "Not cached: it has a number or a character that is not known to be Cypher's. Pass such a value as a parameter.",
-            ),
-            ("many-statements", "", "Not cached: it is more than one statement. Send each one by itself."),
-            (
-                "unknown-start",
-                "FETCH",
-                "Not cached: no read begins with `FETCH`. Begin with `MATCH`, `OPTIONAL MATCH`, `RETURN`, `WITH`, `UNWIND` or `CALL`.",
-            ),
-        ];
-        let labels: Vec<&str> = rows.iter().map(|(label, _, _)| *label).collect();
+        let labels: Vec<&str> = ROWS.iter().map(|(label, _, _)| *label).collect();
         let mut sorted = (labels.clone(), labels::REASONS.to_vec());
         sorted.0.sort_unstable();
         sorted.1.sort_unstable();
         assert_eq!(sorted.0, sorted.1);
-        for (label, name, text) in rows {
+        for (label, name, text) in ROWS {
             let reason = labels::reason_of(label).unwrap();
             let decider = named(name, false).filter(|_| !name.is_empty());
             assert_eq!(told(reason, decider.as_ref()), text);

@@ -1,3 +1,5 @@
+//! Each row of the table, as people read it.
+
 use hopcache_core::cypher::verdict::BypassReason;
 
 use super::*;
@@ -39,14 +41,23 @@ fn told(facts: &Facts) -> String {
     [Some(summary), remedy].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Each row of the table in the module's header.
+fn by_age() -> CopyFacts {
+    CopyFacts { proved_at: None, ..copy() }
+}
+
+fn stale() -> CopyFacts {
+    CopyFacts { state: CopyState::Stale, ttl_ms: -15_000, age_ms: 75_000, ..by_age() }
+}
+
+fn check(rows: &[(Facts, &str)]) {
+    for (facts, text) in rows {
+        assert_eq!(told(facts), *text);
+    }
+}
+
 #[test]
-fn each_row_has_its_sentence() {
+fn what_answers_or_never_may_has_its_sentence() {
     let bypass = |reason| Facts { verdict: Verdict::Bypass(reason), ..unasked() };
-    let by_age = CopyFacts { proved_at: None, ..copy() };
-    let stale = CopyFacts { state: CopyState::Stale, ttl_ms: -15_000, age_ms: 75_000, ..by_age.clone() };
-    let nobody = |name: Option<&str>| User { name: name.map(Into::into), has_results: false };
-    let running = |followers| Some(Run { node: Some("node-b".into()), followers });
     let rows = [
         (Facts { is_off: true, ..unasked() }, "Not cached: caching is off. Set `entry.ttl` to more than 0."),
         (
@@ -73,19 +84,28 @@ fn each_row_has_its_sentence() {
             "Cached at node-b 12 s ago, proved current at transaction 181. No write ends it.",
         ),
         (
-            cached(by_age.clone()),
+            cached(by_age()),
             "Cached at node-b 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. If somebody writes past Hopcache, have that writer tell it (`hopcache invalidate`): then entries stay proved.",
         ),
         (
-            cached(CopyFacts { place: Place::Store, read_at: None, ..by_age.clone() }),
+            cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
             "Cached in the store 12 s ago, fresh for another 47 s.",
         ),
         (
             Facts { bookmark: BookmarkFact::Later, ..cached(copy()) },
             "Cached at node-b 12 s ago, but read at transaction 170, and the bookmark asks for a later one: the next request with it is a run. Nothing to do: that is what a bookmark asks for. The run's result answers the requests after it.",
         ),
+    ];
+    check(&rows);
+}
+
+#[test]
+fn what_does_not_answer_by_itself_has_its_sentence() {
+    let nobody = |name: Option<&str>| User { name: name.map(Into::into), has_results: false };
+    let running = |followers| Some(Run { node: Some("node-b".into()), followers });
+    let rows = [
         (
-            Facts { held_back_ms: Some(800), ..cached(stale.clone()) },
+            Facts { held_back_ms: Some(800), ..cached(stale()) },
             "Held back for another 800 ms: its last runs brought no answer. Requests get the old result meanwhile, marked. Look for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.",
         ),
         (
@@ -97,19 +117,19 @@ fn each_row_has_its_sentence() {
             "Not cached: its last result was larger than `entry.max_bytes`, so each request runs it at Neo4j by itself. Return less (`LIMIT`, properties instead of whole nodes), or raise `entry.max_bytes`. 30 s after that result Hopcache tries again.",
         ),
         (
-            cached(stale.clone()),
+            cached(stale()),
             "Stale: cached at node-b 75 s ago, past its TTL for 15 s. It still answers, and is read anew. Raise `entry.ttl` if it may be older.",
         ),
         (
-            cached(CopyFacts { state: CopyState::Expired, ..stale.clone() }),
+            cached(CopyFacts { state: CopyState::Expired, ..stale() }),
             "Expired: cached at node-b 75 s ago. The next request runs it; this result answers only if Neo4j fails. Raise `entry.ttl` if it may be older.",
         ),
         (
-            cached(CopyFacts { state: CopyState::Ended, ..stale.clone() }),
+            cached(CopyFacts { state: CopyState::Ended, ..stale() }),
             "Ended by a write: cached at node-b 75 s ago. The next request runs it; this result answers only if Neo4j fails.",
         ),
         (
-            cached(CopyFacts { state: CopyState::Unreadable, ..stale }),
+            cached(CopyFacts { state: CopyState::Unreadable, ..stale() }),
             "Not cached: the stored entry does not fit its checksum. The next request replaces it. Compare `cluster.key` and `cluster.data_key_file` of the nodes if this happens often.",
         ),
         (
@@ -134,9 +154,7 @@ fn each_row_has_its_sentence() {
             "Not cached yet: nobody has asked for it as `ann` with these parameters, or its entry has expired, or was purged or evicted. Ask for it once. If it should be there, compare text and parameters with your application's.",
         ),
     ];
-    for (facts, text) in rows {
-        assert_eq!(told(&facts), text);
-    }
+    check(&rows);
 }
 
 #[test]
