@@ -22,6 +22,7 @@ mod invalidated;
 mod joining;
 mod leaving;
 mod origin_cut;
+mod origin_restored;
 mod owner_killed;
 mod proved;
 mod purge;
