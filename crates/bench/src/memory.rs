@@ -41,12 +41,13 @@ pub(crate) struct Options {
     /// Asks each key in both renderings.
     #[arg(long)]
     typed_too: bool,
+    /// Tags that each entry depends on: a label, and property keys.
+    #[arg(long, default_value_t = 3)]
+    tags: usize,
     /// Where the report is kept.
     #[arg(long)]
     out: Option<PathBuf>,
 }
-
-const STATEMENT: &str = "MATCH (n:Thing {id: $n}) RETURN n.text AS text";
 
 /// The node's own figures, and the kernel's figures about it.
 struct Sample {
@@ -75,10 +76,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let look = async || sample(process.id(), addrs.admin).await;
     let mut report = Report::open("Memory benchmark");
     report.line(&format!(
-        "{} different queries of {} bytes each{}; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
+        "{} different queries of {} bytes each{}, {} tags; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
         options.entries,
         options.bytes,
         if options.typed_too { ", plain and typed" } else { "" },
+        options.tags,
         options.budget_mib,
         options.store,
         options.connections
@@ -141,8 +143,9 @@ async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usiz
     let (next, end) = (Arc::new(AtomicUsize::new(keys.start)), keys.end);
     let mut loops = tokio::task::JoinSet::new();
     let accepts: &'static [&'static str] = if options.typed_too { &["", TYPED] } else { &[""] };
+    let statement: Arc<str> = statement(options.tags).into();
     for _ in 0..options.connections {
-        let next = Arc::clone(&next);
+        let (next, statement) = (Arc::clone(&next), Arc::clone(&statement));
         loops.spawn(async move {
             let mut connection = Connection::open(addr).await?;
             loop {
@@ -151,7 +154,7 @@ async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usiz
                     return anyhow::Ok(());
                 }
                 for accept in accepts {
-                    let answer = connection.ask(&request(n, accept)).await?;
+                    let answer = connection.ask(&request(&statement, n, accept)).await?;
                     if answer.status() != 202 {
                         bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
                     }
@@ -167,8 +170,17 @@ async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usiz
 
 const TYPED: &str = "application/vnd.neo4j.query";
 
-fn request(n: usize, accept: &str) -> Vec<u8> {
-    let request = query_request(STATEMENT, n, "");
+/// A read that depends on so many tags: a label, and a property key for each further one.
+fn statement(tags: usize) -> String {
+    if tags == 0 {
+        return "RETURN $n AS text".to_owned();
+    }
+    let keys: Vec<String> = (1..tags).map(|key| format!("key{key}: $n")).collect();
+    format!("MATCH (n:Thing {{{}}}) RETURN $n AS text", keys.join(", "))
+}
+
+fn request(statement: &str, n: usize, accept: &str) -> Vec<u8> {
+    let request = query_request(statement, n, "");
     if accept.is_empty() {
         return request;
     }
@@ -186,4 +198,16 @@ async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
         entries: number_behind(&metrics, "hopcache_entries ")?,
         bytes: number_behind(&metrics, "hopcache_entry_bytes ")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statement;
+
+    #[test]
+    fn a_statement_has_a_label_and_keys() {
+        assert_eq!(statement(0), "RETURN $n AS text");
+        assert_eq!(statement(1), "MATCH (n:Thing {}) RETURN $n AS text");
+        assert_eq!(statement(3), "MATCH (n:Thing {key1: $n, key2: $n}) RETURN $n AS text");
+    }
 }

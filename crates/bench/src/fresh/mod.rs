@@ -2,12 +2,14 @@
 //!
 //! Every measurement has new nodes and a new Redis. Arms alternate.
 
+mod arms;
 mod cost;
 mod figures;
 mod hot;
 mod mix;
 mod noticed;
 mod scene;
+mod social;
 
 use clap::Subcommand;
 
@@ -22,6 +24,8 @@ pub(crate) struct Options {
 enum Bench {
     /// Reads with a share of writes: hits, runs and times, `proved` beside `ttl`.
     Mix(mix::Options),
+    /// The social mix of the other benchmarks on LDBC's graph, warm: `proved` beside `ttl`.
+    Social(social::Options),
     /// After what time a write past Hopcache is noticed, and what the watcher costs.
     Noticed(noticed::Options),
     /// The CPU time of a proved hit, and the time that telling adds to a write.
@@ -34,6 +38,7 @@ enum Bench {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     match &options.bench {
         Bench::Mix(options) => mix::run(options).await,
+        Bench::Social(options) => social::run(options).await,
         Bench::Noticed(options) => noticed::run(options).await,
         Bench::Cost(options) => cost::run(options).await,
         Bench::Hot(options) => hot::run(options).await,

@@ -36,8 +36,15 @@ pub(super) struct How {
 }
 
 impl Scene {
-    /// `freshness`: lines of `[freshness]`. `ttl`: of entries.
+    /// Nodes, and the graph of several kinds. `freshness`: lines of `[freshness]`. `ttl`: of entries.
     pub(super) async fn start(nodes: usize, freshness: &str, ttl: Duration) -> anyhow::Result<Self> {
+        let scene = Self::start_nodes(nodes, freshness, ttl).await?;
+        scene.fill().await?;
+        Ok(scene)
+    }
+
+    /// Nodes alone, before whatever graph is there.
+    pub(super) async fn start_nodes(nodes: usize, freshness: &str, ttl: Duration) -> anyhow::Result<Self> {
         let (dir, binary) = (tempdir()?, hopcache_binary()?);
         let (redis, redis_addr) = start_redis(&dir)?;
         let common = format!(
@@ -47,9 +54,7 @@ impl Scene {
         );
         let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
         let nodes = start_cluster(&plan, nodes).await?;
-        let scene = Self { nodes, _redis: redis, login: login()? };
-        scene.fill().await?;
-        Ok(scene)
+        Ok(Self { nodes, _redis: redis, login: login()? })
     }
 
     /// Makes the graph anew, past the nodes.
@@ -120,7 +125,8 @@ impl Scene {
     }
 }
 
-fn login() -> anyhow::Result<String> {
+/// How the benchmark logs on.
+pub(super) fn login() -> anyhow::Result<String> {
     Ok(neo4j::basic("neo4j", &neo4j::password()?))
 }
 
