@@ -32,6 +32,8 @@ const NOTICED_MAX: Duration = Duration::from_secs(15);
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Until what was proved before a kill is proved again.
 const PROVED_MAX: Duration = Duration::from_secs(20);
+/// For some looks at what the kill has left.
+const SETTLED_MAX: Duration = Duration::from_secs(3);
 const WRITES_MIN: i64 = 40;
 
 /// What nodes say when the numbers of transactions have gone back.
@@ -194,7 +196,8 @@ async fn kill(neo4j: &mut OwnNeo4j, cluster: &Cluster, is_written: bool) {
     let up = neo4j.wait_until_up().await;
     let recovered = newest(neo4j).await;
     load.shared.set_writing(false).await;
-    let proved = proved_within(cluster, PROVED_MAX).await;
+    // What a kill takes may look foreign: then nothing of before is proved again.
+    let proved = proved_within(cluster, if is_written { SETTLED_MAX } else { PROVED_MAX }).await;
     let (answers, told) = load.stop().await;
     let runs = cluster.proxy.runs(Kind::Quiet.read()) - runs;
     let quiet = || answers.iter().filter(|answer| answer.kind == Kind::Quiet);
