@@ -196,7 +196,7 @@ async fn kill(neo4j: &mut OwnNeo4j, cluster: &Cluster, is_written: bool) {
     let up = neo4j.wait_until_up().await;
     let recovered = newest(neo4j).await;
     load.shared.set_writing(false).await;
-    // What a kill takes may look foreign: then nothing of before is proved again.
+    // After a kill that took answers of writes nothing of before is proved again: see docs/benchmarks/2026-11-25-fresh.
     let proved = proved_within(cluster, if is_written { SETTLED_MAX } else { PROVED_MAX }).await;
     let (answers, told) = load.stop().await;
     let runs = cluster.proxy.runs(Kind::Quiet.read()) - runs;
