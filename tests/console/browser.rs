@@ -107,14 +107,24 @@ impl Browser {
         ids.map(|element| element[ELEMENT].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The name of an element for assistive technology.
-    pub async fn name(&self, element: &str) -> String {
-        let label = self.of_session("GET", &format!("/element/{element}/computedlabel"), &Value::Null).await;
-        label.as_str().unwrap_or_default().to_owned()
+    /// The name of an element for assistive technology; `None` if the page has replaced the element since.
+    pub async fn name(&self, element: &str) -> Option<String> {
+        let label = self.of_element(element, "computedlabel").await?;
+        Some(label.as_str().unwrap_or_default().to_owned())
     }
 
     pub async fn is_shown(&self, element: &str) -> bool {
-        self.of_session("GET", &format!("/element/{element}/displayed"), &Value::Null).await == json!(true)
+        self.of_element(element, "displayed").await == Some(json!(true))
+    }
+
+    async fn of_element(&self, element: &str, fact: &str) -> Option<Value> {
+        let path = format!("/session/{}/element/{element}/{fact}", self.session);
+        let reply = self.ask("GET", &path, &Value::Null).await;
+        if reply.status == 404 {
+            return None;
+        }
+        assert_eq!(reply.status, 200, "{path}: {reply}");
+        Some(reply.json()["value"].clone())
     }
 
     /// Types into the element of a selector, or presses keys there.
@@ -165,14 +175,18 @@ impl Browser {
     }
 
     async fn order(&self, method: &str, path: &str, body: &Value) -> Value {
+        let reply = self.ask(method, path, body).await;
+        assert_eq!(reply.status, 200, "{method} {path}: {reply}");
+        reply.json()["value"].clone()
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
-        let reply: Reply = http::ask(self.addr, request.as_bytes()).await.unwrap();
-        assert_eq!(reply.status, 200, "{method} {path}: {reply}");
-        reply.json()["value"].clone()
+        http::ask(self.addr, request.as_bytes()).await.unwrap()
     }
 }
 

@@ -21,7 +21,7 @@ const ENTER: &str = "\u{e007}";
 /// Each view, and words that it shows only with data of the cluster.
 const VIEWS: [(&str, &[&str]); 8] = [
     ("overview", &["node-a", "node-b", "node-c", "Everything works as it should.", "Neo4j ran"]),
-    ("ring", &["node-a", "node-b", "node-c", "All nodes that answer have one ring", "ready"]),
+    ("ring", &["node-a", "node-b", "node-c", "All nodes that answer have one ring", "yes"]),
     ("hot", &["{ id : $ }", "RETURN p . name AS name", "not cached: it writes"]),
     ("inspector", &["Statement", "Explain"]),
     ("stampedes", &["AS stampede", "node-"]),
@@ -57,7 +57,7 @@ async fn every_view_shows_the_cluster_and_a_killed_node() {
         assert_names(&browser, view).await;
         assert_fits_and_keep(&browser, view).await;
     }
-    assert_keyboard(&browser, slowness).await;
+    assert_keyboard(&browser, &url, slowness).await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
     let followers = browser_of_stampedes(&browser, &url, slowness).await;
     assert!(followers.contains(&(CROWD - 1).to_string()), "{followers}");
@@ -98,13 +98,17 @@ async fn assert_names(browser: &Browser, view: &str) {
         "a, button:not([hidden]), #view input, #view textarea, #view [tabindex], #view svg[role=img], nav";
     let elements = browser.elements(operable).await;
     assert!(elements.len() > 10, "{view}");
+    let mut named = 0;
     for element in elements {
-        let name = browser.name(&element).await;
+        // The page replaces rows as figures come.
+        let Some(name) = browser.name(&element).await else { continue };
         assert!(
             !name.trim().is_empty() || !browser.is_shown(&element).await,
             "{view}: an element has no name"
         );
+        named += 1;
     }
+    assert!(named > 10, "{view}: {named}");
     let headings = browser.value("document.querySelectorAll('#view h1').length").await;
     assert_eq!(headings, json!(1), "{view}");
 }
@@ -125,8 +129,11 @@ async fn assert_fits_and_keep(browser: &Browser, view: &str) {
 }
 
 /// Tab reaches the link to the content first, and Enter operates the button of the theme.
-async fn assert_keyboard(browser: &Browser, slowness: Slowness) {
-    browser.value("document.activeElement.blur()").await;
+async fn assert_keyboard(browser: &Browser, url: &str, slowness: Slowness) {
+    // Another view of the same page would keep the focus within it.
+    browser.open("about:blank").await;
+    browser.open(url).await;
+    browser.shows("#state", &["3 nodes"], slowness.bound(SHOWN_MAX)).await;
     browser.presses(TAB).await;
     assert_eq!(browser.value("document.activeElement.innerText").await, json!("Skip to the content"));
     browser.value("document.querySelector('#theme').focus()").await;

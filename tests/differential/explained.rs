@@ -30,7 +30,6 @@ fn numberless(text: &str) -> String {
 
 fn assert_told(node: &Node, what: &str, args: &[&str], expected: &str) {
     let text = told(node, args);
-    println!("{what}: hopcache explain {args:?}\n{text}\n");
     assert_eq!(numberless(&text), expected, "{what}");
 }
 

@@ -217,7 +217,7 @@ async fn read(shared: Arc<Shared>, place: usize) -> Vec<Answer> {
         ticks.tick().await;
         // 24 keys, three nodes, two kinds and two fronts: the strides meet all combinations.
         let (key, node, over_bolt) = (turn * 7 % KEYS, turn / KEYS % lines.len(), turn / 5 % 2 == 0);
-        let kind = if (turn / KEYS + place) % 2 == 0 { Kind::Busy } else { Kind::Quiet };
+        let kind = if (turn / KEYS + place).is_multiple_of(2) { Kind::Busy } else { Kind::Quiet };
         let generation = shared.current.load(Ordering::SeqCst);
         let asked = Instant::now();
         let least = match kind {

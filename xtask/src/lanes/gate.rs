@@ -52,7 +52,6 @@ const COMPUTE: &[Task] = &[
     ("book", &["step", "book"]),
     ("cargo-deny", &["step", "cargo-deny"]),
     ("systemd unit", &["step", "systemd-unit"]),
-    ("helm chart", &["step", "helm-chart"]),
 ];
 
 pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {

@@ -129,7 +129,7 @@ fn heat_counts_without_a_lock() {
             scope.spawn(|| {
                 (0..10_000).for_each(|_| {
                     heat.arrive(1);
-                })
+                });
             });
         }
     });

@@ -67,7 +67,7 @@ mod tests {
         let words = watched_words("MATCH (p:Person) RETURN p.name");
         let texts: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
         assert!(texts.contains(&":Person") && texts.contains(&".name of nodes"), "{texts:?}");
-        let effects = crate::Effects::of("CREATE (:Person {name: 'a'})", &[0xa0]);
+        let effects = crate::writes::Effects::of("CREATE (:Person {name: 'a'})", &[0xa0]);
         let hopcache_core::tags::Touched::These(marked) = effects.touched() else { panic!("known") };
         let person = words.iter().find(|(_, word)| word == ":Person").map(|(tag, _)| tag);
         assert!(person.is_some_and(|tag| marked.contains(tag)));

@@ -60,10 +60,10 @@ pub async fn run(
     wait_for_rings(&nodes).await?;
     let screen = look(&nodes, &options.base, &show).await?;
     if show.is_json {
-        print_json(&screen.to_json())?
+        print_json(&screen.to_json())?;
     } else {
-        print(&screen.to_text())?
-    };
+        print(&screen.to_text())?;
+    }
     let leave = CancellationToken::new();
     let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, leave.clone())).collect();
     tokio::select! {

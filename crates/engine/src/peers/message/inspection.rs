@@ -127,10 +127,22 @@ fn write_proof(proof: Option<CopyProof>, writer: &mut Writer) {
     writer.int(i64::try_from(proof.read_at.0).unwrap_or(i64::MAX));
 }
 
+/// What is no proof ends the message: the bytes behind it are not the next field.
 fn read_proof(reader: &mut Reader<'_>) -> Option<CopyProof> {
-    let Ok(Token::Bool(is_proved)) = reader.token() else { return None };
-    let Ok(Token::Int(read_at)) = reader.token() else { return None };
-    Some(CopyProof { is_proved, read_at: TransactionId(u64::try_from(read_at).ok()?) })
+    let is_proved = match reader.token() {
+        Ok(Token::Null) => return None,
+        Ok(Token::Bool(is_proved)) => Some(is_proved),
+        _ => None,
+    };
+    let read_at = match is_proved.map(|_| reader.token()) {
+        Some(Ok(Token::Int(read_at))) => u64::try_from(read_at).ok(),
+        _ => None,
+    };
+    let (Some(is_proved), Some(read_at)) = (is_proved, read_at) else {
+        *reader = Reader::new(&[]);
+        return None;
+    };
+    Some(CopyProof { is_proved, read_at: TransactionId(read_at) })
 }
 
 /// Cuts a text to the length that people read.

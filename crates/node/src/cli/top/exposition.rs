@@ -106,7 +106,7 @@ impl Totals {
             let bound = f64::from_bits(*bound);
             if *count >= wanted {
                 let part = (wanted - below) / (count - below).max(f64::MIN_POSITIVE);
-                return bound.is_finite().then(|| lower + (bound - lower) * part);
+                return bound.is_finite().then_some(lower + (bound - lower) * part);
             }
             (lower, below) = (bound, *count);
         }
