@@ -32,8 +32,9 @@ export function chart(title, lines, value) {
 
   const set = (points) => {
     data = [points.map((point) => point.at), ...lines.map(({ key }) => points.map((point) => point[key]))];
+    // One point is no line, and gives the axis no span of time.
     if (plot) plot.setData(data);
-    else draw();
+    else if (points.length > 1) draw();
     const last = points.at(-1);
     lines.forEach(({ key }, place) => setText(figures[place].figure, last ? value(last[key]) : "–"));
     setText(sentence, last ? `${title}, now: ${lines.map(({ name, key }) => `${name} ${value(last[key])}`).join(", ")}.` : "");
