@@ -22,7 +22,8 @@ pub const GENERATION: i64 = 1_000_000;
 const READERS: usize = 12;
 /// Each writes keys of its own.
 const WRITERS: usize = 4;
-const READ_EACH: Duration = Duration::from_millis(4);
+/// Twelve readers of debug nodes, beside other tests of the gate on two cores.
+const READ_EACH: Duration = Duration::from_millis(20);
 const WRITE_EACH: Duration = Duration::from_millis(40);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
