@@ -1,0 +1,293 @@
+//! Neo4j goes back under load (F47): its files are put back, or a dump is loaded into it, while clients read and write over both
+//! fronts. The database keeps its UUID, transactions get numbers again that entries know, and no entry of before may survive.
+//! Beside it Neo4j is killed and recovers: nothing has gone back, and entries do survive.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `scene` | the graph, Neo4j's newest transaction |
+//! | `load` | what clients send, and what they note |
+//! | `judge` | which answers are of before the restore, or older than an acknowledged write |
+//!
+//! | variable | value |
+//! |---|---|
+//! | `HOPCACHE_TEST_RESTORE_SECONDS` | load before Neo4j stops, and after it is back (3) |
+//! | `HOPCACHE_TEST_RESTORE_ROUNDS` | rounds of each test (1); dumps and files in turn |
+
+mod judge;
+mod load;
+mod scene;
+
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::own_neo4j::OwnNeo4j;
+use crate::support::{say, size, until, value_within};
+use judge::{Count, Judged, Times};
+use load::{GENERATION, Load, ask, read_anew};
+use scene::{KEYS, Kind, fill, newest, set_quiet, values};
+
+/// Until all nodes have noticed that Neo4j has gone back: many looks, on a busy machine.
+const NOTICED_MAX: Duration = Duration::from_secs(15);
+/// For what takes a few looks.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Until what was proved before a kill is proved again.
+const PROVED_MAX: Duration = Duration::from_secs(20);
+const WRITES_MIN: i64 = 40;
+
+/// What nodes say when the numbers of transactions have gone back.
+const GONE_BACK: &str = "the ids of a database's transactions have gone back";
+
+/// How Neo4j goes back.
+#[derive(Debug, Clone, Copy)]
+enum Means {
+    Files,
+    Dump,
+}
+
+/// Entries live so long that only the restore can end them.
+async fn cluster_on(neo4j: &OwnNeo4j) -> Cluster {
+    Cluster::of(Plan {
+        upstream: Some(neo4j.bolt),
+        entry: "ttl = \"10m\"",
+        freshness: "max_life = \"1d\"",
+        // A prefetch is a run that no client has asked for.
+        prefetch: None,
+        ..Plan::default()
+    })
+    .await
+}
+
+fn rounds() -> usize {
+    size("HOPCACHE_TEST_RESTORE_ROUNDS", 1)
+}
+
+/// Load for the planned time, and until enough has been written.
+async fn load_on(load: &Load) {
+    let (began, before) = (Instant::now(), load.shared.writes());
+    let least = Duration::from_secs(size("HOPCACHE_TEST_RESTORE_SECONDS", 3));
+    until("load before and after the fault", least + WAIT_MAX, async || {
+        began.elapsed() >= least && load.shared.writes() >= before + WRITES_MIN
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f47_no_entry_survives_a_restore_of_neo4j() {
+    let mut neo4j = OwnNeo4j::start_plain().await;
+    fill(&neo4j).await;
+    let cluster = cluster_on(&neo4j).await;
+    for round in 0..rounds() {
+        let means = if round % 2 == 0 { Means::Dump } else { Means::Files };
+        let kept = tempfile::tempdir().unwrap();
+        neo4j.stop().await;
+        match means {
+            Means::Files => neo4j.copy_files(kept.path()),
+            Means::Dump => neo4j.dump(kept.path()),
+        }
+        neo4j.start_again();
+        neo4j.wait_until_up().await;
+        let generation = i64::try_from(round).unwrap() * 2 + 1;
+        // Only the restore ends what is read of it.
+        let quiet = generation * GENERATION;
+        set_quiet(&neo4j, quiet).await;
+        prove(&cluster, quiet).await;
+        let load = Load::start(&cluster, generation);
+        load_on(&load).await;
+        let before = newest(&neo4j).await;
+        let stops = Instant::now();
+        neo4j.stop().await;
+        match means {
+            Means::Files => neo4j.put_files_back(kept.path()),
+            Means::Dump => neo4j.load(kept.path()),
+        }
+        load.shared.next_generation().await;
+        let starts = Instant::now();
+        neo4j.start_again();
+        let up = neo4j.wait_until_up().await;
+        let restored = newest(&neo4j).await;
+        load_on(&load).await;
+        let (answers, told) = load.stop().await;
+        let judged = Judged::of(&answers, Times { stops, starts, up });
+        let gone_back = cluster.nodes.iter().map(|node| node.log().matches(GONE_BACK).count());
+        say(&format!(
+            "{means:?}: transactions {} → {}, {}; {told}; {judged}; noticed by {:?}",
+            before.1,
+            restored.1,
+            newest(&neo4j).await.1,
+            gone_back.clone().collect::<Vec<_>>()
+        ));
+        assert!(restored.0 == before.0 && restored.1 < before.1, "the same UUID, and ids of before");
+        assert!(gone_back.sum::<usize>() > round, "it is noticed that ids have gone back");
+        assert!(judged.before.proved > 0 && judged.after.hits > 0, "too little to show anything: {judged}");
+        assert!(judged.old.is_empty(), "{judged}: {:?}", judged.old);
+        assert!(judged.noticed < NOTICED_MAX, "{judged}");
+        equals_neo4j(&neo4j, &cluster).await;
+    }
+}
+
+/// Nobody writes: each node answers each key over both fronts with what Neo4j itself says, and proofs are possible again.
+async fn equals_neo4j(neo4j: &OwnNeo4j, cluster: &Cluster) {
+    for kind in [Kind::Busy, Kind::Quiet] {
+        let expected = values(neo4j, kind).await;
+        for (node, over_bolt) in (0..cluster.nodes.len()).flat_map(|node| [(node, false), (node, true)]) {
+            for (key, expected) in expected.iter().enumerate() {
+                let said = ask(cluster, node, over_bolt, kind, key).await.expect("an answer");
+                assert_eq!(said.0, Some(*expected), "node {node}, {kind:?} {key}: {}", said.1);
+            }
+        }
+    }
+    prove(cluster, values(neo4j, Kind::Quiet).await[0]).await;
+}
+
+/// Reads quiet keys anew until each node's answers are proved, and have this value.
+async fn prove(cluster: &Cluster, value: i64) {
+    value_within("proofs", WAIT_MAX, async || {
+        for key in 0..KEYS {
+            read_anew(cluster, key % cluster.nodes.len(), key).await;
+        }
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            if are_proved(cluster, value).await {
+                return Some(());
+            }
+        }
+        None
+    })
+    .await;
+}
+
+async fn are_proved(cluster: &Cluster, expected: i64) -> bool {
+    for node in 0..cluster.nodes.len() {
+        for key in 0..KEYS {
+            let said = ask(cluster, node, key % 2 == 0, Kind::Quiet, key).await;
+            if !said.is_some_and(|(value, status)| value == Some(expected) && status.contains("; proved")) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_survive_a_kill_and_recovery_of_neo4j() {
+    let mut neo4j = OwnNeo4j::start_plain().await;
+    fill(&neo4j).await;
+    let cluster = cluster_on(&neo4j).await;
+    for _ in 0..rounds() {
+        for is_written in [false, true] {
+            kill(&mut neo4j, &cluster, is_written).await;
+        }
+    }
+}
+
+/// Neo4j is killed and recovers, with writes under way, or without any.
+async fn kill(neo4j: &mut OwnNeo4j, cluster: &Cluster, is_written: bool) {
+    prove(cluster, 0).await;
+    let runs = cluster.proxy.runs(Kind::Quiet.read());
+    let load = Load::start(cluster, 1);
+    load_on(&load).await;
+    load.shared.set_writing(is_written).await;
+    let before = newest(neo4j).await;
+    let stops = Instant::now();
+    neo4j.kill().await;
+    neo4j.start_again();
+    let up = neo4j.wait_until_up().await;
+    let recovered = newest(neo4j).await;
+    load.shared.set_writing(false).await;
+    let proved = proved_within(cluster, PROVED_MAX).await;
+    let (answers, told) = load.stop().await;
+    let runs = cluster.proxy.runs(Kind::Quiet.read()) - runs;
+    let quiet = || answers.iter().filter(|answer| answer.kind == Kind::Quiet);
+    let counts = [
+        Count::of(quiet().filter(|answer| answer.answered < stops)),
+        Count::of(quiet().filter(|answer| answer.answered >= stops && answer.asked < up)),
+        Count::of(quiet().filter(|answer| answer.asked >= up)),
+    ];
+    let [before_kill, away, after] = counts;
+    say(&format!(
+        "killed, {}: transactions {} → {}; {told}; quiet keys before: {before_kill}; while Neo4j was away: {away}; after: {after}; all proved after {:?} from when Neo4j was up; runs of their read since they were proved: {runs}; foreign: {}",
+        if is_written { "writes under way" } else { "no writes" },
+        before.1,
+        recovered.1,
+        proved.map(|proved| proved.saturating_duration_since(up)),
+        foreign(cluster).await
+    ));
+    assert_eq!(recovered.0, before.0);
+    assert!(recovered.1 >= before.1, "nothing has gone back");
+    assert!(quiet().all(|answer| answer.value == 0));
+    assert!(before_kill.proved > 0 && away.answers > 0 && after.answers > 0, "too little to show anything");
+    if is_written {
+        // The answers of writes were lost. Nobody knows what was committed, so entries are served by age.
+        assert!(after.hits + after.stale > after.answers * 9 / 10, "{after}");
+    } else {
+        assert!(away.hits == away.answers && after.hits == after.answers && runs == 0, "{away}; {after}");
+        assert!(proved.is_some(), "what was proved before is proved again");
+    }
+}
+
+/// Transactions that the watchers took for foreign ones.
+async fn foreign(cluster: &Cluster) -> f64 {
+    let mut sum = 0.0;
+    for node in &cluster.nodes {
+        sum += node.metric("hopcache_watched_total", "found=\"foreign\"").await.unwrap_or(0.0);
+    }
+    sum
+}
+
+async fn proved_within(cluster: &Cluster, within: Duration) -> Option<Instant> {
+    let until = Instant::now() + within;
+    while Instant::now() < until {
+        if are_proved(cluster, 0).await {
+            return Some(Instant::now());
+        }
+    }
+    None
+}
+
+/// Beyond the restore as many foreign writes follow as it has undone, before a node can ask Neo4j.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn experiment_ids_that_have_caught_up() {
+    let mut neo4j = OwnNeo4j::start_plain().await;
+    fill(&neo4j).await;
+    let cluster = cluster_on(&neo4j).await;
+    for extra in [0, 1] {
+        let kept = tempfile::tempdir().unwrap();
+        neo4j.stop().await;
+        neo4j.copy_files(kept.path());
+        neo4j.start_again();
+        neo4j.wait_until_up().await;
+        let of_copy = newest(&neo4j).await.1;
+        let value = (extra + 1) * GENERATION;
+        set_quiet(&neo4j, value).await;
+        prove(&cluster, value).await;
+        let before = newest(&neo4j).await.1;
+        neo4j.stop().await;
+        cluster.proxy.refuse();
+        neo4j.put_files_back(kept.path());
+        neo4j.start_again();
+        neo4j.wait_until_up().await;
+        let mut client = neo4j.client().await.unwrap();
+        for _ in 0..(before - of_copy) + u64::try_from(extra).unwrap() {
+            let text = "MATCH (n:Busy {k: 0}) SET n.v = n.v + 1";
+            client.write("neo4j", text, &serde_json::json!({})).await.unwrap().unwrap();
+        }
+        let after = newest(&neo4j).await.1;
+        cluster.proxy.bring_back().await.unwrap();
+        let back = Instant::now();
+        let (mut old, mut proved, mut all) = (0, 0, 0);
+        while back.elapsed() < Duration::from_secs(10) {
+            for node in 0..3 {
+                if let Some((got, status)) = ask(&cluster, node, false, Kind::Quiet, all % KEYS).await {
+                    all += 1;
+                    old += usize::from(got == Some(value));
+                    proved += usize::from(got == Some(value) && status.contains("; proved"));
+                }
+            }
+        }
+        say(&format!(
+            "caught up by {extra}: transactions {of_copy} copied, {before} before, {after} when nodes ask again: {all} answers, {old} of before, {proved} of them proved; gone back: {:?}; foreign {}",
+            cluster.nodes.iter().map(|node| node.log().matches(GONE_BACK).count()).collect::<Vec<_>>(),
+            foreign(&cluster).await
+        ));
+    }
+}
