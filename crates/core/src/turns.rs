@@ -1,4 +1,4 @@
-//! Decides which run is next: a fixed number of slots, shared by principals in turn and by classes in order.
+//! Decides which run is next: a number of slots, shared by principals in turn and by classes in order.
 //!
 //! A free slot is taken at once by any principal, so one principal alone has all of them (work-conserving). Once runs
 //! wait, each slot that becomes free goes to the next principal in a circle, to its run that has waited longest. So
@@ -87,7 +87,8 @@ struct Line<P> {
 
 /// The slots and the runs that wait for one.
 ///
-/// Invariant between calls: a run waits only while every slot is taken.
+/// Invariant between calls: a run waits only while every slot is taken. After [`Turns::resize`] more runs than slots may
+/// be under way.
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
@@ -165,10 +166,9 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// A run has ended. Its slot goes to the returned run, or to none.
     pub fn done(&mut self) -> Option<WaiterId> {
-        let called = self.next();
-        if called.is_none() {
-            self.running = self.running.saturating_sub(1);
-        }
+        self.running = self.running.saturating_sub(1);
+        let called = if self.running < self.bounds.slots { self.next() } else { None };
+        self.running += usize::from(called.is_some());
         called
     }
 
@@ -187,6 +187,20 @@ impl<P: Ord + Clone> Turns<P> {
             .into_iter()
             .any(|line| line.remove(principal, waiter));
         if was_waiting { Left::Queue } else { Left::Slot(self.done()) }
+    }
+
+    /// There are so many slots from now on; 0 counts as 1. Runs under way keep theirs, so fewer slots take effect as runs
+    /// end. More slots go to the returned runs.
+    pub fn resize(&mut self, slots: usize) -> Vec<WaiterId> {
+        self.bounds.slots = slots.max(1);
+        let mut called = Vec::new();
+        while self.running < self.bounds.slots
+            && let Some(waiter) = self.next()
+        {
+            self.running += 1;
+            called.push(waiter);
+        }
+        called
     }
 
     /// Runs under way.

@@ -210,6 +210,8 @@ fn prefetches_run_at_once_or_not_at_all() {
 enum Step {
     Ask(u8),
     Done,
+    /// There are so many slots from now on.
+    Resize(usize),
     /// The waiting run at this place (modulo) is given up.
     Leave(usize),
 }
@@ -219,6 +221,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0_u8..6).prop_map(Step::Ask),
         3 => Just(Step::Done),
         1 => any::<usize>().prop_map(Step::Leave),
+        1 => (1_usize..6).prop_map(Step::Resize),
     ]
 }
 
@@ -254,9 +257,17 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..300),
     ) {
         let mut turns = Turns::new(TurnBounds { slots, waiting_per_principal: per_principal, waiting });
-        let (mut notes, mut running) = (Notes::default(), 0_usize);
+        let (mut notes, mut running, mut slots) = (Notes::default(), 0_usize, slots);
         for step in steps {
+            let before = running;
             match step {
+                Step::Resize(number) => {
+                    slots = number;
+                    for waiter in turns.resize(number) {
+                        notes.called(waiter, 6);
+                        running += 1;
+                    }
+                }
                 Step::Ask(whose) => match turns.ask(&whose) {
                     Asked::Runs => running += 1,
                     Asked::Waits(waiter) => notes.waiting.push((whose, waiter)),
@@ -282,8 +293,8 @@ proptest! {
             }
             prop_assert_eq!(turns.running(), running);
             prop_assert_eq!(turns.waiting(), notes.waiting.len());
-            prop_assert!(running <= slots);
-            prop_assert!(running == slots || notes.waiting.is_empty(), "a slot idles while a run waits");
+            prop_assert!(running <= slots.max(before), "no run begins over the number of slots");
+            prop_assert!(running >= slots || notes.waiting.is_empty(), "a slot idles while a run waits");
         }
         while running > 0 {
             match turns.done() {
