@@ -45,3 +45,6 @@ pub const ORIGIN_PROBE_RUNS_MS: u64 = 60;
 pub const ORIGIN_PROBE_LONGEST_MS: u64 = 1_000;
 /// After a probe, at least so many times its length pass until the next one: probes take at most 6 % of the time.
 pub const ORIGIN_PROBE_PAUSE: u64 = 15;
+/// Time between two looks whether a probe is over, or due, while no run begins or ends.
+pub const ORIGIN_LIMIT_TICK_MS: u64 = 50;
+const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_LONGEST_MS);

@@ -89,7 +89,10 @@ fn a_shift_of_capacity_is_followed_within_five_seconds() {
                 "{nodes} nodes, {cores} cores: {:.0} of {best:.0}",
                 after.total()
             );
-            assert!(queued < 5.0 * nodes as f64 + cores / 4.0, "{nodes} nodes, {cores} cores: {queued:.1} queue");
+            assert!(
+                queued < 5.0 * nodes as f64 + cores / 4.0,
+                "{nodes} nodes, {cores} cores: {queued:.1} queue"
+            );
         }
     }
 }
