@@ -48,3 +48,11 @@ pub const ORIGIN_PROBE_PAUSE: u64 = 15;
 /// Time between two looks whether a probe is over, or due, while no run begins or ends.
 pub const ORIGIN_LIMIT_TICK_MS: u64 = 50;
 const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_LONGEST_MS);
+
+/// How many times its own expected work a run lets later runs of its queue go first. More helps short runs little: those
+/// of a mix are tens of times shorter than the long ones.
+pub const LINE_STRETCH: u64 = 4;
+/// The longest expected time of a run that counts for its place, in microseconds: so a run lets at most 4 s of later
+/// work go first, which is less than [`super::ORIGIN_WAIT_MS_MAX`].
+pub const LINE_COST_US_MAX: u64 = 1_000_000;
+const _: () = assert!(LINE_STRETCH * LINE_COST_US_MAX < super::ORIGIN_WAIT_MS_MAX * 1_000);

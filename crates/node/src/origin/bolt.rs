@@ -54,7 +54,7 @@ pub struct BoltOrigin {
     room: Arc<ResultBudget>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
-    _ticker: AbortOnDropHandle<()>,
+    _ticker: Option<AbortOnDropHandle<()>>,
 }
 
 impl BoltOrigin {
@@ -88,7 +88,8 @@ impl BoltOrigin {
         let room = settings.results.clone().unwrap_or_else(own_room);
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         let slots = Arc::new(Slots::within(turn_bounds(&settings), limit_bounds(&settings)));
-        let ticker = tokio::spawn(tick(Arc::downgrade(&slots)));
+        let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick(Arc::downgrade(&slots))));
+        let ticker = settings.is_adaptive.then(start_ticking);
         Self {
             slots,
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
@@ -99,7 +100,7 @@ impl BoltOrigin {
             gate,
             _sweeper: AbortOnDropHandle::new(sweeper),
             _prober: AbortOnDropHandle::new(prober),
-            _ticker: AbortOnDropHandle::new(ticker),
+            _ticker: ticker,
         }
     }
 
@@ -113,7 +114,7 @@ impl BoltOrigin {
         self.check_own_login()?;
         self.gate.check()?;
         let pattern = PatternId::of(text);
-        let slot = self.take(&whose, run.class, allowed).await?;
+        let slot = self.take(&whose, (run.class, pattern), allowed).await?;
         // The time starts only now, because waiting for other runs does not make this statement slow.
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
@@ -190,11 +191,11 @@ impl BoltOrigin {
     async fn take(
         &self,
         whose: &Fingerprint,
-        class: RunClass,
+        wish: (RunClass, PatternId),
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let deadline = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, class, deadline).await.map_err(refused)
+        self.slots.take_in_time(whose, wish, deadline).await.map_err(refused)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {

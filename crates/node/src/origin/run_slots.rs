@@ -90,15 +90,18 @@ impl<P: Ord + Clone> Slots<P> {
         self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
     }
 
-    /// Like [`Slots::take`], for a run of this class. A run whose turn would come too late is refused at once.
+    /// Like [`Slots::take`], for a run of this class and pattern. A run whose turn would come too late is refused at once.
     pub(crate) async fn take_in_time(
         &self,
         principal: &P,
-        class: RunClass,
+        (class, pattern): (RunClass, PatternId),
         deadline: Instant,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let span = Millis::from(deadline.saturating_duration_since(Instant::now()));
-        self.take_as(principal, deadline, |turns, now| turns.ask_within(principal, class, now, span)).await
+        let expected_us = self.state.lock().limit.expected_us(pattern);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a saturating cast")]
+        let wish = (class, expected_us.unwrap_or_default() as u64);
+        self.take_as(principal, deadline, |turns, now| turns.ask_costing(principal, wish, now, span)).await
     }
 
     /// Why [`Slots::take_in_time`] would refuse such a run at once. `None` when the run would start or wait.
