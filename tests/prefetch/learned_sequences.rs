@@ -60,13 +60,13 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
 }
 
 /// Requests without `Hopcache-Session` belong to the session of their principal at their address, unless that is turned
-/// off; with `prefetch.enabled = false` nothing is observed at all.
+/// off. Then, as with `prefetch.enabled = false`, nothing is observed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
     let people = People::new("Fallback", 8).await;
     for (lines, observed, sessions, learned) in [
         ("", 2.0, 1.0, 1.0),
-        ("fallback_sessions = false", 2.0, 0.0, 0.0),
+        ("fallback_sessions = false", 0.0, 0.0, 0.0),
         ("enabled = false", 0.0, 0.0, 0.0),
     ] {
         let plan = Plan { started: 1, seeded: 1, prefetch: Some(lines), ..Plan::default() };

@@ -19,8 +19,8 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
     BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_known_written, decode_question,
-    decode_reply, encode_ask, encode_flush_waste, encode_inspect, encode_known_written, encode_prefetch,
-    encode_purge, encode_reply, encode_written,
+    decode_reply, encode_ask, encode_flush_waste, encode_inspect, encode_known_written, encode_purge,
+    encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
-use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::cypher::normal::NormalForm;
+use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey};
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
@@ -15,16 +16,17 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_known_written,
-    decode_moved, decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted,
-    encode_flush_waste, encode_inspect, encode_known_written, encode_moved, encode_observed, encode_plans,
-    encode_prefetch, encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted,
-    encode_written,
+    ForwardedAsk, Moved, Observation, Observed, Question, Reply, SeenQuery, SentOrder, decode_fields,
+    decode_known_written, decode_moved, decode_question, decode_reply, encode_ask, encode_fields,
+    encode_fields_wanted, encode_flush_waste, encode_inspect, encode_known_written, encode_moved,
+    encode_observed, encode_plans, encode_prefetches, encode_pull, encode_purge, encode_reply,
+    encode_tally_wanted, encode_wanted, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use hopcache_engine::ports::{AccessMode, LogMark, Neo4jFailure, Scope};
+use hopcache_engine::prefetch::Order;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
@@ -74,16 +76,7 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
         Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
-        Ok(Question::Prefetch(head)) => {
-            let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
-            assert_eq!(order.query.key, *head.key(), "the run is of the query of its key");
-            let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
-                panic!("an encoded message decodes")
-            };
-            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("an encoded message decodes"));
-            assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
-            assert_eq!(again.query.statement, order.query.statement);
-        }
+        Ok(Question::Prefetches(heads)) => check_orders(&heads),
         Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
         Ok(Question::Plans(plans)) => {
             let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
@@ -103,11 +96,33 @@ fn check_question(bytes: Bytes) {
     }
 }
 
+/// Orders stay the same when they are sent again.
+fn check_orders(heads: &[SentOrder]) {
+    let read = |head: &SentOrder| HASHER.with(|hasher| head.read(hasher, &[]).ok());
+    let Some(orders) = heads.iter().map(read).collect::<Option<Vec<Order>>>() else { return };
+    let Ok(Question::Prefetches(again)) = decode_question(&encode_prefetches(&orders)) else {
+        panic!("an encoded message decodes")
+    };
+    assert_eq!(again.len(), orders.len());
+    for ((order, head), again) in orders.iter().zip(heads).zip(&again) {
+        assert_eq!(order.query.key, *head.key(), "the run is of the query of its key");
+        let again = read(again).expect("an encoded message decodes");
+        assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
+        assert_eq!(again.query.statement, order.query.statement);
+    }
+}
+
+fn key_of(query: &SeenQuery) -> QueryKey {
+    let normal = &NormalForm::of(&query.statement);
+    let SeenQuery { database, scope, params, .. } = query;
+    HASHER.with(|hasher| hasher.query_key(&KeyMaterial { database, scope: *scope, normal, params }))
+}
+
 /// An observation stays the same when a node passes it on.
 fn check_observed(observed: &Observed) {
     let now = MonoTime(1 << 40);
     let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
-    let read = |observed: &Observed| HASHER.with(|hasher| observed.read(hasher, &[], |_, _| now));
+    let read = |observed: &Observed| observed.read(key_of, |_, _| now);
     let Ok(all) = read(observed) else { return };
     let again: Vec<_> = encode_observed(&all, teller, now)
         .into_iter()
@@ -123,10 +138,9 @@ fn check_observed(observed: &Observed) {
     assert_eq!(again.len(), all.len());
     for (one, other) in all.iter().zip(&again) {
         assert_eq!(
-            (one.query.key, one.session, (one.rendering, one.is_miss), one.began, one.ended),
-            (other.query.key, other.session, (other.rendering, other.is_miss), other.began, other.ended)
+            (&one.query, one.session, one.began, one.ended),
+            (&other.query, other.session, other.began, other.ended)
         );
-        assert_eq!(one.query.identity.scope, other.query.identity.scope);
         assert_eq!((other.teller, other.began_there), (teller, one.began));
     }
 }
@@ -246,16 +260,14 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_pull(b"a digest")));
     let teller = Teller { node: OriginTag(3), life: Incarnation(4) };
     let seen = |session| Observation {
-        query: Arc::clone(&plain.query),
-        session,
-        rendering: plain.rendering,
-        is_miss: true,
+        query: Arc::new(SeenQuery::of(&plain.query)),
+        session: SessionTag([session; 16]),
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
         teller,
         began_there: MonoTime(7_000),
     };
-    let seen = [seen(Some(SessionTag([3; 16]))), seen(None)];
+    let seen = [seen(3), seen(4)];
     seeds.extend(
         encode_observed(&seen, teller, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)),
     );

@@ -29,6 +29,7 @@ mod pages;
 mod params;
 pub mod precision;
 mod pull;
+pub mod sampling;
 pub mod sessions;
 mod slots;
 mod source;
@@ -45,4 +46,6 @@ pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
 pub use space_saving::{Offered, SpaceSaving};
-pub use successors::{Bounds, Merged, MostSeen, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum};
+pub use successors::{
+    Bounds, Forecast, Likely, Merged, MostSeen, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum,
+};

@@ -38,9 +38,9 @@ pub(crate) struct Options {
     /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
-    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms
-    /// more.
-    #[arg(long, default_value_t = 600)]
+    /// How long behind the lesson it is killed. A lesson is sent within 250 ms and settles within 550 ms; its node
+    /// spreads it within 200 ms more.
+    #[arg(long, default_value_t = 1_200)]
     kill_after_ms: u64,
     /// Directory of the report and its raw data. Default: docs/benchmarks/DATE-prefetch-learn.
     #[arg(long)]

@@ -180,15 +180,17 @@ pub const TELLER_TRANSIT_MS_MAX: u64 = 1_000;
 pub const SESSIONS_MAX: usize = 4_096;
 /// Bytes of observed queries that one node remembers: 4 KiB for each session.
 pub const SESSIONS_BYTES_MAX: usize = 16 << 20;
-/// How long an observation waits for earlier ones from other nodes: they send every 20 ms, over a network that takes a
-/// tenth of this.
-pub const SESSION_SETTLE_MS: u64 = 250;
+/// How long an observation waits for earlier ones from other nodes: they send every 250 ms, over a network that takes
+/// a fifth of that.
+pub const SESSION_SETTLE_MS: u64 = 300;
+/// Observations settle together, at multiples of this time, so that few questions ask for the fields of many results.
+pub const SESSION_SETTLE_EVERY_MS: u64 = 250;
 /// Longest time between the end of a query and the beginning of the next one: a person reads for that long.
 pub const SESSION_WINDOW_MS: u64 = 60_000;
 /// A session without observations for this time is forgotten: nothing can follow its last query.
 pub const SESSION_IDLE_MS: u64 = 2 * SESSION_WINDOW_MS;
-/// Waiting observations of one session: no person makes 64 requests a second, and the rest is not learned.
-pub const SESSION_WAITING_MAX: usize = 16;
+/// Waiting observations of one session: no person makes 60 requests a second, and the rest is not learned.
+pub const SESSION_WAITING_MAX: usize = 32;
 /// Observations that wait in all sessions together.
 pub const SESSIONS_WAITING_MAX: usize = 16_384;
 

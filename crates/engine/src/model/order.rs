@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::{FormId, SourceId};
 
@@ -38,6 +39,21 @@ pub enum Launch {
     Launched,
     /// Nothing began.
     Skipped(Skip),
+}
+
+/// Plain data: the answer to an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderAnswer {
+    /// The immediate result.
+    pub launch: Launch,
+    /// How long the owner's copy makes another order needless; zero if it does not.
+    pub fresh_ms: Millis,
+}
+
+impl From<Launch> for OrderAnswer {
+    fn from(launch: Launch) -> Self {
+        Self { launch, fresh_ms: Millis::ZERO }
+    }
 }
 
 /// Why an order was not carried out.

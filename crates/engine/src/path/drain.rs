@@ -135,6 +135,7 @@ impl Path {
     /// afterwards that outlives it. No refresh begins any more, and those that wait or sleep end at once.
     pub async fn finish(&self) {
         self.refresh.end();
+        self.prefetch.flush_observations().await;
         self.prefetch.end();
         self.context.tasks().close();
         self.context.tasks().wait().await;

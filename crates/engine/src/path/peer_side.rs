@@ -22,8 +22,8 @@ use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
 use crate::peers::message::{
-    BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_inspection, encode_known_written,
-    encode_moved, encode_reply, encode_tally,
+    BadMessage, ForwardedAsk, Question, Reply, SentOrder, decode_question, encode_inspection,
+    encode_known_written, encode_moved, encode_order_answers, encode_reply, encode_tally,
 };
 
 impl Path {
@@ -40,13 +40,7 @@ impl Path {
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),
             Question::Observed(observed) => self.prefetch.take_observed(&observed),
-            Question::Prefetch(sent) => {
-                let order = sent.read(&self.hasher, &self.procedures)?;
-                if !self.cache.can_render(order.rendering) {
-                    return Err(BadMessage::Form("unknown rendering"));
-                }
-                Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
-            }
+            Question::Prefetches(sent) => self.serve_orders(&sent),
             Question::Tally(name, range) => {
                 Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
             }
@@ -56,12 +50,27 @@ impl Path {
         }
     }
 
+    fn serve_orders(&self, sent: &[SentOrder]) -> Result<Bytes, BadMessage> {
+        let mut orders = Vec::with_capacity(sent.len());
+        for order in sent {
+            let order = order.read(&self.hasher, &self.procedures)?;
+            if !self.cache.can_render(order.rendering) {
+                return Err(BadMessage::Form("unknown rendering"));
+            }
+            orders.push(order);
+        }
+        Ok(encode_order_answers(&self.prefetch.launch_all(orders)))
+    }
+
     async fn serve_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Bytes, BadMessage> {
         if !self.cache.can_render(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
         let looked = match self.hit_of_forwarded(forwarded) {
-            Ok(reply) => return Ok(encoded(forwarded.understood(reply)).await),
+            Ok(reply) => {
+                self.prefetch.consider_forwarded(forwarded, self.context.now());
+                return Ok(encoded(forwarded.understood(reply)).await);
+            }
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
@@ -75,7 +84,10 @@ impl Path {
         let answer = self.answer_here(&ask, looked).await;
         waiting.map(DropGuard::disarm);
         let reply = match answer {
-            LocalAnswer::Answered(outcome) => Reply::Answered(outcome),
+            LocalAnswer::Answered(outcome) => {
+                self.prefetch.consider_answer(&ask, &outcome, self.context.now());
+                Reply::Answered(outcome)
+            }
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };

@@ -18,7 +18,7 @@ use crate::model::ports::{PeerError, Peers, Routing};
 use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
-    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, PeerQuestion, Prefetch, Pull, Purge,
+    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, PeerQuestion, Prefetches, Pull, Purge,
     TallyWanted, TellPlans, TellWritten, Wanted,
 };
 

@@ -16,13 +16,13 @@ use hopcache_packstream::Reader;
 
 use crate::model::ask::Ask;
 use crate::model::inspection::{Inspection, KeyPlan};
-use crate::model::order::{Launch, Order};
+use crate::model::order::{Order, OrderAnswer};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
     BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
-    decode_reply, decode_tally, encode_ask, encode_fields_wanted, encode_flush_waste, encode_inspect,
-    encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted, encode_wanted,
-    encode_written,
+    decode_order_answers, decode_reply, decode_tally, encode_ask, encode_fields_wanted, encode_flush_waste,
+    encode_inspect, encode_plans, encode_prefetches, encode_pull, encode_purge, encode_tally_wanted,
+    encode_wanted, encode_written,
 };
 
 /// A question to one node, with the type of its answer.
@@ -181,18 +181,18 @@ impl PeerQuestion for Pull<'_> {
     }
 }
 
-/// Plain data: a prefetch, for the owner of its key.
-pub(crate) struct Prefetch<'a>(pub(crate) &'a Order);
+/// Plain data: prefetches, for the owner of their keys. The answers stand in the same order.
+pub(crate) struct Prefetches<'a>(pub(crate) &'a [Order]);
 
-impl PeerQuestion for Prefetch<'_> {
-    type Answer = Launch;
+impl PeerQuestion for Prefetches<'_> {
+    type Answer = Vec<OrderAnswer>;
 
     fn encode(&self) -> Bytes {
-        encode_prefetch(self.0)
+        encode_prefetches(self.0)
     }
 
-    fn decode(&self, answer: &Bytes) -> Result<Launch, BadMessage> {
-        answer.first().map(|byte| Launch::of_byte(*byte)).ok_or(BadMessage::Form("cut"))
+    fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage> {
+        decode_order_answers(answer, self.0.len())
     }
 }
 

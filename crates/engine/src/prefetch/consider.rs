@@ -1,7 +1,7 @@
 //! Candidates: queries that may follow a request that was just answered. They come from exact successors, templates,
-//! neighbours and overlaps. They are ranked together by the time that they are expected to save, and ordered from the
-//! owners of their keys. The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its
-//! flights and its origin.
+//! neighbours and overlaps. They are ranked together by the time that they are expected to save; `orders` orders them
+//! from the owners of their keys. Such an owner decides whether to carry out an order (`launch.rs`): it knows its copies,
+//! its flights and its origin.
 //!
 //! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
 //! each definition is checked once more, and the query is built from the request's own identity.
@@ -11,70 +11,71 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::pattern::PatternId;
-use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    CANDIDATES_MAX, FIELDS_ROWS_MAX, LAUNCHES_TOLD_AT_A_TIME, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT,
-    ORDERED_KEPT_MS, ORDERED_MAX, OVERLAP_PRIOR,
+    CANDIDATES_MAX, FIELDS_ROWS_MAX, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT, OVERLAP_PRIOR, READ_FORMS_MAX,
 };
-use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::time::MonoTime;
 use hopcache_learning::evidence::posterior;
 use hopcache_learning::expansion::neighbours;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::gain::{CandidateKind, Prices};
-use hopcache_learning::{FormId, Prediction, SourceId, SourceView};
+use hopcache_learning::{FormId, Likely, SourceId};
 use lru::LruCache;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
-use crate::model::ask::{Query, QueryParts};
-use crate::model::event::{Event, PrefetchWord};
-use crate::model::order::{Order, Skip};
+use crate::model::ask::Query;
 use crate::prefetch::Prefetch;
-use crate::prefetch::fields::Wanted;
-use crate::prefetch::lessons::Antecedent;
+use crate::prefetch::anchors::Anchors;
+use crate::prefetch::answered::Antecedent;
+use crate::prefetch::statements::Names;
 
-/// The keys that were ordered a moment ago, and the bound on orders under way.
+/// What candidates are made from: forms that were decoded, and anchors of recent queries.
 pub(super) struct Considering {
-    ordered: Mutex<LruCache<QueryKey, MonoTime>>,
-    orders: Arc<Semaphore>,
+    forms: Mutex<LruCache<FormId, Arc<ReadForm>>>,
+    anchors: Mutex<Anchors>,
+}
+
+/// A form that was decoded. An id is a digest of the definition, so it has one form for ever.
+#[derive(Debug)]
+struct ReadForm {
+    realm: RealmTag,
+    form: Form,
+    statement: Arc<str>,
 }
 
 impl Considering {
     pub(super) fn new() -> Self {
-        let most = NonZeroUsize::new(ORDERED_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self {
-            ordered: Mutex::new(LruCache::new(most)),
-            orders: Arc::new(Semaphore::new(LAUNCHES_TOLD_AT_A_TIME)),
-        }
-    }
-
-    /// Whether this node has not ordered the key in the last moment. Marks the key as ordered.
-    fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
-        let mut ordered = self.ordered.lock();
-        let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
-        if !is_recent {
-            ordered.put(*key, now);
-        }
-        !is_recent
+        let most = NonZeroUsize::new(READ_FORMS_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self { forms: Mutex::new(LruCache::new(most)), anchors: Mutex::new(Anchors::new()) }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ordered.lock().len()
+        self.forms.lock().len() + self.anchors.lock().len()
     }
 }
 
 /// A query that may come next, not read yet.
 #[derive(Debug)]
-struct Candidate {
-    statement: Arc<str>,
-    params: Bytes,
-    source: SourceId,
-    form: FormId,
-    kind: CandidateKind,
-    p: f64,
+pub(super) struct Candidate {
+    pub(super) statement: Arc<str>,
+    pub(super) params: Bytes,
+    pub(super) source: SourceId,
+    pub(super) form: FormId,
+    pub(super) kind: CandidateKind,
+    pub(super) p: f64,
 }
+
+/// A request, the names of its lessons, and the fields of its result.
+struct Asked<'a> {
+    query: &'a Query,
+    names: Names,
+    fields: Option<Arc<Fields>>,
+    now: MonoTime,
+}
+
+/// The known forms that follow a source, each with its counts.
+type KnownForms = Vec<(Arc<ReadForm>, Likely)>;
 
 /// A candidate, and its expected gain.
 struct Ranked {
@@ -85,65 +86,52 @@ struct Ranked {
 }
 
 impl Prefetch {
-    /// Considers the queries that may follow each of these, and orders those that pay.
-    pub(super) async fn consider_all(self: &Arc<Self>, antecedents: Vec<Antecedent>) {
-        if self.policy.queries_max == 0 {
-            return;
-        }
-        let wanted = |before: &Antecedent| {
-            (before.query.key, if before.is_miss { Wanted::Anew } else { Wanted::Known })
+    /// The queries that may follow this one and that pay, the most promising first.
+    pub(super) fn candidates_after(&self, before: &Antecedent, now: MonoTime) -> Vec<Candidate> {
+        let query = &*before.query;
+        let statement = self.learning.lessons.statements.read(&query.statement);
+        let asked = Asked {
+            query,
+            names: statement.names(&self.hasher, &query.key, (&query.database, query.identity.scope)),
+            fields: self.fields_here(&query.key),
+            now,
         };
-        let fields = self.fields_of(antecedents.iter().map(wanted).collect()).await;
-        for before in antecedents {
-            let candidates = self.candidates_of(&before, fields.get(&before.query.key).map(Arc::as_ref));
-            for candidate in self.chosen(&before, candidates) {
-                self.order_candidate(&before, candidate);
-            }
-        }
+        let candidates = self.candidates_of(&asked);
+        self.chosen(query, candidates)
     }
 
-    fn candidates_of(&self, before: &Antecedent, fields: Option<&Fields>) -> Vec<Candidate> {
+    fn candidates_of(&self, asked: &Asked<'_>) -> Vec<Candidate> {
         let kinds = self.policy.kinds;
         let mut all = Vec::new();
-        let pattern = SourceId::Pattern(before.seen.pattern);
-        let now = self.context.now();
-        let view = self.learning.model.lock().view(pattern, now);
-        let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
-        let forms = self.forms_of(before.seen.realm, predictions);
+        let pattern = SourceId::Pattern(asked.names.pattern);
+        let forecast = self.learning.model.lock().forecast(pattern, asked.now).unwrap_or_default();
+        let forms = self.forms_of(asked.names.realm, &forecast.successors);
         if kinds.template {
-            self.templates(before, fields, &forms, &mut all);
+            templates(asked, &forms, &mut all);
         }
         if kinds.exact {
-            self.exact(before, now, &mut all);
+            self.exact(asked, &mut all);
         }
-        if let Some(fields) = fields.filter(|_| kinds.neighbour) {
-            self.neighbours(before, fields, (view.as_ref(), &forms), &mut all);
+        if kinds.neighbour {
+            self.neighbours(asked, (forecast.seen, &forms), &mut all);
         }
         if kinds.overlap {
-            let others = self.learning.lessons.anchors.lock().others(&self.hasher, &before.query);
-            all.extend(others.into_iter().map(|other| Candidate {
-                statement: other.statement,
-                params: other.params,
-                source: pattern,
-                form: FormId::ANY,
-                kind: CandidateKind::Overlap,
-                p: OVERLAP_PRIOR,
-            }));
+            self.overlaps(asked, &mut all);
         }
         all
     }
 
     /// The queries that followed this very query. They are judged together with the templates of its pattern, which are
     /// in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
-    fn exact(&self, before: &Antecedent, now: MonoTime, all: &mut Vec<Candidate>) {
-        let source = SourceId::Query(before.seen.tag);
-        let Some(view) = self.learning.model.lock().view(source, now) else { return };
-        let sightings = view.tally.seen;
+    fn exact(&self, asked: &Asked<'_>, all: &mut Vec<Candidate>) {
+        let source = SourceId::Query(asked.names.query);
+        let Some(forecast) = self.learning.model.lock().forecast(source, asked.now) else { return };
+        let sightings = forecast.seen;
         let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
-        for (form, prediction) in self.forms_of(before.seen.realm, &view.successors) {
-            if let Form::Exact { statement, params } = form {
-                let next = (Arc::from(&*statement), Bytes::from(params));
-                seen_after.insert(next, (prediction.form, prediction.tally.seen));
+        for (read, likely) in self.forms_of(asked.names.realm, &forecast.successors) {
+            if let Form::Exact { params, .. } = &read.form {
+                let next = (Arc::clone(&read.statement), Bytes::copy_from_slice(params));
+                seen_after.insert(next, (likely.form, likely.seen));
             }
         }
         let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();
@@ -161,75 +149,49 @@ impl Prefetch {
         }
     }
 
-    /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.
-    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<(Form, &'a Prediction)> {
-        let model = self.learning.model.lock();
-        let known =
-            predictions.iter().filter_map(|prediction| Some((model.form(prediction.form)?, prediction)));
-        let known: Vec<(Bytes, &Prediction)> = known.collect();
-        drop(model);
-        let read = known.into_iter().filter_map(|(definition, prediction)| {
-            let (whose, form) = Form::of_definition(&definition)?;
-            (whose == realm && !self.learning.feedback.is_not_ordered(prediction.form))
-                .then_some((form, prediction))
-        });
-        read.collect()
+    /// The known forms of successors that belong to this database and principal and that Neo4j has not refused.
+    fn forms_of(&self, realm: RealmTag, successors: &[Likely]) -> KnownForms {
+        let known = successors.iter().filter_map(|likely| Some((self.read_form(likely.form)?, *likely)));
+        known
+            .filter(|(read, likely)| {
+                read.realm == realm && !self.learning.feedback.is_not_ordered(likely.form)
+            })
+            .collect()
     }
 
-    fn templates(
-        &self,
-        before: &Antecedent,
-        fields: Option<&Fields>,
-        forms: &[(Form, &Prediction)],
-        all: &mut Vec<Candidate>,
-    ) {
-        let p_of = |form: &Form| forms.iter().find(|(other, _)| other == form).map(|(_, each)| each.p);
-        for (form, prediction) in forms {
-            if matches!(form, Form::Exact { .. }) {
-                continue;
-            }
-            let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
-            let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
-            let statement: Arc<str> = Arc::from(form.statement());
-            for bound in form.bind(&before.query.params, fields) {
-                let p = if form.is_each() {
-                    p_of_row(prediction.p, p_first, (bound.row, rows))
-                } else {
-                    prediction.p
-                };
-                all.push(Candidate {
-                    statement: Arc::clone(&statement),
-                    params: bound.params.into(),
-                    source: SourceId::Pattern(before.seen.pattern),
-                    form: prediction.form,
-                    kind: CandidateKind::Template,
-                    p,
-                });
-            }
+    fn read_form(&self, id: FormId) -> Option<Arc<ReadForm>> {
+        if let Some(known) = self.learning.considering.forms.lock().get(&id) {
+            return Some(Arc::clone(known));
         }
+        let definition = self.learning.model.lock().form(id)?;
+        let (realm, form) = Form::of_definition(&definition)?;
+        let read = Arc::new(ReadForm { realm, statement: Arc::from(form.statement()), form });
+        self.learning.considering.forms.lock().put(id, Arc::clone(&read));
+        Some(read)
     }
 
     /// The same statement for the first nodes of the result. The more often the pattern is seen without following
     /// itself, the less likely a neighbour is.
     fn neighbours(
         &self,
-        before: &Antecedent,
-        fields: &Fields,
-        (view, forms): (Option<&SourceView>, &[(Form, &Prediction)]),
+        asked: &Asked<'_>,
+        (seen, forms): (f64, &[(Arc<ReadForm>, Likely)]),
         all: &mut Vec<Candidate>,
     ) {
-        let query = &before.query;
+        let (query, Some(fields)) = (asked.query, &asked.fields) else { return };
         let normal = query.normal.as_str();
-        let of_itself = forms.iter().filter(|(form, _)| form.statement() == normal);
-        let followed: f64 = of_itself.map(|(_, prediction)| prediction.tally.seen).fold(0.0, f64::max);
-        let seen = view.map_or(0.0, |view| view.tally.seen);
+        let of_itself = forms.iter().filter(|(read, _)| *read.statement == *normal);
+        let followed: f64 = of_itself.map(|(_, likely)| likely.seen).fold(0.0, f64::max);
         let p = (NEIGHBOUR_PRIOR * NEIGHBOUR_PRIOR_WEIGHT + followed) / (NEIGHBOUR_PRIOR_WEIGHT + seen);
+        if !Prices::of(f64::NAN, 0.0).pays(p) {
+            return;
+        }
         let depth = usize::try_from(self.policy.depth).unwrap_or(usize::MAX);
         for neighbour in neighbours(&query.statement, &query.params, fields, depth) {
             all.push(Candidate {
                 statement: Arc::clone(&query.statement),
                 params: neighbour.params.into(),
-                source: SourceId::Pattern(before.seen.pattern),
+                source: SourceId::Pattern(asked.names.pattern),
                 form: FormId::ANY,
                 kind: CandidateKind::Expansion,
                 p: p.min(1.0),
@@ -237,14 +199,29 @@ impl Prefetch {
         }
     }
 
+    /// Recent queries that start from the same graph node, of entries of this node that are about to expire. No other
+    /// node is asked whether one is.
+    fn overlaps(&self, asked: &Asked<'_>, all: &mut Vec<Candidate>) {
+        let others = self.learning.considering.anchors.lock().others(&self.hasher, asked.query);
+        let ending = others.into_iter().filter(|other| self.is_about_to_expire(&other.key));
+        all.extend(ending.map(|other| Candidate {
+            statement: other.statement,
+            params: other.params,
+            source: SourceId::Pattern(asked.names.pattern),
+            form: FormId::ANY,
+            kind: CandidateKind::Overlap,
+            p: OVERLAP_PRIOR,
+        }));
+    }
+
     /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator
     /// bounds all of them. Of the candidates that only experience speaks against, one is tried now and then.
-    fn chosen(&self, before: &Antecedent, candidates: Vec<Candidate>) -> Vec<Candidate> {
+    fn chosen(&self, query: &Query, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
         // The threshold does not depend on the time of a run. That costs a look at the statement.
         let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
         let mut ranked: Vec<Ranked> =
-            candidates.into_iter().filter(pays).map(|each| self.ranked(before, each, load)).collect();
+            candidates.into_iter().filter(pays).map(|each| self.ranked(query, each, load)).collect();
         ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
         ranked.truncate(CANDIDATES_MAX);
         let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
@@ -273,53 +250,38 @@ impl Prefetch {
         chosen
     }
 
-    fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> Ranked {
-        let pattern = PatternId::of(&candidate.statement);
+    fn ranked(&self, query: &Query, candidate: Candidate, load: f64) -> Ranked {
+        let pattern = self.learning.lessons.statements.read(&candidate.statement).id;
         // It runs as the same principal, in the same database.
-        let run_ms =
-            self.cache.pace().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);
+        let run_ms = self.cache.pace().mean_ms(&query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);
         let prices = Prices::of(run_ms, load);
         let p = self.calibrated(candidate.kind, candidate.p);
         Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
     }
+}
 
-    /// Orders a candidate from the owner of its key, in a task of its own.
-    fn order_candidate(self: &Arc<Self>, before: &Antecedent, candidate: Candidate) {
-        let asked = &before.query;
-        let parts = QueryParts {
-            database: Arc::clone(&asked.database),
-            statement: candidate.statement,
-            params: candidate.params,
-            impersonated: asked.impersonated.clone(),
-            identity: Arc::clone(&asked.identity),
-        };
-        let query = Query::read(parts, &self.hasher, &self.procedures);
-        if query.key == asked.key || self.learning.has_ended() {
-            return;
+/// The templates of the pattern, bound to the query's parameters and fields.
+fn templates(asked: &Asked<'_>, forms: &[(Arc<ReadForm>, Likely)], all: &mut Vec<Candidate>) {
+    let fields = asked.fields.as_deref();
+    let p_of = |form: &Form| forms.iter().find(|(other, _)| other.form == *form).map(|(_, likely)| likely.p);
+    for (read, likely) in forms {
+        let form = &read.form;
+        if matches!(form, Form::Exact { .. }) {
+            continue;
         }
-        // Taken before the key is marked as ordered: a candidate that is left out now may be ordered with the next
-        // request.
-        let Ok(permit) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
-            self.context.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
-            return;
-        };
-        if !self.learning.considering.is_first(&query.key, self.context.now()) {
-            return;
+        let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
+        let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
+        for bound in form.bind(&asked.query.params, fields) {
+            let p = if form.is_each() { p_of_row(likely.p, p_first, (bound.row, rows)) } else { likely.p };
+            all.push(Candidate {
+                statement: Arc::clone(&read.statement),
+                params: bound.params.into(),
+                source: SourceId::Pattern(asked.names.pattern),
+                form: likely.form,
+                kind: CandidateKind::Template,
+                p,
+            });
         }
-        let order = Order {
-            query: Arc::new(query),
-            rendering: before.rendering,
-            source: candidate.source,
-            form: candidate.form,
-            kind: candidate.kind,
-            p: candidate.p,
-            by: self.context.node().clone(),
-        };
-        let prefetch = Arc::clone(self);
-        self.context.spawn(async move {
-            let _permit = permit;
-            prefetch.order(order).await;
-        });
     }
 }
 

@@ -22,7 +22,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
-    PREFETCH_TELL_MS, VERDICT_TEXT_BYTES_MAX,
+    VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
@@ -37,32 +37,13 @@ use crate::model::ask::Hints;
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, PrefetchWord};
 use crate::model::job::FetchJob;
-use crate::model::order::{Launch, Order, Skip};
+use crate::model::order::{Launch, Order, OrderAnswer, Skip};
 use crate::model::ports::OriginFault;
-use crate::peers;
 use crate::prefetch::Prefetch;
 use crate::prefetch::tickets::{LaunchPermit, Ticket};
 use crate::refresh::older_than;
 
 impl Prefetch {
-    /// Orders a prefetch from the owner of its key, which may be this node. Waits for the owner's answer for at most
-    /// [`PREFETCH_TELL_MS`].
-    pub async fn order(self: &Arc<Self>, order: Order) -> Launch {
-        let view = self.routing.view();
-        match view.owner(&order.query.key) {
-            Some(owner) if owner != self.context.node() => {
-                let answer = self.peers.ask(owner, &peers::Prefetch(&order), Millis(PREFETCH_TELL_MS)).await;
-                let launch = answer.unwrap_or_else(|_| self.skipped(Skip::Unreached));
-                if launch == Launch::Skipped(Skip::Refused) {
-                    // Without this, the form would have to fail at the owner of each of its keys.
-                    self.learning.feedback.heard_refused(order.form);
-                }
-                launch
-            }
-            _ => self.launch(order),
-        }
-    }
-
     /// Decides at once whether this node carries out an order for one of its keys. The flight runs in a task of its
     /// own.
     pub fn launch(self: &Arc<Self>, order: Order) -> Launch {
@@ -72,7 +53,23 @@ impl Prefetch {
         }
     }
 
-    fn skipped(&self, skip: Skip) -> Launch {
+    /// Answers another node's orders.
+    pub(crate) fn launch_all(self: &Arc<Self>, orders: Vec<Order>) -> Vec<OrderAnswer> {
+        let answer = |order: Order| {
+            let (key, kind) = (order.query.key, order.kind);
+            let launch = self.launch(order);
+            let is_fresh = launch == Launch::Skipped(Skip::Fresh) && kind != CandidateKind::Overlap;
+            let copy = self.cache.look(&key).filter(|_| is_fresh);
+            let fresh_ms = match copy.map(|copy| copy.life(self.context.now())) {
+                Some(Life::Fresh(left)) => left,
+                Some(Life::Stale(_) | Life::Dead) | None => Millis::ZERO,
+            };
+            OrderAnswer { launch, fresh_ms }
+        };
+        orders.into_iter().map(answer).collect()
+    }
+
+    pub(super) fn skipped(&self, skip: Skip) -> Launch {
         self.context.note(Event::Prefetch(PrefetchWord::Skipped(skip)));
         Launch::Skipped(skip)
     }
@@ -152,8 +149,16 @@ impl Prefetch {
             Life::Stale(_) => return order.p < PREFETCH_STALE_P_MIN,
             Life::Dead => return false,
         };
-        !is_overlap
-            || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
+        !is_overlap || !is_ending(left, copy.ttl_ms())
+    }
+
+    /// Whether this node's copy is an overlap that is read anew.
+    pub(super) fn is_about_to_expire(&self, key: &QueryKey) -> bool {
+        self.cache.look(key).is_some_and(|copy| match copy.life(self.context.now()) {
+            Life::Fresh(left) => is_ending(left, copy.ttl_ms()),
+            Life::Stale(_) => true,
+            Life::Dead => false,
+        })
     }
 
     /// A prediction must not take a slot from a request that waits now.
@@ -281,6 +286,11 @@ impl Prefetch {
             (_, None) => Err(Skip::Degraded),
         }
     }
+}
+
+/// Whether so little of a copy's life is left that an overlap reads it anew.
+fn is_ending(left: Millis, ttl: Millis) -> bool {
+    left.0.saturating_mul(100) <= ttl.0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
 }
 
 /// The end of a flight that was not skipped.

@@ -60,8 +60,8 @@ pub struct LearningSizes {
     pub sessions: usize,
     /// Observations that wait: to be sent, or to be learned from.
     pub waiting: usize,
-    /// Other remembered items: anchors, fields, orders of the last moment, notes on launches, the nodes that send
-    /// observations.
+    /// Other remembered items: anchors, fields, statements, forms, orders of the last moment, notes on launches, the
+    /// nodes that send observations.
     pub remembered: usize,
     /// Bytes of counts and definitions, as estimated.
     pub bytes: usize,
@@ -99,11 +99,12 @@ impl Prefetch {
             patterns: model.patterns,
             forms: model.forms,
             sessions: lessons.sessions(),
-            waiting: self.learning.observing.len() + lessons.waiting(),
-            remembered: lessons.anchors.lock().len()
-                + lessons.patterns.lock().len()
+            waiting: self.learning.observing.len() + lessons.waiting() + self.learning.answered.len(),
+            remembered: lessons.patterns.lock().len()
                 + lessons.fields.len()
+                + lessons.statements.len()
                 + self.learning.considering.len()
+                + self.learning.orders.len()
                 + lessons.tellers()
                 + self.learning.feedback.len(),
             bytes: model.bytes,

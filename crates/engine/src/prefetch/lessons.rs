@@ -1,10 +1,10 @@
 //! Lessons: the owner of a session puts the observations of entry nodes in order, finds the steps between them, and
 //! counts which query followed which. `consider` decides which query may come next.
 //!
-//! Observations come in messages and wait in a bounded queue. One task puts them into their sessions and considers at
-//! once which queries may come next. By then the client has had its answer for some milliseconds. Steps are learned
-//! when the observations have settled: an entry node reports every 20 ms, so the later one of two requests may arrive
-//! here first.
+//! Observations come in messages and wait in a bounded queue. One task puts them into their sessions. Steps are learned
+//! when the observations have settled: entry nodes report in rounds, so the later one of two requests may arrive here
+//! first. Observations settle together ([`SESSION_SETTLE_EVERY_MS`]), so that one question to a node asks for the fields
+//! of many results.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -12,11 +12,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::pattern::pattern;
-use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::key::{KeyMaterial, QueryKey};
 use hopcache_core::limits::{
-    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX,
+    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, QUERY_PATTERNS_MAX, SESSION_SETTLE_EVERY_MS,
     SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::MonoTime;
@@ -29,60 +27,27 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::model::ask::Query;
 use crate::model::event::ObservationWord;
-use crate::model::rendering::RenderingId;
-use crate::peers::message::{BadMessage, Observation, Observed};
+use crate::peers::message::{BadMessage, Observation, Observed, SeenQuery};
 use crate::prefetch::Prefetch;
-use crate::prefetch::anchors::Anchors;
-use crate::prefetch::fields::{FieldsByKey, KnownFields, Wanted};
+use crate::prefetch::fields::{FieldsByKey, KnownFields};
+use crate::prefetch::statements::{Names, ReadStatement, Statements};
 
-/// An observed query, as its session remembers it: without the asking identity, whose credentials are kept no longer
-/// than a request needs them.
+/// An observed query, as its session remembers it.
 #[derive(Debug)]
 pub(super) struct ObservedQuery {
     key: QueryKey,
-    normal: NormalForm,
+    statement: Arc<ReadStatement>,
     params: Bytes,
-    pub(super) pattern: PatternTag,
-    pub(super) tag: QueryTag,
-    pub(super) realm: RealmTag,
-    /// For display; cut to the length that is kept.
-    text: String,
+    names: Names,
 }
 
 impl ObservedQuery {
-    fn of(query: &Query, hasher: &KeyHasher) -> Self {
-        let mut text = pattern(&query.statement);
-        let scope = query.identity.scope;
-        let tag = PatternTag::of(hasher, &query.database, scope, &text);
-        let realm = RealmTag::of(hasher, &query.database, scope);
-        text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        Self {
-            key: query.key,
-            normal: query.normal.clone(),
-            params: query.params.clone(),
-            tag: QueryTag::of(hasher, &query.key),
-            pattern: tag,
-            realm,
-            text,
-        }
-    }
-
+    /// Bytes that the session keeps alive: two texts, and the structs around them.
     fn weight_bytes(&self) -> usize {
-        // Two texts, and the structs around them.
-        self.normal.as_str().len() + self.params.len() + self.text.len() + 512
+        let ReadStatement { normal, pattern, .. } = &*self.statement;
+        normal.as_str().len() + self.params.len() + pattern.len() + 512
     }
-}
-
-/// An observed request and the identity that made it. Kept until the candidates that follow it are ordered.
-pub(super) struct Antecedent {
-    pub(super) query: Arc<Query>,
-    pub(super) seen: Arc<ObservedQuery>,
-    /// The rendering of its answer.
-    pub(super) rendering: RenderingId,
-    /// Whether its result was new.
-    pub(super) is_miss: bool,
 }
 
 /// Sessions that this node owns, and their observations.
@@ -92,8 +57,8 @@ pub(super) struct Lessons {
     taught: Mutex<Option<mpsc::Receiver<Observation>>>,
     sessions: Mutex<Sessions<Arc<ObservedQuery>>>,
     tellers: Mutex<Tellers>,
-    pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
+    pub(super) statements: Statements,
     /// The pattern of each exact query, for display.
     pub(super) patterns: Mutex<LruCache<QueryTag, PatternTag>>,
     /// Batches that wait for other nodes.
@@ -113,8 +78,8 @@ impl Lessons {
             taught: Mutex::new(Some(taught)),
             sessions: Mutex::new(Sessions::new(bounds)),
             tellers: Mutex::default(),
-            anchors: Mutex::new(Anchors::new()),
             fields: KnownFields::new(),
+            statements: Statements::new(),
             patterns: Mutex::new(LruCache::new(
                 NonZeroUsize::new(QUERY_PATTERNS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
@@ -140,15 +105,10 @@ impl Lessons {
 }
 
 impl Prefetch {
-    /// The session of an observation, if it has one.
-    fn session_of(&self, seen: &Observation) -> Option<SessionKey> {
-        let (query, tag) = (&seen.query, seen.session?);
-        Some(SessionKey::of(&self.hasher, &query.database, query.identity.scope, &tag.0))
-    }
-
-    /// The place of an observation on the ring: its session, or its query if it has none.
-    pub(super) fn place_of_session(&self, seen: &Observation) -> QueryKey {
-        self.session_of(seen).map_or(seen.query.key, |session| session.on_ring())
+    /// The session of an observation.
+    pub(super) fn session_of(&self, seen: &Observation) -> SessionKey {
+        let query = &seen.query;
+        SessionKey::of(&self.hasher, &query.database, query.scope, &seen.session.0)
     }
 
     /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of
@@ -156,9 +116,17 @@ impl Prefetch {
     pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
         if self.policy.is_on {
             let now = self.context.now();
-            let sent_at =
-                |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
-            self.take_lessons(observed.read(&self.hasher, &self.procedures, sent_at)?);
+            let lessons = &self.learning.lessons;
+            let key_of = |query: &SeenQuery| {
+                self.hasher.query_key(&KeyMaterial {
+                    database: &query.database,
+                    scope: query.scope,
+                    normal: &lessons.statements.read(&query.statement).normal,
+                    params: &query.params,
+                })
+            };
+            let sent_at = |teller, reading| lessons.tellers.lock().sent_at(teller, reading, now);
+            self.take_lessons(observed.read(key_of, sent_at)?);
         }
         Ok(Bytes::new())
     }
@@ -175,11 +143,12 @@ impl Prefetch {
     pub async fn learn_lessons(self: &Arc<Self>) -> Infallible {
         let taught = self.learning.lessons.taught.lock().take();
         let Some(mut taught) = taught else { return pending().await };
+        let mut settled = MonoTime::default();
         loop {
             let settling = async {
                 let due = self.learning.lessons.sessions.lock().due();
                 match due {
-                    Some(due) => self.context.sleep(due.since(self.context.now())).await,
+                    Some(due) => self.context.sleep(settled_from(due).since(self.context.now())).await,
                     None => pending().await,
                 }
             };
@@ -196,56 +165,46 @@ impl Prefetch {
                 batch.push(next);
             }
             self.take_batch(batch);
-            self.learn_settled();
+            let now = self.context.now();
+            if settling_at(now) > settled {
+                settled = settling_at(now);
+                self.learn_settled(now);
+            }
         }
     }
 
-    /// Puts observations into their sessions, and considers which queries may follow them.
-    fn take_batch(self: &Arc<Self>, batch: Vec<Observation>) {
-        if batch.is_empty() {
-            return;
-        }
+    /// Puts observations into their sessions.
+    fn take_batch(&self, batch: Vec<Observation>) {
         let now = self.context.now();
-        let mut antecedents = Vec::with_capacity(batch.len());
+        let lessons = &self.learning.lessons;
+        let mut refused = 0;
         for seen in batch {
             let session = self.session_of(&seen);
-            let query = Arc::new(ObservedQuery::of(&seen.query, &self.hasher));
-            antecedents.push(Antecedent {
-                query: Arc::clone(&seen.query),
-                seen: Arc::clone(&query),
-                rendering: seen.rendering,
-                is_miss: seen.is_miss,
-            });
-            if let Some(session) = session {
-                let seen = Seen {
-                    key: query.key,
-                    began: seen.began,
-                    ended: seen.ended,
-                    teller: seen.teller,
-                    began_there: seen.began_there,
-                    weight_bytes: query.weight_bytes(),
-                    query,
-                };
-                if self.learning.lessons.sessions.lock().observe(session, seen, now)
-                    == sessions::Observed::Full
-                {
-                    self.note_observed(ObservationWord::Refused, 1);
-                }
-            }
+            let query = Arc::new(self.observed_query(&seen.query));
+            let seen = Seen {
+                key: query.key,
+                began: seen.began,
+                ended: seen.ended,
+                teller: seen.teller,
+                began_there: seen.began_there,
+                weight_bytes: query.weight_bytes(),
+                query,
+            };
+            let observed = lessons.sessions.lock().observe(session, seen, now);
+            refused += usize::from(observed == sessions::Observed::Full);
         }
-        let Some(permit) = self.batch_permit() else {
-            return self.note_observed(ObservationWord::Unconsidered, antecedents.len());
-        };
-        let prefetch = Arc::clone(self);
-        self.context.spawn(async move {
-            let _permit = permit;
-            prefetch.consider_all(antecedents).await;
-        });
+        self.note_observed(ObservationWord::Refused, refused);
+    }
+
+    fn observed_query(&self, query: &SeenQuery) -> ObservedQuery {
+        let statement = self.learning.lessons.statements.read(&query.statement);
+        let names = statement.names(&self.hasher, &query.key, (&query.database, query.scope));
+        ObservedQuery { key: query.key, statement, params: query.params.clone(), names }
     }
 
     /// Learns the steps that have settled.
-    fn learn_settled(self: &Arc<Self>) {
-        let steps = self.learning.lessons.sessions.lock().settle(self.context.now());
+    fn learn_settled(self: &Arc<Self>, now: MonoTime) {
+        let steps = self.learning.lessons.sessions.lock().settle(now);
         if steps.is_empty() {
             return;
         }
@@ -267,8 +226,7 @@ impl Prefetch {
     }
 
     async fn learn_all_steps(&self, steps: Vec<Step<Arc<ObservedQuery>>>) {
-        let before =
-            steps.iter().flat_map(|step| step.before.iter().map(|seen| (seen.key, Wanted::Known))).collect();
+        let before = steps.iter().flat_map(|step| step.before.iter().map(|seen| seen.key)).collect();
         let fields = self.fields_of(before).await;
         let now = self.context.now();
         let mut learned = 0;
@@ -283,11 +241,12 @@ impl Prefetch {
     /// Counts the lessons of a step, under one lock.
     fn write_down(&self, next: &ObservedQuery, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
         let model = &mut *self.learning.model.lock();
-        model.saw(SourceId::Pattern(next.pattern), now);
-        model.saw(SourceId::Query(next.tag), now);
-        self.learning.lessons.patterns.lock().put(next.tag, next.pattern);
-        if model.pattern(next.pattern).is_none() {
-            model.define_pattern(next.pattern, &next.text);
+        let Names { pattern, query, .. } = next.names;
+        model.saw(SourceId::Pattern(pattern), now);
+        model.saw(SourceId::Query(query), now);
+        self.learning.lessons.patterns.lock().put(query, pattern);
+        if model.pattern(pattern).is_none() {
+            model.define_pattern(pattern, &next.statement.pattern);
         }
         for (source, realm, form) in learned {
             self.count(model, *source, *realm, form, now);
@@ -302,21 +261,31 @@ impl Prefetch {
     }
 }
 
+/// The last time to settle, which is a multiple of [`SESSION_SETTLE_EVERY_MS`].
+fn settling_at(now: MonoTime) -> MonoTime {
+    MonoTime(now.0 - now.0 % (SESSION_SETTLE_EVERY_MS * 1_000))
+}
+
+/// The first time to settle that is not before `due`.
+fn settled_from(due: MonoTime) -> MonoTime {
+    MonoTime(due.0.checked_next_multiple_of(SESSION_SETTLE_EVERY_MS * 1_000).unwrap_or(due.0))
+}
+
 /// The lessons of a step. The exact query follows the query right before it. Templates follow the nearest query that
 /// explains the next one's parameters.
 fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
     let Some(adjacent) = step.before.first() else { return Vec::new() };
     let next = &*step.next.query;
-    let (statement, params) = (next.normal.as_str(), &next.params[..]);
+    let (statement, params) = (next.statement.normal.as_str(), &next.params[..]);
     let mut learned = Vec::new();
     if let Some(form) = Form::exact(statement, params) {
-        learned.push((SourceId::Query(adjacent.query.tag), next.realm, form));
+        learned.push((SourceId::Query(adjacent.query.names.query), next.names.realm, form));
     }
     let before: Vec<QuerySeen<'_>> = step
         .before
         .iter()
         .map(|seen| QuerySeen {
-            statement: seen.query.normal.as_str(),
+            statement: seen.query.statement.normal.as_str(),
             params: &seen.query.params,
             fields: fields.get(&seen.key).map(Arc::as_ref),
         })
@@ -324,8 +293,8 @@ fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(Sou
     if let Some(templates) = templates_of(&before, statement, params)
         && let Some(source) = step.before.get(templates.before)
     {
-        let source = SourceId::Pattern(source.query.pattern);
-        learned.extend(templates.forms.into_iter().map(|form| (source, next.realm, form)));
+        let source = SourceId::Pattern(source.query.names.pattern);
+        learned.extend(templates.forms.into_iter().map(|form| (source, next.names.realm, form)));
     }
     learned
 }

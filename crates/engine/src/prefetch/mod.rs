@@ -4,8 +4,11 @@
 //! |---|---|
 //! | `observe` | which answered requests are observed, and which node gets the observations |
 //! | `lessons` | which steps and counts the owner of a session learns from them |
+//! | `statements` | nothing: statements that were read, and the names of lessons |
 //! | `fields` | which nodes are asked for the fields of results |
+//! | `answered` | which answers of this node are considered |
 //! | `consider` | which queries may come next, in which order |
+//! | `orders` | which of them are ordered, and from which nodes |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
@@ -16,10 +19,15 @@
 //! No client ever waits for anything here or sees anything of it. A failed prefetch leaves the requests that joined it
 //! as if it had not been there. A prefetch is no request: it is not observed, so no prefetch causes another.
 //!
+//! Two things follow an answered request. Its entry node reports it to the owner of its session, which learns from the
+//! steps of the session; nobody waits for that, so reports travel in batches. The node whose copy answered considers at
+//! once which queries may come next, and orders those that pay from the owners of their keys.
+//!
 //! A message is answered from this node's memory at once. Questions to other nodes are asked in tasks of their own, so
 //! that a question between nodes never waits for another one (promise I8).
 
 mod anchors;
+mod answered;
 mod consider;
 mod feedback;
 mod fields;
@@ -28,8 +36,10 @@ mod launch;
 mod learned;
 mod lessons;
 mod observe;
+mod orders;
 mod search;
 mod share;
+mod statements;
 mod tickets;
 
 use std::sync::Arc;
@@ -49,14 +59,16 @@ use crate::model::context::Context;
 use crate::model::policy::{Policy, PrefetchPolicy};
 use crate::model::ports::{Origin, Routing, Spread};
 use crate::peers::PeerCalls;
+use crate::prefetch::answered::AnsweredQueue;
 use crate::prefetch::consider::Considering;
 use crate::prefetch::feedback::Feedback;
 use crate::prefetch::lessons::Lessons;
 use crate::prefetch::observe::Observing;
+use crate::prefetch::orders::Orders;
 use crate::prefetch::tickets::Tickets;
 use crate::refresh::Refresh;
 
-pub use crate::model::order::{Launch, Order, Skip};
+pub use crate::model::order::{Launch, Order, OrderAnswer, Skip};
 pub use flush::Flushed;
 pub use hopcache_learning::gain::CandidateKind;
 pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
@@ -190,7 +202,9 @@ struct Learning {
     me: Teller,
     observing: Observing,
     lessons: Lessons,
+    answered: AnsweredQueue,
     considering: Considering,
+    orders: Orders,
     /// How launches ended.
     feedback: Arc<Feedback>,
     /// Which query follows which. Locked for single calls.
@@ -211,7 +225,9 @@ impl Learning {
             me: Teller { node: tag, life: me.incarnation },
             observing: Observing::new(),
             lessons: Lessons::new(),
+            answered: AnsweredQueue::new(),
             considering: Considering::new(),
+            orders: Orders::new(),
             feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
             model,
             lacking: Notify::new(),

@@ -25,7 +25,7 @@ mod tell;
 
 pub use answer::Sum;
 pub use merge::Merged;
-pub use predict::{Prediction, SourceView};
+pub use predict::{Forecast, Likely, Prediction, SourceView};
 pub use seen::{MostSeen, SeenSlice};
 
 use crate::definitions::{Defined, Name};

@@ -38,7 +38,41 @@ pub struct SourceView {
     pub successors: Vec<Prediction>,
 }
 
+/// A source as candidates need it: without texts and without the nodes that counted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forecast {
+    /// How often the source was seen, decayed.
+    pub seen: f64,
+    /// At most [`PREDICTIONS_MAX`] successors, the likeliest first.
+    pub successors: Vec<Likely>,
+}
+
+/// A successor in a [`Forecast`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Likely {
+    /// As [`Prediction::form`].
+    pub form: FormId,
+    /// As [`Prediction::p`].
+    pub p: f64,
+    /// How often it was seen, decayed.
+    pub seen: f64,
+}
+
 impl Successors {
+    /// The likeliest successors of `source`; `None` if it was not seen.
+    #[must_use]
+    pub fn forecast(&self, source: SourceId, now: MonoTime) -> Option<Forecast> {
+        let held = self.table.sources.get(&source)?;
+        let seen = held.any.value(&self.table.lives, now).seen;
+        let likely = |(row, tally): (&Row, Decayed)| Likely {
+            form: row.form,
+            p: probability(tally.seen, seen),
+            seen: tally.seen,
+        };
+        let successors = self.likeliest(held, now).into_iter().map(likely).collect();
+        Some(Forecast { seen, successors })
+    }
+
     /// The successors of `source`: at most [`PREDICTIONS_MAX`], the likeliest first.
     #[must_use]
     pub fn predictions(&self, source: SourceId, now: MonoTime) -> Vec<Prediction> {
@@ -47,19 +81,24 @@ impl Successors {
 
     fn predictions_of(&self, held: &Source, now: MonoTime) -> Vec<Prediction> {
         let any = held.any.value(&self.table.lives, now).seen;
-        let rows = held.forms.iter().map(|row| (row, row.value(&self.table.lives, now)));
-        let mut rows: Vec<_> = rows.filter(|(_, tally)| tally.seen > 0.0).collect();
-        rows.sort_by(|(a, a_tally), (b, b_tally)| {
-            b_tally.seen.total_cmp(&a_tally.seen).then(a.form.cmp(&b.form))
-        });
-        rows.truncate(PREDICTIONS_MAX);
         let predict = |(row, tally): (&Row, Decayed)| Prediction {
             form: row.form,
             p: probability(tally.seen, any),
             tally,
             taught_by: self.taught_by(row, now),
         };
-        rows.into_iter().map(predict).collect()
+        self.likeliest(held, now).into_iter().map(predict).collect()
+    }
+
+    /// The most seen rows, with their values.
+    fn likeliest<'a>(&'a self, held: &'a Source, now: MonoTime) -> Vec<(&'a Row, Decayed)> {
+        let rows = held.forms.iter().map(|row| (row, row.value(&self.table.lives, now)));
+        let mut rows: Vec<_> = rows.filter(|(_, tally)| tally.seen > 0.0).collect();
+        rows.sort_by(|(a, a_tally), (b, b_tally)| {
+            b_tally.seen.total_cmp(&a_tally.seen).then(a.form.cmp(&b.form))
+        });
+        rows.truncate(PREDICTIONS_MAX);
+        rows
     }
 
     fn taught_by(&self, row: &Row, now: MonoTime) -> Vec<(OriginTag, f64)> {

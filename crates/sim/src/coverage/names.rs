@@ -215,10 +215,10 @@ pub const EXCLUDED: [(&str, &str); 14] = [
     ),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
-    ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/learning"),
+    ("observation dropped", "no client of a seed asks 2,048 times within 250 ms: tests/learning"),
     ("observation too long", "no statement of a seed is that long: tests/learning"),
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
-    ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/learning"),
+    ("observation unconsidered", "seldom does a seed's node answer 17 times within 20 ms: tests/learning"),
     ("lesson unspread", "gossip of a seed's node takes every lesson in a round: gossip/tests"),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];

@@ -4,7 +4,7 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
-//! Five additions came after version 1 and did not raise it.
+//! Six additions came after version 1 and did not raise it.
 //!
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
 //! little slower. A node that does not ask for them never gets [`Reply::Near`].
@@ -23,6 +23,11 @@
 //! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
 //! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
 //! should.
+//!
+//! Learning: observations have another kind than before, since they have no credentials any more, and so do several
+//! orders of prefetches in one message (`prefetch`). A node that does not know them refuses them: while versions are
+//! mixed, less is learned and prefetched. The answer to one order has the time for which the value is fresh after its
+//! first byte; a node that does not know it reads only that byte.
 //!
 //! The transport provides authenticity and secrecy: these bytes contain credentials.
 
@@ -61,8 +66,10 @@ use query::{read_told_query, write_query, write_reading};
 pub use inspection::{decode_inspection, encode_inspection};
 pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
-pub use observed::{Observation, Observed, encode_observed};
-pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
+pub use observed::{Observation, Observed, SeenQuery, encode_observed};
+pub use prefetch::{
+    SentOrder, decode_order_answers, encode_flush_waste, encode_order_answers, encode_prefetches,
+};
 pub use reply::{Reply, decode_reply, encode_reply};
 pub use tally::{decode_tally, encode_tally, encode_tally_wanted};
 pub use written::{decode_known_written, encode_known_written, encode_written};
@@ -78,7 +85,6 @@ const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
 const KIND_WANTED: u8 = 4;
 const KIND_PLANS: u8 = 5;
-const KIND_OBSERVED: u8 = 7;
 const KIND_FIELDS: u8 = 8;
 const KIND_PULL: u8 = 9;
 const KIND_PREFETCH: u8 = 6;
@@ -87,6 +93,9 @@ const KIND_ASK_AFTER: u8 = 11;
 const KIND_ASK_AFTER_WRITE: u8 = 12;
 const KIND_WRITTEN: u8 = 13;
 const KIND_TALLY: u8 = 14;
+// 7 was observations with credentials.
+const KIND_OBSERVED: u8 = 15;
+const KIND_PREFETCHES: u8 = 16;
 
 /// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -141,8 +150,8 @@ pub enum Question {
     Fields(Vec<QueryKey>),
     /// Asks for the differences of lessons from this digest.
     Pull(Bytes),
-    /// A prefetch, for the owner of its key.
-    Prefetch(SentOrder),
+    /// Prefetches, for the owner of their keys.
+    Prefetches(Vec<SentOrder>),
     /// Drop prefetched copies that were not used.
     FlushWaste,
     /// These databases have been written so far.
@@ -284,7 +293,10 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_FIELDS => learned::read_fields_wanted(&mut head).map(Question::Fields),
         KIND_PULL => learned::read_pull(bytes.slice_ref(head.0)).map(Question::Pull),
         KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
-        KIND_PREFETCH => prefetch::read_order(&mut head, bytes).map(Question::Prefetch),
+        KIND_PREFETCH => {
+            prefetch::read_order(&mut head, bytes).map(|order| Question::Prefetches(vec![order]))
+        }
+        KIND_PREFETCHES => prefetch::read_orders(&mut head, bytes).map(Question::Prefetches),
         KIND_FLUSH_WASTE => head.end().map(|()| Question::FlushWaste),
         _ => Err(BadMessage::Form("unknown kind")),
     }
@@ -329,6 +341,12 @@ impl ForwardedAsk {
     #[must_use]
     pub fn key(&self) -> &QueryKey {
         &self.key
+    }
+
+    /// The bytes of the unread rest.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.rest.len()
     }
 
     /// The sender's ring.

@@ -2,13 +2,14 @@
 //! ago each began and ended. Times travel as ages. One reading of the sender's clock travels too; it is compared only
 //! with other readings of the same clock (`hopcache_learning::tellers`).
 //!
-//! A message contains each pair of query and asking identity once, however often it was asked.
+//! A message contains each query once, however often it was asked. It contains no credentials: the owner of a session
+//! learns and runs nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::key::{PrincipalScope, QueryKey};
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
@@ -16,23 +17,17 @@ use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use super::query::{read_identity, write_identity, write_statement};
-use super::{BadMessage, KIND_OBSERVED, VERSION, read_text};
-use crate::model::ask::{Query, QueryParts, SessionTag};
-use crate::model::identity::{Credentials, Identity};
-use crate::model::rendering::RenderingId;
+use super::query::read_digest;
+use super::{BadMessage, KIND_OBSERVED, VERSION};
+use crate::model::ask::{Query, SessionTag};
 
-/// Plain data: an answered request, as learning sees it.
+/// Plain data: an answered request of a session, as learning sees it.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// The query, with the asking identity.
-    pub query: Arc<Query>,
-    /// Its session, if any.
-    pub session: Option<SessionTag>,
-    /// The rendering of its answer.
-    pub rendering: RenderingId,
-    /// Whether it took a run, so that the result is new.
-    pub is_miss: bool,
+    /// The query.
+    pub query: Arc<SeenQuery>,
+    /// Its session.
+    pub session: SessionTag,
     /// When it came, by this node's clock.
     pub began: MonoTime,
     /// When it was answered.
@@ -43,6 +38,35 @@ pub struct Observation {
     pub began_there: MonoTime,
 }
 
+/// Plain data: a query without the credentials of its sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenQuery {
+    /// Its key, as this node computes it.
+    pub key: QueryKey,
+    /// Database name as the client gave it.
+    pub database: Arc<str>,
+    /// The asking principal.
+    pub scope: PrincipalScope,
+    /// Statement as the client gave it.
+    pub statement: Arc<str>,
+    /// Parameters: one canonical PackStream map.
+    pub params: Bytes,
+}
+
+impl SeenQuery {
+    /// The same query without its sender's credentials.
+    #[must_use]
+    pub fn of(query: &Query) -> Self {
+        Self {
+            key: query.key,
+            database: Arc::clone(&query.database),
+            scope: query.identity.scope,
+            statement: Arc::clone(&query.statement),
+            params: query.params.clone(),
+        }
+    }
+}
+
 /// Writes the observations of `teller`, as ages at `now`, in as many messages as needed.
 #[must_use]
 pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<(Bytes, usize)> {
@@ -50,7 +74,7 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
     let mut page = Page::default();
     for seen in observations {
         if page.count >= OBSERVED_IN_MESSAGE_MAX
-            || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
+            || page.added_bytes + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
         {
             messages.push(std::mem::take(&mut page).message(teller, now));
         }
@@ -62,43 +86,26 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
     messages
 }
 
-/// The approximate bytes that an observation of a query adds to a message, its sender included.
-fn bytes_of(query: &Query) -> usize {
-    let credentials = match &query.identity.credentials {
-        Credentials::None => 0,
-        Credentials::Basic { user, password } => user.len() + password.len(),
-        Credentials::Bearer { token } => token.len(),
-    };
-    let named = query.impersonated.as_ref().map_or(0, String::len);
-    query.statement.len() + query.params.len() + query.database.len() + named + credentials + 256
+/// The approximate bytes that an observation of a query adds to a message.
+fn bytes_of(query: &SeenQuery) -> usize {
+    query.statement.len() + query.params.len() + query.database.len() + 128
 }
 
 #[derive(Default)]
 struct Page {
-    identities: Writer,
     queries: Writer,
     observations: Writer,
-    identity_places: BTreeMap<[u8; 64], usize>,
     query_places: BTreeMap<QueryKey, usize>,
     count: usize,
     added_bytes: usize,
 }
 
 impl Page {
-    fn bytes(&self) -> usize {
-        self.added_bytes
-    }
-
     fn add(&mut self, seen: &Observation, now: MonoTime) {
         let place = self.place_of(&seen.query);
         let writer = &mut self.observations;
         writer.int(place);
-        match seen.session {
-            None => writer.null(),
-            Some(SessionTag(tag)) => writer.bytes(&tag),
-        }
-        writer.int(seen.rendering.0.into());
-        writer.bool(seen.is_miss);
+        writer.bytes(&seen.session.0);
         for at in [seen.began, seen.ended] {
             writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
         }
@@ -106,33 +113,18 @@ impl Page {
         self.added_bytes += 48;
     }
 
-    /// The key contains the principal's scope, but not the password: of two passwords that Neo4j accepted the first is
-    /// used.
-    fn place_of(&mut self, query: &Arc<Query>) -> i64 {
+    fn place_of(&mut self, query: &SeenQuery) -> i64 {
         let next = self.query_places.len();
         if let Some(place) = self.query_places.get(&query.key) {
             return number(*place);
         }
-        let identity = self.place_of_identity(&query.identity);
         self.query_places.insert(query.key, next);
         let writer = &mut self.queries;
-        write_statement(writer, query);
-        writer.int(identity);
+        writer.string(&query.database);
+        writer.bytes(&query.scope.0);
+        writer.string(&query.statement);
+        writer.bytes(&query.params);
         self.added_bytes += bytes_of(query);
-        number(next)
-    }
-
-    fn place_of_identity(&mut self, identity: &Identity) -> i64 {
-        let mut whose = [0; 64];
-        let (scope, fingerprint) = whose.split_at_mut(32);
-        scope.copy_from_slice(&identity.scope.0);
-        fingerprint.copy_from_slice(&identity.fingerprint);
-        let next = self.identity_places.len();
-        if let Some(place) = self.identity_places.get(&whose) {
-            return number(*place);
-        }
-        self.identity_places.insert(whose, next);
-        write_identity(&mut self.identities, identity);
         number(next)
     }
 
@@ -141,17 +133,11 @@ impl Page {
         for number in [teller.node.0, teller.life.0, now.0] {
             writer.int(number.cast_signed());
         }
-        let count = self.count;
-        let parts = [
-            (self.identity_places.len(), self.identities),
-            (self.query_places.len(), self.queries),
-            (self.count, self.observations),
-        ];
-        for (len, part) in parts {
+        for (len, part) in [(self.query_places.len(), self.queries), (self.count, self.observations)] {
             writer.list(len);
             writer.raw(&part.into_bytes());
         }
-        ([&[VERSION, KIND_OBSERVED][..], &writer.into_bytes()].concat().into(), count)
+        ([&[VERSION, KIND_OBSERVED][..], &writer.into_bytes()].concat().into(), self.count)
     }
 }
 
@@ -172,49 +158,41 @@ pub(super) fn read_observed(rest: Bytes) -> Result<Observed, BadMessage> {
 
 impl Observed {
     /// Reads them. Their times count back, by this node's clock, from when they were sent. `sent_at` computes that from
-    /// the sender and its clock reading.
+    /// the sender and its clock reading. `key_of` computes the key of a query; the one in its argument is zero.
     ///
     /// # Errors
     /// [`BadMessage`].
     pub fn read(
         &self,
-        hasher: &KeyHasher,
-        procedures: &[String],
+        key_of: impl Fn(&SeenQuery) -> QueryKey,
         sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
         let mut reader = Reader::new(&self.0);
         let mut head = || Ok::<_, BadMessage>(read_int(&mut reader, "teller")?.cast_unsigned());
         let teller = Teller { node: OriginTag(head()?), life: Incarnation(head()?) };
         let sent = Sent { teller, at: MonoTime::default(), reading: MonoTime(head()?) };
-        let identities = read_list(&mut reader, |reader| Ok(Arc::new(read_identity(reader)?)))?;
-        let queries =
-            read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
+        let queries = read_list(&mut reader, |reader| {
+            let query = read_query(reader)?;
+            let key = key_of(&query);
+            Ok(Arc::new(SeenQuery { key, ..query }))
+        })?;
         let sent = Sent { at: sent_at(teller, sent.reading), ..sent };
         let observations = read_list(&mut reader, |reader| read_one(reader, &queries, &sent))?;
         if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
     }
+}
 
-    fn read_query(
-        &self,
-        reader: &mut Reader<'_>,
-        identities: &[Arc<Identity>],
-        (hasher, procedures): (&KeyHasher, &[String]),
-    ) -> Result<Arc<Query>, BadMessage> {
-        let database = reader.key()?.into();
-        let statement: Arc<str> = reader.key()?.into();
-        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-        // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
-        let params = Bytes::copy_from_slice(params);
-        if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
-            return Err(BadMessage::Form("too long to be observed"));
-        }
-        let impersonated = read_text(reader)?;
-        let place = read_number(reader, "identity")?;
-        let identity = usize::try_from(place).ok().and_then(|place| identities.get(place));
-        let identity = Arc::clone(identity.ok_or(BadMessage::Form("identity"))?);
-        let parts = QueryParts { database, statement, params, impersonated, identity };
-        Ok(Arc::new(Query::read(parts, hasher, procedures)))
+fn read_query(reader: &mut Reader<'_>) -> Result<SeenQuery, BadMessage> {
+    let database = reader.key()?.into();
+    let scope = PrincipalScope(read_digest(reader)?);
+    let statement: Arc<str> = reader.key()?.into();
+    let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
+    // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
+    let params = Bytes::copy_from_slice(params);
+    if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
+        return Err(BadMessage::Form("too long to be observed"));
     }
+    Ok(SeenQuery { key: QueryKey([0; 32]), database, scope, statement, params })
 }
 
 /// The sender of a message, and the sending time by the reader's clock and by the sender's.
@@ -224,18 +202,16 @@ struct Sent {
     reading: MonoTime,
 }
 
-fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Result<Observation, BadMessage> {
+fn read_one(
+    reader: &mut Reader<'_>,
+    queries: &[Arc<SeenQuery>],
+    sent: &Sent,
+) -> Result<Observation, BadMessage> {
     let place = read_number(reader, "query")?;
     let query = usize::try_from(place).ok().and_then(|place| queries.get(place));
     let query = Arc::clone(query.ok_or(BadMessage::Form("query"))?);
-    let session = match reader.token()? {
-        Token::Null => None,
-        Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
-        _ => return Err(BadMessage::Form("session")),
-    };
-    let rendering = u8::try_from(read_number(reader, "rendering")?);
-    let rendering = RenderingId(rendering.map_err(|_| BadMessage::Form("rendering"))?);
-    let is_miss = reader.value()?.as_bool().ok_or(BadMessage::Form("miss"))?;
+    let Token::Bytes(tag) = reader.token()? else { return Err(BadMessage::Form("session")) };
+    let session = SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?);
     let (age_began, age_ended) = (read_number(reader, "age")?, read_number(reader, "age")?);
     if age_ended > age_began {
         return Err(BadMessage::Form("age"));
@@ -244,8 +220,6 @@ fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Res
     Ok(Observation {
         query,
         session,
-        rendering,
-        is_miss,
         began: before(sent.at, age_began),
         ended: before(sent.at, age_ended),
         teller: sent.teller,
