@@ -35,7 +35,7 @@ impl Scene {
             .output()
             .await
             .unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("requests leave out node-c"), "{text}");
     }
 
