@@ -105,10 +105,10 @@ async fn without_redis_at_the_start_a_node_serves_and_finds_it_later() {
     until("the log says it", WAIT_MAX, async || node.log_count(STORE_AWAY) == 1).await;
     let url = format!("http://{}", node.addrs.admin);
     let status = hopcache(&["status"], &[("HOPCACHE_ADMIN_URL", &url)]);
-    let errors = String::from_utf8(status.stderr).unwrap();
+    let shown = String::from_utf8(status.stdout).unwrap();
     assert!(
-        status.status.success() && errors.contains("store") && errors.contains("cannot be reached"),
-        "{errors}"
+        status.status.success() && shown.contains("store") && shown.contains("cannot be reached"),
+        "{shown}"
     );
     let redis = RedisServer::with(Options { port: Some(port), ..Options::default() }).await;
     node.wait_until_well().await;

@@ -18,8 +18,8 @@ async fn assert_missed_at(node: &NodeProcess) {
     let status = tokio::process::Command::new(env!("CARGO_BIN_EXE_hopcache"))
         .args(["status", "--admin-url", &format!("http://{}", node.addrs.admin)])
         .output();
-    let errors = String::from_utf8_lossy(&status.await.unwrap().stderr).into_owned();
-    assert!(errors.contains("node-c did not say goodbye"), "{errors}");
+    let shown = String::from_utf8_lossy(&status.await.unwrap().stdout).into_owned();
+    assert!(shown.contains("node-c did not say goodbye"), "{shown}");
 }
 
 async fn until_nothing_is_degraded(node: &NodeProcess) {
