@@ -35,6 +35,8 @@ const PROVED_MAX: Duration = Duration::from_secs(20);
 /// For some looks at what the kill has left.
 const SETTLED_MAX: Duration = Duration::from_secs(3);
 const WRITES_MIN: i64 = 40;
+/// Reads after the fault that say something.
+const READS_MIN: i64 = 100;
 
 /// What nodes say when the numbers of transactions have gone back.
 const GONE_BACK: &str = "the ids of a database's transactions have gone back";
@@ -198,6 +200,8 @@ async fn kill(neo4j: &mut OwnNeo4j, cluster: &Cluster, is_written: bool) {
     load.shared.set_writing(false).await;
     // After a kill that took answers of writes nothing of before is proved again: see docs/benchmarks/2026-11-25-fresh.
     let proved = proved_within(cluster, if is_written { SETTLED_MAX } else { PROVED_MAX }).await;
+    let reads = load.shared.reads();
+    until("reads after the fault", WAIT_MAX, async || load.shared.reads() >= reads + READS_MIN).await;
     let (answers, told) = load.stop().await;
     let runs = cluster.proxy.runs(Kind::Quiet.read()) - runs;
     let quiet = || answers.iter().filter(|answer| answer.kind == Kind::Quiet);
