@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use hopcache_core::limits::{LINE_COST_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use proptest::prelude::*;
@@ -206,10 +207,71 @@ fn prefetches_run_at_once_or_not_at_all() {
     assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);
 }
 
+/// Short runs go before a long one that came earlier, up to four times its work. Then the long one is next, however many
+/// short ones still come.
+#[test]
+fn short_runs_go_first_and_starve_no_long_one() {
+    let mut turns = taken();
+    let mut ask = |cost_us| waits(turns.ask_costing(&'c', (RunClass::Miss, cost_us), at(0), Millis(60_000)));
+    let long = ask(100_000);
+    let short: Vec<_> = (0..60).map(|_| ask(10_000)).collect();
+    let order: Vec<_> = (0..61).map(|_| turns.done().unwrap()).collect();
+    let place = order.iter().position(|each| *each == long).unwrap();
+    assert!((25..=40).contains(&place), "40 short runs are four times the long one's work: place {place}");
+    assert!(order.iter().filter(|each| **each != long).eq(&short), "equal runs keep their order");
+}
+
+/// A run that is far too long for its line cannot be put off for longer than the longest counted time allows.
+#[test]
+fn the_time_that_counts_for_a_place_is_bounded() {
+    let mut turns = taken();
+    let mut ask =
+        |cost_us| waits(turns.ask_costing(&'c', (RunClass::Miss, cost_us), at(0), Millis(u64::MAX)));
+    let endless = ask(u64::MAX);
+    let short: Vec<_> = (0..500).map(|_| ask(20_000)).collect();
+    let order: Vec<_> = (0..501).map(|_| turns.done().unwrap()).collect();
+    let place = order.iter().position(|each| *each == endless).unwrap();
+    let most = usize::try_from(LINE_STRETCH * LINE_COST_US_MAX / 20_000).unwrap();
+    assert!(0 < place && place <= most, "place {place} of {}", short.len());
+}
+
+proptest! {
+    /// The bound on waiting longer than in the order of arrival: the later runs that go first have together at most
+    /// `LINE_STRETCH` times the work of the run that they pass.
+    #[test]
+    fn no_run_is_passed_by_more_than_a_few_times_its_work(
+        steps in proptest::collection::vec(prop_oneof![2 => (1_u64..3_000_000).prop_map(Some), 1 => Just(None)], 1..300),
+    ) {
+        let mut turns = Turns::new(TurnBounds { slots: 1, ..WIDE });
+        assert_eq!(turns.ask(&'c'), Asked::Runs);
+        // Work that counts, and the work of later runs that went first, by waiter.
+        let mut waiting: Vec<(WaiterId, u64, u64)> = Vec::new();
+        let rest = vec![None; steps.len()];
+        for step in steps.into_iter().chain(rest) {
+            if let Some(cost_us) = step {
+                let wish = (RunClass::Miss, cost_us);
+                let waiter = waits(turns.ask_costing(&'c', wish, at(0), Millis(u64::MAX)));
+                waiting.push((waiter, cost_us.min(LINE_COST_US_MAX), 0));
+            } else if !waiting.is_empty() {
+                let called = turns.done().unwrap();
+                let place = waiting.iter().position(|(each, ..)| *each == called).unwrap();
+                let (_, work, _) = waiting.remove(place);
+                for (_, own, passed) in &mut waiting[..place] {
+                    *passed += work;
+                    prop_assert!(*passed <= LINE_STRETCH * *own, "{passed} us of later work before {own} us");
+                }
+            }
+        }
+        prop_assert!(waiting.is_empty());
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Ask(u8),
     Done,
+    /// There are so many slots from now on.
+    Resize(usize),
     /// The waiting run at this place (modulo) is given up.
     Leave(usize),
 }
@@ -219,6 +281,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0_u8..6).prop_map(Step::Ask),
         3 => Just(Step::Done),
         1 => any::<usize>().prop_map(Step::Leave),
+        1 => (1_usize..6).prop_map(Step::Resize),
     ]
 }
 
@@ -254,9 +317,17 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..300),
     ) {
         let mut turns = Turns::new(TurnBounds { slots, waiting_per_principal: per_principal, waiting });
-        let (mut notes, mut running) = (Notes::default(), 0_usize);
+        let (mut notes, mut running, mut slots) = (Notes::default(), 0_usize, slots);
         for step in steps {
+            let before = running;
             match step {
+                Step::Resize(number) => {
+                    slots = number;
+                    for waiter in turns.resize(number) {
+                        notes.called(waiter, 6);
+                        running += 1;
+                    }
+                }
                 Step::Ask(whose) => match turns.ask(&whose) {
                     Asked::Runs => running += 1,
                     Asked::Waits(waiter) => notes.waiting.push((whose, waiter)),
@@ -282,8 +353,8 @@ proptest! {
             }
             prop_assert_eq!(turns.running(), running);
             prop_assert_eq!(turns.waiting(), notes.waiting.len());
-            prop_assert!(running <= slots);
-            prop_assert!(running == slots || notes.waiting.is_empty(), "a slot idles while a run waits");
+            prop_assert!(running <= slots.max(before), "no run begins over the number of slots");
+            prop_assert!(running >= slots || notes.waiting.is_empty(), "a slot idles while a run waits");
         }
         while running > 0 {
             match turns.done() {
