@@ -18,15 +18,17 @@
 //! It reads no clock and starts no run: the caller tells it what begins and ends, and asks for [`OriginLimit::limit`]
 //! after that.
 
+mod probe;
 mod run_times;
+mod window;
 
-use self::run_times::RunTimes;
+use self::probe::Probe;
+use self::run_times::{During, Reference, RunTimes};
+use self::window::Window;
 use crate::cypher::pattern::PatternId;
 use crate::limits::{
-    ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_PROBE_EVERY_MS, ORIGIN_PROBE_LONGEST_MS,
-    ORIGIN_PROBE_PAUSE, ORIGIN_PROBE_RUNS_MS, ORIGIN_QUEUED_MAX, ORIGIN_QUEUED_MIN,
-    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED, ORIGIN_TIME_OUTLIER,
-    ORIGIN_WINDOW_MS, ORIGIN_WINDOW_RUNS, ORIGIN_WINDOW_SLOW_MS, ORIGIN_WINDOW_SLOW_RUNS,
+    ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS, ORIGIN_SLOWDOWN_SMOOTHING,
+    ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -62,32 +64,8 @@ pub struct OriginLimit {
     /// Runs that began before this do not count: they ran under another limit.
     counted_from: MonoTime,
     probe: Probe,
-}
-
-/// What the runs since the last decision have shown.
-#[derive(Debug, Clone, Copy, Default)]
-struct Window {
-    began: MonoTime,
-    runs: u32,
-    took_us: f64,
-    idle_us: f64,
-    /// The mean of the runs under way, weighed by `took_us`.
-    under_way: f64,
-    /// Whether a run had to wait for the limit.
-    was_full: bool,
-}
-
-/// When the next probe begins, and how far the present one is.
-#[derive(Debug, Clone, Copy)]
-struct Probe {
-    /// Added to this node's clock, it gives a clock that all nodes share.
-    shared_clock_us: u64,
-    began: Option<MonoTime>,
-    /// When the first run ended that was alone.
-    alone_since: Option<MonoTime>,
-    next: MonoTime,
-    /// Whether a run had to wait since the last probe.
-    is_wanted: bool,
+    /// The limit does not rise before this: it has just been too high.
+    rises_from: MonoTime,
 }
 
 impl OriginLimit {
@@ -96,14 +74,6 @@ impl OriginLimit {
     pub fn new(bounds: LimitBounds, shared_clock_us: u64) -> Self {
         let min = bounds.min.max(1);
         let bounds = LimitBounds { min, max: bounds.max.max(min) };
-        let probe = Probe {
-            shared_clock_us,
-            began: None,
-            alone_since: None,
-            next: MonoTime::default(),
-            is_wanted: false,
-        };
-        let probe = Probe { next: probe.after(MonoTime::default(), Millis::ZERO), ..probe };
         Self {
             bounds,
             limit: as_float(ORIGIN_LIMIT_START.clamp(bounds.min, bounds.max)),
@@ -114,14 +84,15 @@ impl OriginLimit {
             slowdown: None,
             window: Window::default(),
             counted_from: MonoTime::default(),
-            probe,
+            probe: Probe::new(shared_clock_us),
+            rises_from: MonoTime::default(),
         }
     }
 
     /// Runs that this node may have under way now.
     #[must_use]
     pub fn limit(&self) -> usize {
-        if self.probe.began.is_some() { 1 } else { self.learned() }
+        if self.probe.is_on() { 1 } else { self.learned() }
     }
 
     /// The same without regard to a probe.
@@ -151,20 +122,16 @@ impl OriginLimit {
         if self.is_fixed() {
             return;
         }
-        match self.probe.began {
-            Some(_) if self.probe.is_over(self.now) => self.end_probe(),
-            None if self.probe.is_wanted && self.now >= self.probe.next => {
-                self.probe.began = Some(self.now);
-                self.probe.alone_since = None;
-            }
-            _ => {}
+        if self.probe.pass(self.now) {
+            // The runs from before, and of the probe, were under other limits.
+            self.restart();
         }
     }
 
     /// A run had to wait for others.
     pub fn was_full(&mut self) {
         self.window.was_full = true;
-        self.probe.is_wanted = true;
+        self.probe.want();
     }
 
     /// A run begins.
@@ -181,19 +148,17 @@ impl OriginLimit {
         let Some(pattern) = pattern else { return };
         let took_us = as_float_us(self.now.0.saturating_sub(start.at.0)).max(1.0);
         let under_way = as_float_us(self.area_us.saturating_sub(start.area_us)) / took_us;
-        self.times.note(pattern, took_us, under_way);
-        if under_way <= ORIGIN_IDLE_RUNS_MAX {
-            self.probe.alone_since.get_or_insert(self.now);
+        let is_quiet = under_way <= ORIGIN_IDLE_RUNS_MAX && self.probe.measures(start.at);
+        let during = if is_quiet { During::Quiet } else { During::Load(under_way) };
+        self.times.note(pattern, took_us, during);
+        if is_quiet {
+            self.probe.has_measured();
         }
-        if self.is_fixed() {
+        if self.is_fixed() || self.probe.is_on() || start.at < self.counted_from {
             return;
         }
-        if self.probe.began.is_some_and(|_| self.probe.is_over(self.now)) {
-            self.end_probe();
-        }
-        let is_counted = self.probe.began.is_none() && start.at >= self.counted_from;
-        if let (true, Some(idle_us)) = (is_counted, self.times.idle_us(pattern)) {
-            self.window.add(took_us, idle_us, under_way);
+        if let Some(reference) = self.times.reference(pattern) {
+            self.window.add(took_us, reference, under_way);
             self.decide();
         }
     }
@@ -202,86 +167,48 @@ impl OriginLimit {
         self.bounds.min == self.bounds.max
     }
 
-    fn end_probe(&mut self) {
-        let Some(began) = self.probe.began.take() else { return };
-        self.probe.next = self.probe.after(self.now, self.now.since(began));
-        self.probe.is_wanted = false;
-        if self.probe.alone_since.is_none() {
-            // The runs under way did not end in time, so the idle times stay unknown or grow old: perhaps they are too
-            // many. Statements that always run so long keep the limit at which they began.
-            let least = as_float(ORIGIN_LIMIT_START).min(self.limit);
-            self.set((self.limit / 2.0).max(least));
-        }
-        self.restart();
-    }
-
     /// Only runs from now on count.
     fn restart(&mut self) {
         self.counted_from = self.now;
-        self.window = Window { began: self.now, ..Window::default() };
+        self.window = Window::from(self.now);
     }
 
     fn decide(&mut self) {
-        let window = self.window;
-        if !window.is_complete(self.now) {
-            return;
-        }
-        let latest = window.took_us / window.idle_us;
-        let slowdown =
-            self.slowdown.map_or(latest, |before| before + (latest - before) * ORIGIN_SLOWDOWN_SMOOTHING);
+        let Some(found) = self.window.result(self.now) else { return };
+        let slowdown = self
+            .slowdown
+            .map_or(found.slowdown, |before| before + (found.slowdown - before) * ORIGIN_SLOWDOWN_SMOOTHING);
         self.slowdown = Some(slowdown);
-        self.window = Window { began: self.now, ..Window::default() };
-        let needed = window.under_way * (ORIGIN_SLOWDOWN_TOLERATED / slowdown).min(1.0);
-        let queued = window.under_way - needed;
-        if queued > ORIGIN_QUEUED_MAX {
-            let target = needed + (ORIGIN_QUEUED_MIN + ORIGIN_QUEUED_MAX) / 2.0;
-            if target < self.limit {
-                self.set(self.limit - ((self.limit - target) / 2.0).max(1.0));
+        self.window = Window::from(self.now);
+        let free = (ORIGIN_SLOWDOWN_TOLERATED / slowdown).min(1.0);
+        let target = found.under_way * free + ORIGIN_QUEUED;
+        if free < 1.0 && target < self.limit {
+            let (before, limit) = (self.learned(), self.limit);
+            self.set(target);
+            if target < limit * ORIGIN_FALL_SUSPECT {
+                self.probe.doubt(self.now);
+            }
+            self.rises_from = self.now + Millis(ORIGIN_RISE_AGAIN_MS);
+            if self.learned() < before {
+                // As many times fewer runs at a full Neo4j take as many times less.
+                self.slowdown = Some((slowdown * self.limit / limit).max(1.0));
                 self.restart();
             }
-        } else if queued < ORIGIN_QUEUED_MIN && window.was_full {
-            let is_free = slowdown <= ORIGIN_SLOWDOWN_TOLERATED;
-            let rise = if is_free { self.limit.sqrt() } else { 1.0 };
-            self.set(self.limit + rise);
+        } else if found.was_full && (free >= 1.0 || target > self.limit) && self.now >= self.rises_from {
+            self.rise(target);
+        }
+    }
+
+    fn rise(&mut self, target: f64) {
+        let before = self.learned();
+        self.set((self.limit + self.limit.sqrt()).max(target));
+        if self.learned() > before {
+            self.restart();
         }
     }
 
     fn set(&mut self, limit: f64) {
         self.limit = limit.clamp(as_float(self.bounds.min), as_float(self.bounds.max));
-    }
-}
-
-impl Window {
-    fn add(&mut self, took_us: f64, idle_us: f64, under_way: f64) {
-        let counted_us = took_us.min(ORIGIN_TIME_OUTLIER * idle_us);
-        self.runs += 1;
-        self.took_us += counted_us;
-        self.idle_us += idle_us;
-        self.under_way += (under_way - self.under_way) * counted_us / self.took_us;
-    }
-
-    fn is_complete(&self, now: MonoTime) -> bool {
-        let lasted = now.since(self.began);
-        lasted >= Millis(ORIGIN_WINDOW_MS) && self.runs >= ORIGIN_WINDOW_RUNS
-            || lasted >= Millis(ORIGIN_WINDOW_SLOW_MS) && self.runs >= ORIGIN_WINDOW_SLOW_RUNS
-    }
-}
-
-impl Probe {
-    fn is_over(&self, now: MonoTime) -> bool {
-        let lasted = self.began.map_or(Millis::ZERO, |began| now.since(began));
-        let is_enough = |since: MonoTime| now.since(since) >= Millis(ORIGIN_PROBE_RUNS_MS);
-        lasted >= Millis(ORIGIN_PROBE_LONGEST_MS) || self.alone_since.is_some_and(is_enough)
-    }
-
-    /// The first multiple of the period, by the shared clock. After a long probe the period is longer: by a power of two,
-    /// so that these probes too begin when all others do.
-    fn after(&self, now: MonoTime, lasted: Millis) -> MonoTime {
-        let pause_ms = lasted.0.min(ORIGIN_PROBE_LONGEST_MS) * ORIGIN_PROBE_PAUSE;
-        let periods = pause_ms.div_ceil(ORIGIN_PROBE_EVERY_MS).max(1).next_power_of_two();
-        let every_us = periods * ORIGIN_PROBE_EVERY_MS * 1_000;
-        let shared = now.0.saturating_add(self.shared_clock_us);
-        MonoTime((shared / every_us + 1).saturating_mul(every_us).saturating_sub(self.shared_clock_us))
     }
 }
 

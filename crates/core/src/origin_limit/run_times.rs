@@ -1,67 +1,120 @@
-//! How long runs of each pattern take: when this node has little else under way, and at present. Bounded; the least
-//! recently used pattern is forgotten first. It decides nothing.
+//! How long runs of each pattern take: when Neo4j is quiet, and at present. Bounded; the least recently used pattern is
+//! forgotten first. It decides nothing.
+//!
+//! Quiet times are compared as geometric means. Run times of a pattern differ by their parameters, with a long tail, and
+//! a few samples must do: one slow run moves a mean of logarithms little, and an arithmetic mean much.
 
 use std::collections::BTreeMap;
 
 use crate::cypher::pattern::PatternId;
 use crate::limits::{
-    ORIGIN_IDLE_RUNS_MAX, ORIGIN_IDLE_TIME_WRONG, ORIGIN_PATTERNS_MAX, ORIGIN_TIME_OUTLIER,
-    ORIGIN_TIME_SMOOTHING,
+    ORIGIN_IDLE_TIME_WRONG, ORIGIN_PATTERNS_MAX, ORIGIN_QUIET_CHANGED, ORIGIN_QUIET_RUNS,
+    ORIGIN_QUIET_SMOOTHING, ORIGIN_TIME_OUTLIER, ORIGIN_TIME_SMOOTHING,
 };
 
-/// A moving mean: of all runs while there are few, then of the last ones.
+/// A moving mean: of all values while there are few, then of the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Mean {
-    us: f64,
-    runs: f64,
+    value: f64,
+    count: f64,
 }
 
 impl Mean {
+    fn add(&mut self, value: f64, smoothing: f64) {
+        self.count += 1.0;
+        self.value += (value - self.value) * (1.0 / self.count).max(smoothing);
+    }
+
     /// A time far above the mean counts as an outlier of bounded size, so the mean follows a change all the same.
-    fn add(&mut self, took_us: f64) {
-        self.runs += 1.0;
-        let took_us = if self.runs > 1.0 { took_us.min(ORIGIN_TIME_OUTLIER * self.us) } else { took_us };
-        self.us += (took_us - self.us) * (1.0 / self.runs).max(ORIGIN_TIME_SMOOTHING);
+    fn add_bounded(&mut self, value: f64) {
+        let most = if self.count > 0.0 { ORIGIN_TIME_OUTLIER * self.value } else { value };
+        self.add(value.min(most), ORIGIN_TIME_SMOOTHING);
     }
 
     fn get(self) -> Option<f64> {
-        (self.runs > 0.0).then_some(self.us)
+        (self.count > 0.0).then_some(self.value)
     }
+}
+
+/// When a run took place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum During {
+    /// In the measuring part of a probe, alone on this node.
+    Quiet,
+    /// Beside other runs, of this node so many in the mean.
+    Load(f64),
+}
+
+/// What a pattern's times are compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reference {
+    pub(super) us: f64,
+    /// Measured in probes. If not, it is of the runs beside the fewest others: a bound, and no quiet time.
+    pub(super) is_quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
-    idle: Idle,
-    /// Of all runs.
-    all: Mean,
+    /// Logarithms of times in probes.
+    quiet: Mean,
+    /// The same, of the latest runs alone.
+    latest: Mean,
+    /// Logarithms of times beside the fewest other runs.
+    fewest: Mean,
+    /// How many runs this node had under way during those.
+    beside: f64,
+    /// Logarithms of all times.
+    all_ln: Mean,
+    /// All times in microseconds.
+    all_us: Mean,
     used: u64,
 }
 
-/// The time of runs beside the fewest others. Runs so long that none was ever alone still have a time to compare with.
-#[derive(Debug, Clone, Copy)]
-struct Idle {
-    mean: Mean,
-    /// How many runs this node had under way meanwhile.
-    beside: f64,
-}
-
-impl Default for Idle {
-    fn default() -> Self {
-        Self { mean: Mean::default(), beside: f64::INFINITY }
+impl Times {
+    fn add(&mut self, took_us: f64, during: During) {
+        let ln = took_us.ln();
+        self.all_us.add_bounded(took_us);
+        self.all_ln.add(ln, ORIGIN_QUIET_SMOOTHING);
+        match during {
+            During::Quiet => self.add_quiet(ln),
+            During::Load(under_way) => self.add_beside(ln, under_way),
+        }
+        // No run is faster beside others than alone: then the quiet time is of an earlier Neo4j.
+        if self.all_ln.count >= ORIGIN_QUIET_RUNS
+            && self.quiet.value > self.all_ln.value + ORIGIN_IDLE_TIME_WRONG.ln() {
+            self.quiet.value = self.all_ln.value;
+        }
     }
-}
 
-impl Idle {
+    /// Neo4j has changed if the latest quiet runs by themselves show another time: then the earlier ones do not count.
+    fn add_quiet(&mut self, ln: f64) {
+        self.latest.add(ln, 0.0);
+        self.quiet.add(ln, ORIGIN_QUIET_SMOOTHING);
+        if self.latest.count < ORIGIN_QUIET_RUNS {
+            return;
+        }
+        if (self.latest.value - self.quiet.value).abs() > ORIGIN_QUIET_CHANGED.ln() {
+            self.quiet = self.latest;
+        }
+        self.latest = Mean::default();
+    }
+
     /// A run beside clearly fewer others than before begins a new mean. A run beside clearly more does not count.
-    fn add(&mut self, took_us: f64, under_way: f64) {
-        let beside = under_way.max(ORIGIN_IDLE_RUNS_MAX);
-        if beside * 1.5 < self.beside {
-            *self = Self { mean: Mean::default(), beside };
+    fn add_beside(&mut self, ln: f64, under_way: f64) {
+        let is_first = self.fewest.count < 1.0;
+        if is_first || under_way * 1.5 < self.beside {
+            (self.fewest, self.beside) = (Mean::default(), under_way);
         }
-        if beside <= self.beside * 1.1 {
-            self.beside = self.beside.min(beside);
-            self.mean.add(took_us);
+        if under_way <= self.beside * 1.1 {
+            self.beside = self.beside.min(under_way);
+            self.fewest.add(ln, ORIGIN_QUIET_SMOOTHING);
         }
+    }
+
+    fn reference(&self) -> Option<Reference> {
+        let is_quiet = self.quiet.count >= ORIGIN_QUIET_RUNS / 2.0;
+        let mean = if is_quiet { self.quiet } else { self.fewest };
+        mean.get().map(|ln| Reference { us: ln.exp(), is_quiet })
     }
 }
 
@@ -72,31 +125,26 @@ pub(super) struct RunTimes {
     /// By when they were used.
     by_use: BTreeMap<u64, PatternId>,
     uses: u64,
-    all: Mean,
+    all_us: Mean,
 }
 
 impl RunTimes {
-    /// Notes a run, and how many runs this node had under way meanwhile.
-    pub(super) fn note(&mut self, pattern: PatternId, took_us: f64, under_way: f64) {
+    /// Notes a run.
+    pub(super) fn note(&mut self, pattern: PatternId, took_us: f64, during: During) {
         let took_us = took_us.max(1.0);
-        self.all.add(took_us);
-        let times = self.used(pattern);
-        times.all.add(took_us);
-        times.idle.add(took_us, under_way);
-        if times.idle.mean.us > ORIGIN_IDLE_TIME_WRONG * times.all.us {
-            times.idle.mean.us = times.all.us;
-        }
+        self.all_us.add_bounded(took_us);
+        self.used(pattern).add(took_us, during);
     }
 
-    /// How long a run of the pattern takes beside the fewest others.
-    pub(super) fn idle_us(&self, pattern: PatternId) -> Option<f64> {
-        self.patterns.get(&pattern)?.idle.mean.get()
+    /// What a run of the pattern is compared with.
+    pub(super) fn reference(&self, pattern: PatternId) -> Option<Reference> {
+        self.patterns.get(&pattern)?.reference()
     }
 
     /// How long a run of the pattern takes at present; `None` before the first run of any.
     pub(super) fn expected_us(&self, pattern: PatternId) -> Option<f64> {
-        let own = self.patterns.get(&pattern).and_then(|times| times.all.get());
-        own.or_else(|| self.all.get())
+        let own = self.patterns.get(&pattern).and_then(|times| times.all_us.get());
+        own.or_else(|| self.all_us.get())
     }
 
     fn used(&mut self, pattern: PatternId) -> &mut Times {
@@ -119,16 +167,19 @@ impl RunTimes {
 mod tests {
     use super::*;
 
+    fn quiet_us(times: &RunTimes, pattern: u64) -> Option<f64> {
+        times.reference(PatternId(pattern)).map(|reference| reference.us.round())
+    }
+
     #[test]
     fn the_least_recently_used_pattern_is_forgotten_first() {
         let mut times = RunTimes::default();
-        (0..2).for_each(|_| times.note(PatternId(0), 5_000.0, 1.0));
+        times.note(PatternId(0), 5_000.0, During::Quiet);
         for pattern in 1..=ORIGIN_PATTERNS_MAX as u64 {
-            times.note(PatternId(pattern), 1_000.0, 1.0);
-            times.note(PatternId(0), 5_000.0, 1.0);
+            times.note(PatternId(pattern), 1_000.0, During::Quiet);
+            times.note(PatternId(0), 5_000.0, During::Quiet);
         }
-        assert_eq!(times.idle_us(PatternId(0)), Some(5_000.0));
-        assert_eq!((times.idle_us(PatternId(1)), times.idle_us(PatternId(2))), (None, Some(1_000.0)));
+        assert_eq!([0, 1, 2].map(|id| quiet_us(&times, id)), [Some(5_000.0), None, Some(1_000.0)]);
         assert_eq!((times.patterns.len(), times.by_use.len()), (ORIGIN_PATTERNS_MAX, ORIGIN_PATTERNS_MAX));
         assert!(times.expected_us(PatternId(1)).is_some(), "an unknown pattern takes as long as all do");
     }
@@ -136,22 +187,34 @@ mod tests {
     #[test]
     fn a_mean_follows_a_change_and_not_one_outlier() {
         let mut times = RunTimes::default();
-        (0..50).for_each(|_| times.note(PatternId(1), 1_000.0, 1.0));
-        times.note(PatternId(1), 9e9, 1.0);
-        assert!(times.idle_us(PatternId(1)).unwrap() < 1_400.0);
-        (0..100).for_each(|_| times.note(PatternId(1), 50_000.0, 1.0));
-        assert!(times.idle_us(PatternId(1)).unwrap() > 45_000.0);
+        (0..50).for_each(|_| times.note(PatternId(1), 1_000.0, During::Quiet));
+        times.note(PatternId(1), 9e6, During::Quiet);
+        assert!(quiet_us(&times, 1).unwrap() < 1_600.0);
+        assert!(times.expected_us(PatternId(1)).unwrap() < 1_400.0);
+        (0..100).for_each(|_| times.note(PatternId(1), 50_000.0, During::Quiet));
+        assert!(quiet_us(&times, 1).unwrap() > 45_000.0);
     }
 
     #[test]
-    fn the_runs_beside_the_fewest_others_are_the_measure() {
+    fn probes_are_the_measure_and_without_one_the_runs_beside_the_fewest_others() {
         let mut times = RunTimes::default();
-        let mut idle_after = |took_us, under_way| {
-            times.note(PatternId(1), took_us, under_way);
-            times.idle_us(PatternId(1)).unwrap()
+        let mut after = |took_us, during| {
+            times.note(PatternId(1), took_us, during);
+            let reference = times.reference(PatternId(1)).unwrap();
+            (reference.us.round(), reference.is_quiet)
         };
-        let seen =
-            [(8_000.0, 8.0), (4_000.0, 4.0), (9_000.0, 9.0), (1_000.0, 1.0), (1_000.0, 1.4), (4_000.0, 4.0)];
-        assert_eq!(seen.map(|(took_us, beside)| idle_after(took_us, beside)), [8e3, 4e3, 4e3, 1e3, 1e3, 1e3]);
+        let seen = [(8e3, 8.0), (4e3, 4.0), (9e3, 9.0), (2e3, 2.0), (4e3, 4.0)];
+        let found = seen.map(|(took_us, beside)| after(took_us, During::Load(beside)).0);
+        assert_eq!(found, [8e3, 4e3, 4e3, 2e3, 2e3]);
+        assert_eq!(after(1e3, During::Quiet), (1e3, true));
+        assert_eq!(after(4e3, During::Load(1.0)), (1e3, true), "only probes count from the first one on");
+    }
+
+    #[test]
+    fn a_quiet_time_above_that_of_all_runs_is_wrong() {
+        let mut times = RunTimes::default();
+        (0..20).for_each(|_| times.note(PatternId(1), 9_000.0, During::Quiet));
+        (0..200).for_each(|_| times.note(PatternId(1), 1_000.0, During::Load(4.0)));
+        assert!(quiet_us(&times, 1).unwrap() < 1_500.0);
     }
 }

@@ -9,7 +9,7 @@ use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::MonoTime;
 
 /// Time between two ticks of a node.
-const TICK_US: f64 = 50_000.0;
+const TICK_US: f64 = 20_000.0;
 
 /// How often a kind of statement is asked, and for how long it runs on an idle core.
 #[derive(Clone, Copy)]
