@@ -23,7 +23,7 @@ mod run_times;
 mod window;
 
 use self::probe::Probe;
-use self::run_times::{During, Reference, RunTimes};
+use self::run_times::{During, RunTimes};
 use self::window::Window;
 use crate::cypher::pattern::PatternId;
 use crate::limits::{

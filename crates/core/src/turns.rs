@@ -6,10 +6,11 @@
 //! runs the others queue (F37).
 //!
 //! **Order in a principal's queue.** Short runs go first, and no run waits long for that. Each run gets a mark: the
-//! expected work that came to its queue before it, plus [`LINE_STRETCH`] times its own. The lowest mark is next. A later
-//! run goes before it only while the work that came in between is less than the difference of both additions. So all
-//! later runs that go first have together at most [`LINE_STRETCH`] times the work of the run that they pass. Example: a
-//! run of 100 ms lets at most 400 ms of later work go first, also when short runs never cease to come.
+//! expected work that came to its queue before it, plus [`LINE_STRETCH`] times its own, at most [`LINE_EXTRA_US_MAX`]. The
+//! lowest mark is next. A later run goes before it only while the work that came in between is less than the difference
+//! of both additions. So all later runs that go first have together at most [`LINE_STRETCH`] times the work of the run
+//! that they pass. Example: a run of 10 ms lets at most 0.8 s of later work go first, also when short runs never cease
+//! to come. (Shortest job first with ageing; the mark is a start tag of fair queueing with a discount for short jobs.)
 //!
 //! Misses and bypasses have a line each and take turns, so that neither is shed because of the other's queue. Refreshes
 //! come after both: a client that meets a waiting refresh has an answer already, and a client of a waiting miss has
@@ -26,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::limits::{LINE_COST_US_MAX, LINE_STRETCH, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING};
+use crate::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING};
 use crate::time::{Millis, MonoTime};
 
 /// Sizes of a queue.
@@ -301,7 +302,7 @@ impl<P: Ord + Clone> Turns<P> {
             return refusal;
         }
         let waiter = WaiterId(self.waiters);
-        self.line_mut(class).push(principal, waiter, cost_us.min(LINE_COST_US_MAX));
+        self.line_mut(class).push(principal, waiter, cost_us);
         self.waiters += 1;
         Asked::Waits(waiter)
     }
@@ -350,7 +351,7 @@ impl<P: Ord + Clone> Line<P> {
         if queue.waiting.is_empty() {
             self.circle.push_back(principal.clone());
         }
-        queue.push(waiter, cost_us);
+        queue.push(waiter, cost_us, self.circle.len());
         self.waiting += 1;
     }
 
@@ -383,10 +384,12 @@ impl<P: Ord + Clone> Line<P> {
 }
 
 impl Queue {
-    fn push(&mut self, waiter: WaiterId, cost_us: u64) {
-        let mark = self.came_us.saturating_add(cost_us.saturating_mul(LINE_STRETCH));
-        self.waiting.insert((mark, waiter));
-        self.came_us = self.came_us.saturating_add(cost_us);
+    /// While other principals wait as well, each later run of this queue also costs a turn of each of them.
+    fn push(&mut self, waiter: WaiterId, cost_us: u64, principals: usize) {
+        let extra_max = LINE_EXTRA_US_MAX / (principals as u64).max(1);
+        let extra = cost_us.saturating_mul(LINE_STRETCH).min(extra_max);
+        self.waiting.insert((self.came_us.saturating_add(extra), waiter));
+        self.came_us = self.came_us.saturating_add(cost_us.min(LINE_WORK_US_MAX));
     }
 }
 
