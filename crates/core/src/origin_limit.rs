@@ -1,19 +1,24 @@
 //! Decides how many runs this node has at Neo4j at a time, from how long its runs take.
 //!
-//! **Slowdown.** A run's time is compared with the time that runs of its own pattern take almost alone. So a mix of 1 ms
-//! and 500 ms statements does not look like congestion. Over a window, the sum of the times over the sum of the idle
-//! times is the slowdown S: each run weighs as much as it costs.
+//! **Slowdown.** A run's time is compared with the quiet time of its own pattern. So a mix of 1 ms and 500 ms statements
+//! does not look like congestion. Over a window, the slowdown S is the geometric mean of these ratios, each weighed by its
+//! quiet time.
 //!
-//! **Queue.** Of N runs under way, N/S would do for the same throughput, and the other N × (1 − 1/S) only queue inside
-//! Neo4j (TCP Vegas, Brakmo and Peterson 1995; Netflix' concurrency-limits uses it as its Vegas limit). The limit rises
-//! while fewer than [`ORIGIN_QUEUED_MIN`] queue there and falls while more than [`ORIGIN_QUEUED_MAX`] do. Every node
-//! keeps the same small number there, whatever its limit, so nodes that share one Neo4j end at equal parts. Clients' runs
-//! wait in this node's own line instead, which knows principals, classes and costs.
+//! **Limit.** Of N runs under way, N/S would do for the same throughput, and the other N × (1 − 1/S) only queue inside
+//! Neo4j (TCP Vegas, Brakmo and Peterson 1995; Netflix' concurrency-limits uses it as its Vegas limit). The limit becomes
+//! N/S × [`ORIGIN_SLOWDOWN_TOLERATED`] + [`ORIGIN_QUEUED`], as in Netflix' Gradient2, so less than one run of this node
+//! queues there. Every node keeps as many there, whatever its limit, so nodes that share one Neo4j end at equal parts.
+//! Clients' runs wait in this node's own line instead, which knows principals, classes and costs.
 //!
-//! **Probe.** Under lasting load no run is alone, and the idle times would grow old. So now and then the limit is 1 for
-//! some runs (the idea of BBR's `ProbeRTT`, Cardwell et al. 2016). A probe among the runs of other nodes would take
-//! their queue for idle time. So all nodes probe at the same times by their wall clocks. Clocks that differ do no harm
-//! beyond that: the limits end higher, since each node measures beside the others' runs.
+//! **Probe.** Under lasting load no run is alone. So for a short time the limit is 1, again and again (the idea of BBR's
+//! `ProbeRTT`, Cardwell et al. 2016). A probe among the runs of other nodes would take their queue for quiet time. So all
+//! nodes probe at the same times by their wall clocks, for the same length, and measure only in its later part. Clocks
+//! that differ do no harm beyond that: the limits end higher, since each node measures beside the others' runs. With more
+//! nodes than cores even a probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is
+//! what counts: two runs of a node take twice as long as one, so one is the limit.
+//!
+//! Example: three nodes on two cores. In probes S is 1 by definition. With two runs of each node S is about 2, and the
+//! limit becomes 2/2 × 1.2 + 0.7 = 1.9, which is one run.
 //!
 //! It reads no clock and starts no run: the caller tells it what begins and ends, and asks for [`OriginLimit::limit`]
 //! after that.

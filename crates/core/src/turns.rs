@@ -108,6 +108,8 @@ struct Queue {
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
+    /// The slots by which waits are predicted.
+    usual_slots: usize,
     running: usize,
     misses: Line<P>,
     bypasses: Line<P>,
@@ -133,6 +135,7 @@ impl<P: Ord + Clone> Turns<P> {
     pub fn new(bounds: TurnBounds) -> Self {
         Self {
             bounds: TurnBounds { slots: bounds.slots.max(1), ..bounds },
+            usual_slots: bounds.slots.max(1),
             running: 0,
             misses: Line::new(),
             bypasses: Line::new(),
@@ -217,9 +220,11 @@ impl<P: Ord + Clone> Turns<P> {
     }
 
     /// There are so many slots from now on; 0 counts as 1. Runs under way keep theirs, so fewer slots take effect as runs
-    /// end. More slots go to the returned runs.
-    pub fn resize(&mut self, slots: usize) -> Vec<WaiterId> {
+    /// end. More slots go to the returned runs. Waits are predicted by `usual`, so that a short time with few slots
+    /// refuses nobody.
+    pub fn resize(&mut self, slots: usize, usual: usize) -> Vec<WaiterId> {
         self.bounds.slots = slots.max(1);
+        self.usual_slots = usual.max(1);
         let mut called = Vec::new();
         while self.running < self.bounds.slots
             && let Some(waiter) = self.next()
@@ -272,7 +277,7 @@ impl<P: Ord + Clone> Turns<P> {
             return Some(Asked::WouldBeLate);
         }
         let is_shared = self.seen.has_other(principal, now);
-        let (held_ms, slots) = (self.held_ms?, self.bounds.slots);
+        let (held_ms, slots) = (self.held_ms?, self.usual_slots);
         // The runs that are called before it: those of its own line, of the other clients' line every second one, and
         // before a refresh all of both. Refreshes give way, however many wait.
         let before = |in_line: usize| match class {

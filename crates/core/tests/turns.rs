@@ -335,7 +335,7 @@ proptest! {
             match step {
                 Step::Resize(number) => {
                     slots = number;
-                    for waiter in turns.resize(number) {
+                    for waiter in turns.resize(number, number) {
                         notes.called(waiter, 6);
                         running += 1;
                     }

@@ -5,6 +5,7 @@
 //! proxy before Neo4j: it would use the same cores.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -205,22 +206,31 @@ fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<St
 }
 
 async fn client(
-    addrs: Vec<std::net::SocketAddr>,
+    addrs: Vec<SocketAddr>,
     trace: Arc<Vec<Ask>>,
     next: Arc<AtomicUsize>,
 ) -> anyhow::Result<Vec<Answered>> {
-    let mut connections = Vec::new();
-    for addr in addrs {
-        connections.push(Connection::open(addr).await?);
-    }
+    let mut connections: Vec<Option<Connection>> = addrs.iter().map(|_| None).collect();
     let mut answers = Vec::new();
     while let Some(ask) = trace.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let (sent, place) = (Instant::now(), ask.turn % connections.len());
-        let is_ok = connections[place].ask(&ask.bytes).await?.status() == 202;
+        let (sent, place) = (Instant::now(), ask.turn % addrs.len());
+        let status = ask_at(addrs[place], &mut connections[place], &ask.bytes).await;
+        let is_ok = status.is_ok_and(|status| status == 202);
         let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         answers.push(Answered { page: ask.page, took_us, is_ok });
     }
     Ok(answers)
+}
+
+/// The status of the answer. A connection that fails is not used again.
+async fn ask_at(addr: SocketAddr, kept: &mut Option<Connection>, request: &[u8]) -> anyhow::Result<u16> {
+    let mut connection = match kept.take() {
+        Some(connection) => connection,
+        None => Connection::open(addr).await?,
+    };
+    let status = connection.ask(request).await?.status();
+    *kept = Some(connection);
+    Ok(status)
 }
 
 impl Seen {

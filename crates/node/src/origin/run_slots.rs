@@ -172,7 +172,7 @@ impl<P: Ord + Clone> Slot<'_, P> {
 impl<P: Ord + Clone> State<P> {
     /// There are as many slots as the limit says now.
     fn resize(&mut self) {
-        for waiter in self.turns.resize(self.limit.limit()) {
+        for waiter in self.turns.resize(self.limit.limit(), self.limit.learned()) {
             self.call(Some(waiter));
         }
     }
