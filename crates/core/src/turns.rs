@@ -27,7 +27,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING};
+use crate::limits::{
+    LINE_EXTRA_US_MAX, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING,
+};
 use crate::time::{Millis, MonoTime};
 
 /// Sizes of a queue.

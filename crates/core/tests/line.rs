@@ -107,7 +107,10 @@ fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
     for (overload, spread, principals) in [(1.5, 0.0, 1), (1.5, 0.5, 1), (1.5, 0.5, 4), (0.9, 0.5, 1)] {
         let runs = arrivals(overload, spread, principals);
         let (fifo, ours) = (waits(&runs, false), waits(&runs, true));
-        println!("{overload} x the work of {SLOTS} slots, spread {spread}, {principals} principals, {} runs", runs.len());
+        println!(
+            "{overload} x the work of {SLOTS} slots, spread {spread}, {principals} principals, {} runs",
+            runs.len()
+        );
         println!("| class | P50, P95, P99 ms in order of arrival | ours | longest extra wait ms |");
         println!("|---|---|---|---|");
         for (class, (_, cost_us)) in CLASSES.iter().enumerate() {
@@ -133,11 +136,14 @@ fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
 fn no_run_starves_while_short_runs_never_cease() {
     let mut turns = Turns::new(TurnBounds { slots: 1, ..BOUNDS });
     assert_eq!(turns.ask(&'c'), Asked::Runs);
-    let ask = |turns: &mut Turns<char>, cost_us| {
-        match turns.ask_costing(&'c', (RunClass::Miss, cost_us), MonoTime(0), Millis(u64::MAX)) {
-            Asked::Waits(waiter) => waiter,
-            other => panic!("{other:?}"),
-        }
+    let ask = |turns: &mut Turns<char>, cost_us| match turns.ask_costing(
+        &'c',
+        (RunClass::Miss, cost_us),
+        MonoTime(0),
+        Millis(u64::MAX),
+    ) {
+        Asked::Waits(waiter) => waiter,
+        other => panic!("{other:?}"),
     };
     let long = ask(&mut turns, 10_000);
     // Two short runs come for each that ends.

@@ -183,7 +183,9 @@ async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow:
     let (mut metrics, mut limits) = (String::new(), Vec::new());
     for (_, addrs) in &nodes {
         let text = get(addrs.admin, "/metrics").await?;
-        limits.push(hopcache_testbed::metrics::sum(&text, "hopcache_origin_limit", "").unwrap_or(0).to_string());
+        limits.push(
+            hopcache_testbed::metrics::sum(&text, "hopcache_origin_limit", "").unwrap_or(0).to_string(),
+        );
         metrics.push_str(&text);
     }
     let cpu: Duration = nodes.iter().map(|(process, _)| process.cpu()).sum::<anyhow::Result<_>>()?;
@@ -268,7 +270,8 @@ fn summary(options: &Options, arms: &[Vec<Seen>], report: &mut Report) {
     report.line("|---|---|---|---|---|");
     for (name, rounds) in options.limits.iter().zip(arms) {
         let of = |figure: &dyn Fn(&Seen) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
-        let beside: Vec<f64> = rounds.iter().zip(&arms[0]).map(|(one, first)| one.per_s / first.per_s).collect();
+        let beside: Vec<f64> =
+            rounds.iter().zip(&arms[0]).map(|(one, first)| one.per_s / first.per_s).collect();
         let pages: Vec<String> = (0..Page::ALL.len())
             .map(|page| format!("{:.0}", of(&|seen| seen.by_page[page].1.p99_ms).median))
             .collect();

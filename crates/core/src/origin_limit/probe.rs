@@ -1,8 +1,8 @@
 //! When the limit is 1 for a short time, so that runs show their quiet times. All nodes probe at the same times.
 
 use crate::limits::{
-    ORIGIN_PROBE_DRAIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_GOOD, ORIGIN_PROBE_LEVELS,
-    ORIGIN_PROBE_MS, ORIGIN_PROBE_RUNS_MIN, ORIGIN_PROBE_SOONER,
+    ORIGIN_PROBE_DRAIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_GOOD, ORIGIN_PROBE_LEVELS, ORIGIN_PROBE_MS,
+    ORIGIN_PROBE_RUNS_MIN, ORIGIN_PROBE_SOONER,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -31,7 +31,16 @@ pub(super) struct Probe {
 impl Probe {
     pub(super) fn new(shared_clock_us: u64) -> Self {
         let next = MonoTime::default();
-        let probe = Self { shared_clock_us, began: None, next, is_wanted: false, level: 0, measured: 0, good: 0, is_known: false };
+        let probe = Self {
+            shared_clock_us,
+            began: None,
+            next,
+            is_wanted: false,
+            level: 0,
+            measured: 0,
+            good: 0,
+            is_known: false,
+        };
         Self { next: probe.after(MonoTime::default()), ..probe }
     }
 

@@ -81,7 +81,8 @@ impl Times {
         }
         // No run is faster beside others than alone: then the quiet time is of an earlier Neo4j.
         if self.all_ln.count >= ORIGIN_QUIET_RUNS
-            && self.quiet.value > self.all_ln.value + ORIGIN_IDLE_TIME_WRONG.ln() {
+            && self.quiet.value > self.all_ln.value + ORIGIN_IDLE_TIME_WRONG.ln()
+        {
             self.quiet.value = self.all_ln.value;
         }
     }

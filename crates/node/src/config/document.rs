@@ -265,7 +265,7 @@ impl Default for OriginSection {
             auth: AuthMode::Passthrough,
             user: None,
             password_file: None,
-            max_concurrent: MaxConcurrent::Adaptive,
+            max_concurrent: MaxConcurrent::Number(32),
             timeout: Millis(30_000),
             read_procedures: Vec::new(),
         }
