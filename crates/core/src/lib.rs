@@ -17,6 +17,7 @@ pub mod limits;
 pub mod membership;
 pub mod near;
 pub mod node;
+pub mod origin_limit;
 pub mod proof;
 pub mod refresh;
 pub mod result;

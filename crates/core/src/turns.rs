@@ -1,9 +1,16 @@
-//! Decides which run is next: a fixed number of slots, shared by principals in turn and by classes in order.
+//! Decides which run is next: a number of slots, shared by principals in turn and by classes in order.
 //!
 //! A free slot is taken at once by any principal, so one principal alone has all of them (work-conserving). Once runs
-//! wait, each slot that becomes free goes to the next principal in a circle, to its run that has waited longest. So
+//! wait, each slot that becomes free goes to the next principal in a circle, to the first run of its queue. So
 //! with P principals waiting, the first run of any of them starts after at most P − 1 others have started, however many
 //! runs the others queue (F37).
+//!
+//! **Order in a principal's queue.** Short runs go first, and no run waits long for that. Each run gets a mark: the
+//! expected work that came to its queue before it, plus [`LINE_STRETCH`] times its own, at most [`LINE_EXTRA_US_MAX`]. The
+//! lowest mark is next. A later run goes before it only while the work that came in between is less than the difference
+//! of both additions. So all later runs that go first have together at most [`LINE_STRETCH`] times the work of the run
+//! that they pass. Example: a run of 10 ms lets at most 0.8 s of later work go first, also when short runs never cease
+//! to come. (Shortest job first with ageing; the mark is a start tag of fair queueing with a discount for short jobs.)
 //!
 //! Misses and bypasses have a line each and take turns, so that neither is shed because of the other's queue. Refreshes
 //! come after both: a client that meets a waiting refresh has an answer already, and a client of a waiting miss has
@@ -18,9 +25,11 @@
 //!
 //! The queue only orders waiters. It sets no timeout, starts no run, wakes no task and reads no clock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::limits::{PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING};
+use crate::limits::{
+    LINE_EXTRA_US_MAX, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING,
+};
 use crate::time::{Millis, MonoTime};
 
 /// Sizes of a queue.
@@ -79,18 +88,30 @@ pub enum Left {
 /// The waiting runs of one class.
 #[derive(Debug, Clone)]
 struct Line<P> {
-    queues: BTreeMap<P, VecDeque<WaiterId>>,
+    queues: BTreeMap<P, Queue>,
     /// Each principal with a queue, once; the next one first.
     circle: VecDeque<P>,
     waiting: usize,
 }
 
+/// The waiting runs of one principal in one line.
+#[derive(Debug, Clone, Default)]
+struct Queue {
+    /// By mark, and then by arrival.
+    waiting: BTreeSet<(u64, WaiterId)>,
+    /// The expected work of all runs that came since the queue was empty, in microseconds.
+    came_us: u64,
+}
+
 /// The slots and the runs that wait for one.
 ///
-/// Invariant between calls: a run waits only while every slot is taken.
+/// Invariant between calls: a run waits only while every slot is taken. After [`Turns::resize`] more runs than slots may
+/// be under way.
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
+    /// The slots by which waits are predicted.
+    usual_slots: usize,
     running: usize,
     misses: Line<P>,
     bypasses: Line<P>,
@@ -116,6 +137,7 @@ impl<P: Ord + Clone> Turns<P> {
     pub fn new(bounds: TurnBounds) -> Self {
         Self {
             bounds: TurnBounds { slots: bounds.slots.max(1), ..bounds },
+            usual_slots: bounds.slots.max(1),
             running: 0,
             misses: Line::new(),
             bypasses: Line::new(),
@@ -132,18 +154,29 @@ impl<P: Ord + Clone> Turns<P> {
         if self.takes_free_slot() {
             return Asked::Runs;
         }
-        self.queue(principal, RunClass::Miss)
+        self.queue(principal, RunClass::Miss, 0)
     }
 
     /// A run of `principal` wants a slot within `wait_max`.
     pub fn ask_within(&mut self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Asked {
+        self.ask_costing(principal, (class, 0), now, wait_max)
+    }
+
+    /// The same for a run that is expected to take `cost_us` microseconds.
+    pub fn ask_costing(
+        &mut self,
+        principal: &P,
+        (class, cost_us): (RunClass, u64),
+        now: MonoTime,
+        wait_max: Millis,
+    ) -> Asked {
         self.seen.note(principal, now);
         if self.takes_free_slot() {
             return Asked::Runs;
         }
         match self.judge(principal, class, now, wait_max) {
             Some(refusal) => refusal,
-            None => self.queue(principal, class),
+            None => self.queue(principal, class, cost_us),
         }
     }
 
@@ -165,10 +198,9 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// A run has ended. Its slot goes to the returned run, or to none.
     pub fn done(&mut self) -> Option<WaiterId> {
-        let called = self.next();
-        if called.is_none() {
-            self.running = self.running.saturating_sub(1);
-        }
+        self.running = self.running.saturating_sub(1);
+        let called = if self.running < self.bounds.slots { self.next() } else { None };
+        self.running += usize::from(called.is_some());
         called
     }
 
@@ -187,6 +219,22 @@ impl<P: Ord + Clone> Turns<P> {
             .into_iter()
             .any(|line| line.remove(principal, waiter));
         if was_waiting { Left::Queue } else { Left::Slot(self.done()) }
+    }
+
+    /// There are so many slots from now on; 0 counts as 1. Runs under way keep theirs, so fewer slots take effect as runs
+    /// end. More slots go to the returned runs. Waits are predicted by `usual`, so that a short time with few slots
+    /// refuses nobody.
+    pub fn resize(&mut self, slots: usize, usual: usize) -> Vec<WaiterId> {
+        self.bounds.slots = slots.max(1);
+        self.usual_slots = usual.max(1);
+        let mut called = Vec::new();
+        while self.running < self.bounds.slots
+            && let Some(waiter) = self.next()
+        {
+            self.running += 1;
+            called.push(waiter);
+        }
+        called
     }
 
     /// Runs under way.
@@ -231,7 +279,7 @@ impl<P: Ord + Clone> Turns<P> {
             return Some(Asked::WouldBeLate);
         }
         let is_shared = self.seen.has_other(principal, now);
-        let (held_ms, slots) = (self.held_ms?, self.bounds.slots);
+        let (held_ms, slots) = (self.held_ms?, self.usual_slots);
         // The runs that are called before it: those of its own line, of the other clients' line every second one, and
         // before a refresh all of both. Refreshes give way, however many wait.
         let before = |in_line: usize| match class {
@@ -256,12 +304,12 @@ impl<P: Ord + Clone> Turns<P> {
         Some(if is_over_its_part { Asked::PrincipalFull } else { Asked::WouldBeLate })
     }
 
-    fn queue(&mut self, principal: &P, class: RunClass) -> Asked {
+    fn queue(&mut self, principal: &P, class: RunClass, cost_us: u64) -> Asked {
         if let Some(refusal) = self.lacks_room(principal, class) {
             return refusal;
         }
         let waiter = WaiterId(self.waiters);
-        self.line_mut(class).push(principal, waiter);
+        self.line_mut(class).push(principal, waiter, cost_us);
         self.waiters += 1;
         Asked::Waits(waiter)
     }
@@ -294,7 +342,7 @@ impl<P: Ord + Clone> Line<P> {
 
     /// The number of this principal's waiting runs.
     fn queue(&self, principal: &P) -> usize {
-        self.queues.get(principal).map_or(0, VecDeque::len)
+        self.queues.get(principal).map_or(0, |queue| queue.waiting.len())
     }
 
     /// Waiting runs that would be called before the principal's next one: its own, and of each other principal the
@@ -302,23 +350,23 @@ impl<P: Ord + Clone> Line<P> {
     fn called_before(&self, principal: &P) -> usize {
         let own = self.queue(principal);
         let of_others = self.queues.iter().filter(|(each, _)| *each != principal);
-        own + of_others.map(|(_, queue)| queue.len().min(own + 1)).sum::<usize>()
+        own + of_others.map(|(_, queue)| queue.waiting.len().min(own + 1)).sum::<usize>()
     }
 
-    fn push(&mut self, principal: &P, waiter: WaiterId) {
+    fn push(&mut self, principal: &P, waiter: WaiterId, cost_us: u64) {
         let queue = self.queues.entry(principal.clone()).or_default();
-        if queue.is_empty() {
+        if queue.waiting.is_empty() {
             self.circle.push_back(principal.clone());
         }
-        queue.push_back(waiter);
+        queue.push(waiter, cost_us, self.circle.len());
         self.waiting += 1;
     }
 
     fn pop(&mut self) -> Option<WaiterId> {
         let principal = self.circle.pop_front()?;
         let queue = self.queues.get_mut(&principal)?;
-        let waiter = queue.pop_front()?;
-        if queue.is_empty() {
+        let (_, waiter) = queue.waiting.pop_first()?;
+        if queue.waiting.is_empty() {
             self.queues.remove(&principal);
         } else {
             self.circle.push_back(principal);
@@ -329,14 +377,26 @@ impl<P: Ord + Clone> Line<P> {
 
     fn remove(&mut self, principal: &P, waiter: WaiterId) -> bool {
         let Some(queue) = self.queues.get_mut(principal) else { return false };
-        let Some(place) = queue.iter().position(|each| *each == waiter) else { return false };
-        queue.remove(place);
+        let Some(place) = queue.waiting.iter().find(|(_, each)| *each == waiter).copied() else {
+            return false;
+        };
+        queue.waiting.remove(&place);
         self.waiting -= 1;
-        if queue.is_empty() {
+        if queue.waiting.is_empty() {
             self.queues.remove(principal);
             self.circle.retain(|each| each != principal);
         }
         true
+    }
+}
+
+impl Queue {
+    /// While other principals wait as well, each later run of this queue also costs a turn of each of them.
+    fn push(&mut self, waiter: WaiterId, cost_us: u64, principals: usize) {
+        let extra_max = LINE_EXTRA_US_MAX / (principals as u64).max(1);
+        let extra = cost_us.saturating_mul(LINE_STRETCH).min(extra_max);
+        self.waiting.insert((self.came_us.saturating_add(extra), waiter));
+        self.came_us = self.came_us.saturating_add(cost_us.min(LINE_WORK_US_MAX));
     }
 }
 

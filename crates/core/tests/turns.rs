@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use proptest::prelude::*;
@@ -51,7 +52,7 @@ fn all_queues_together_are_bounded() {
     assert_eq!((turns.ask(&8), turns.waiting()), (Asked::Full, 5));
 }
 
-const WIDE: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 1_000, waiting: 1_000 };
+const WIDE: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 1_000, waiting: 4_000 };
 const WAIT_MAX: Millis = Millis(1_000);
 
 fn at(ms: u64) -> MonoTime {
@@ -206,10 +207,83 @@ fn prefetches_run_at_once_or_not_at_all() {
     assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);
 }
 
+/// Short runs go before a long one that came earlier, up to a multiple of its work. Then the long one is next, however
+/// many short ones still come.
+#[test]
+fn short_runs_go_first_and_starve_no_long_one() {
+    let mut turns = taken();
+    let mut ask = |cost_us| waits(turns.ask_costing(&'c', (RunClass::Miss, cost_us), at(0), Millis(60_000)));
+    let long = ask(10_000);
+    let short: Vec<_> = (0..900).map(|_| ask(1_000)).collect();
+    let order: Vec<_> = (0..901).map(|_| turns.done().unwrap()).collect();
+    let place = order.iter().position(|each| *each == long).unwrap();
+    let most = usize::try_from(LINE_STRETCH * 10).unwrap();
+    assert!((most * 3 / 4..=most).contains(&place), "{most} short runs are its extra wait: place {place}");
+    assert!(order.iter().filter(|each| **each != long).eq(&short), "equal runs keep their order");
+}
+
+/// A run that is far too long for its line cannot be put off for longer than the bound, and principals share the bound.
+#[test]
+fn the_extra_wait_is_bounded_for_any_expected_time() {
+    for principals in [1_u8, 4] {
+        let mut turns = Turns::new(TurnBounds { slots: 1, ..WIDE });
+        assert_eq!(turns.ask(&u8::MAX), Asked::Runs);
+        let ask = |turns: &mut Turns<u8>, whose: u8, cost_us| {
+            waits(turns.ask_costing(&whose, (RunClass::Miss, cost_us), at(0), Millis(u64::MAX)))
+        };
+        for other in 1..principals {
+            for _ in 0..900 {
+                ask(&mut turns, other, 20_000);
+            }
+        }
+        let endless = ask(&mut turns, 0, u64::MAX);
+        for _ in 0..900 {
+            ask(&mut turns, 0, 20_000);
+        }
+        let place = (0..).find(|_| turns.done().unwrap() == endless).unwrap();
+        let most = LINE_EXTRA_US_MAX / 20_000;
+        assert!(0 < place && place <= most, "{principals} principals: place {place}, {most} allowed");
+    }
+}
+
+proptest! {
+    /// The bound on waiting longer than in the order of arrival: the later runs that go first have together at most
+    /// `LINE_STRETCH` times the work of the run that they pass, and at most `LINE_EXTRA_US_MAX`.
+    #[test]
+    fn no_run_is_passed_by_more_than_a_few_times_its_work(
+        steps in proptest::collection::vec(prop_oneof![2 => (1_u64..3_000_000).prop_map(Some), 1 => Just(None)], 1..300),
+    ) {
+        let mut turns = Turns::new(TurnBounds { slots: 1, ..WIDE });
+        assert_eq!(turns.ask(&'c'), Asked::Runs);
+        // Its work, and the work of later runs that went first, by waiter.
+        let mut waiting: Vec<(WaiterId, u64, u64)> = Vec::new();
+        let rest = vec![None; steps.len()];
+        for step in steps.into_iter().chain(rest) {
+            if let Some(cost_us) = step {
+                let wish = (RunClass::Miss, cost_us);
+                let waiter = waits(turns.ask_costing(&'c', wish, at(0), Millis(u64::MAX)));
+                waiting.push((waiter, cost_us, 0));
+            } else if !waiting.is_empty() {
+                let called = turns.done().unwrap();
+                let place = waiting.iter().position(|(each, ..)| *each == called).unwrap();
+                let (_, work, _) = waiting.remove(place);
+                for (_, own, passed) in &mut waiting[..place] {
+                    *passed += work;
+                    let most = (LINE_STRETCH * *own).min(LINE_EXTRA_US_MAX);
+                    prop_assert!(*passed <= most, "{passed} us of later work before {own} us");
+                }
+            }
+        }
+        prop_assert!(waiting.is_empty());
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Ask(u8),
     Done,
+    /// There are so many slots from now on.
+    Resize(usize),
     /// The waiting run at this place (modulo) is given up.
     Leave(usize),
 }
@@ -219,6 +293,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0_u8..6).prop_map(Step::Ask),
         3 => Just(Step::Done),
         1 => any::<usize>().prop_map(Step::Leave),
+        1 => (1_usize..6).prop_map(Step::Resize),
     ]
 }
 
@@ -254,9 +329,17 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..300),
     ) {
         let mut turns = Turns::new(TurnBounds { slots, waiting_per_principal: per_principal, waiting });
-        let (mut notes, mut running) = (Notes::default(), 0_usize);
+        let (mut notes, mut running, mut slots) = (Notes::default(), 0_usize, slots);
         for step in steps {
+            let before = running;
             match step {
+                Step::Resize(number) => {
+                    slots = number;
+                    for waiter in turns.resize(number, number) {
+                        notes.called(waiter, 6);
+                        running += 1;
+                    }
+                }
                 Step::Ask(whose) => match turns.ask(&whose) {
                     Asked::Runs => running += 1,
                     Asked::Waits(waiter) => notes.waiting.push((whose, waiter)),
@@ -282,8 +365,8 @@ proptest! {
             }
             prop_assert_eq!(turns.running(), running);
             prop_assert_eq!(turns.waiting(), notes.waiting.len());
-            prop_assert!(running <= slots);
-            prop_assert!(running == slots || notes.waiting.is_empty(), "a slot idles while a run waits");
+            prop_assert!(running <= slots.max(before), "no run begins over the number of slots");
+            prop_assert!(running >= slots || notes.waiting.is_empty(), "a slot idles while a run waits");
         }
         while running > 0 {
             match turns.done() {

@@ -11,7 +11,7 @@ use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
 use crate::config::{
-    self, Loaded, OriginAuth, OriginSettings, OriginUri, Settings, StoreUri, UnusedVariable,
+    self, Loaded, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, Settings, StoreUri, UnusedVariable,
 };
 use crate::memory_split::store_bytes;
 use crate::meters::Meters;
@@ -110,7 +110,7 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 /// What the graph database and its relays share.
 #[must_use]
 pub fn shared_origin(settings: &Settings) -> SharedOrigin {
-    SharedOrigin::new(usize::try_from(settings.origin.concurrent_max).unwrap_or(usize::MAX))
+    SharedOrigin::new(settings.origin.concurrent_max.most())
 }
 
 /// The configured graph database.
@@ -134,7 +134,8 @@ pub async fn open_origin(
             bolt.roots = roots_of(origin)?;
             bolt.newest = Arc::clone(&shared.newest);
             bolt.results = Some(Arc::clone(&shared.results));
-            bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
+            bolt.max_concurrent = origin.concurrent_max.most();
+            bolt.is_adaptive = origin.concurrent_max == MaxConcurrent::Adaptive;
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);

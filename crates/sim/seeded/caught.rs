@@ -5,6 +5,7 @@
 //! and runs it there. `HOPCACHE_TEST_SEEDED_SEEDS` sets the bound (default 2,000).
 
 mod learning;
+mod limit;
 mod writes;
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
@@ -76,11 +77,13 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that have a test of their own here.
-const BY_SCHEDULE: [Bug; 6] = [
+const BY_SCHEDULE: [Bug; 8] = [
     Bug::CursorIsANumber,
     Bug::FailedLookBelieved,
     Bug::GrantLostAtNoCache,
     Bug::LeaseNotLookedAt,
+    Bug::LimitNeverRecovers,
+    Bug::LineStarves,
     Bug::SilentHolderAwaited,
     Bug::TellingDropped,
 ];

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`walks`] | arms beside each other: on walks, on unpredictable clicks, with a full origin |
 //! | [`learn`] | the time from a lesson through one node until another predicts by it |
+//! | [`limit`] | walks in a closed loop, as fast as Neo4j answers, by `origin.max_concurrent` |
 //! | [`walk`], [`pages`], [`graph`], [`source`] | the clicks, the queries, the graph and its source |
 //! | [`arm`], [`round`], [`background_load`], [`counts`] | configurations, one measurement, other load, the nodes' counters |
 //! | [`verdict`], [`report`] | the conditions; tables, data and plots |
@@ -17,6 +18,7 @@ mod background_load;
 mod counts;
 mod graph;
 mod learn;
+mod limit;
 mod options;
 mod owner;
 mod pages;
@@ -44,6 +46,8 @@ pub(crate) struct Options {
 enum Mode {
     /// From one session's lesson through one node until another node predicts by it.
     Learn(learn::Options),
+    /// Walks in a closed loop, by the limit of runs at Neo4j: throughput and waits.
+    Limit(limit::Options),
 }
 
 /// Runs it.
@@ -51,5 +55,6 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     match &options.mode {
         None => walks::run(&options.walks).await,
         Some(Mode::Learn(options)) => learn::run(options).await,
+        Some(Mode::Limit(options)) => limit::run(options).await,
     }
 }

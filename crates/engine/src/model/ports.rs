@@ -155,7 +155,11 @@ pub trait Origin: Send + Sync + 'static {
     }
     /// Runs under way on this node.
     fn in_flight(&self) -> usize;
-    /// The greatest number of concurrent runs; `None` if there is no bound.
+    /// Whether the origin has time left over for a run that no client waits for.
+    fn has_spare(&self) -> bool {
+        true
+    }
+    /// The greatest number of concurrent runs now; `None` if there is no bound.
     fn slots(&self) -> Option<usize> {
         None
     }

@@ -165,7 +165,10 @@ impl Prefetch {
         }
         let is_half_full = origin.slots().is_some_and(|slots| origin.in_flight() * 2 > slots);
         let identity = &order.query.identity;
-        if is_half_full || origin.would_shed(identity, RunClass::Prefetch, self.run_timeout_ms).is_some() {
+        if is_half_full
+            || !origin.has_spare()
+            || origin.would_shed(identity, RunClass::Prefetch, self.run_timeout_ms).is_some()
+        {
             return Err(Skip::OriginBusy);
         }
         Ok(())

@@ -135,7 +135,7 @@ impl Refresh {
     async fn ask_degree(&self, question: &DegreeQuestion) {
         let origin = &self.origin;
         let is_idle = origin.slots().is_none_or(|slots| 2 * origin.in_flight() < slots);
-        if !is_idle || !origin.is_reachable() {
+        if !is_idle || !origin.has_spare() || !origin.is_reachable() {
             return;
         }
         let ended = origin.run(&run_of(question)).await;

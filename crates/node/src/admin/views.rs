@@ -52,6 +52,7 @@ pub(super) fn exposition(state: &NodeState) -> String {
         entry_bytes,
         flights: state.engine.path().flights_under_way(),
         origin_in_flight: state.origin.in_flight(),
+        origin_limit: state.origin.slots().unwrap_or_default(),
         refreshes: state.engine.refresh().begun(),
         refreshes_waiting: state.engine.refresh().waiting(),
         prefetches_pending: state.engine.prefetch().pending(),

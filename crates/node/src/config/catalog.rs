@@ -176,6 +176,7 @@ fn kind_of(schema: &Map<String, Value>) -> Kind {
         Some("duration") => Kind::Duration,
         Some("size") => Kind::Size,
         Some("path") => Kind::Path,
+        Some("text") => Kind::Text,
         _ if is("boolean") => Kind::Boolean,
         _ if is("integer") => Kind::Integer,
         _ if is("number") => Kind::Number,

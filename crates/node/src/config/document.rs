@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{FreshnessMode, FreshnessSection};
+use super::concurrency::MaxConcurrent;
 use super::hosts::AllowedHost;
 use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OptionalAddress, OriginUri, StoreUri};
@@ -244,9 +245,9 @@ pub struct OriginSection {
     /// File with the password of `auth = "service"`.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub password_file: Option<PathBuf>,
-    /// Largest number of runs at the origin at a time, from this node (promise I2).
-    #[schemars(range(min = 1, max = 4096))]
-    pub max_concurrent: u32,
+    /// Largest number of runs at the origin at a time, from this node (promise I2): learned from the origin's response
+    /// times, or a number.
+    pub max_concurrent: MaxConcurrent,
     /// Deadline of one run.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
@@ -264,7 +265,7 @@ impl Default for OriginSection {
             auth: AuthMode::Passthrough,
             user: None,
             password_file: None,
-            max_concurrent: 32,
+            max_concurrent: MaxConcurrent::Number(32),
             timeout: Millis(30_000),
             read_procedures: Vec::new(),
         }

@@ -3,6 +3,7 @@
 //! writes or connects.
 
 mod catalog;
+mod concurrency;
 mod dev;
 mod document;
 mod error;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use catalog::schema;
+pub use concurrency::MaxConcurrent;
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection, PrefetchKind,

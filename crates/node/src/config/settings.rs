@@ -7,6 +7,7 @@ use hopcache_core::limits::SERVE_ON_MS_DEFAULT_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
+use super::concurrency::MaxConcurrent;
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessSection, LogSection, NodeSection, PrefetchKind,
     PrefetchSection, RefreshSection,
@@ -116,7 +117,7 @@ pub struct OriginSettings {
     /// The user of statements.
     pub auth: OriginAuth,
     /// Runs at a time from this node.
-    pub concurrent_max: u32,
+    pub concurrent_max: MaxConcurrent,
     /// Deadline of one run.
     pub timeout_ms: Millis,
     /// Procedures whose results may be cached, besides the built-in list.

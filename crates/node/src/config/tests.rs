@@ -36,6 +36,14 @@ const WRONG_FILES: &[(&str, &str)] = &[
         "refresh.beta: \"nan\" is not allowed (read from hopcache.toml:3); allowed: a number, from 0.5 to 2.0",
     ),
     (
+        "origin.max_concurrent = 0",
+        "origin.max_concurrent: 0 is not allowed: it is out of range (read from hopcache.toml:1); allowed: \"adaptive\", or a whole number from 1 to 4096",
+    ),
+    (
+        "origin.max_concurrent = \"many\"",
+        "origin.max_concurrent: \"many\" is not allowed: it is neither \"adaptive\" nor a number (read from hopcache.toml:1); allowed: \"adaptive\", or a whole number from 1 to 4096",
+    ),
+    (
         "refresh.workers = 0",
         "refresh.workers: 0 is not allowed (read from hopcache.toml:1); allowed: a whole number, from 1 to 256",
     ),

@@ -62,7 +62,7 @@ pub fn format_duration(span: Millis) -> String {
 /// A text, or a bare number as TOML writes it.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum TextOrNumber {
+pub(super) enum TextOrNumber {
     Text(String),
     Number(u64),
 }

@@ -116,6 +116,7 @@ metrics! {
     ENTRY_BYTES = "hopcache_entry_bytes": "Bytes of the copies in this node's memory.";
     FLIGHTS = "hopcache_flights": "Flights under way, including forwards and refreshes.";
     IN_FLIGHT = "hopcache_origin_in_flight": "Runs under way at the origin.";
+    ORIGIN_LIMIT = "hopcache_origin_limit": "Runs that this node may have at the origin at a time; 0 without a bound.";
     QUEUE = "xfetch_refresh_queue_size": "Refreshes that wait for a worker.";
     ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or wait before their next try.";
     PREFETCHES_PENDING = "prefetch_pending": "Prefetches that run, or whose copy no request has asked for yet.";

@@ -20,6 +20,8 @@ pub struct Readings {
     pub flights: usize,
     /// Runs at the origin.
     pub origin_in_flight: usize,
+    /// Runs that the origin may have at a time; 0 if there is no bound.
+    pub origin_limit: usize,
     /// Refreshes that began and have not ended.
     pub refreshes: usize,
     /// Refreshes that wait for a worker.
@@ -57,6 +59,7 @@ pub(super) struct Gauges {
     entry_bytes: Gauge,
     flights: Gauge,
     origin_in_flight: Gauge,
+    origin_limit: Gauge,
     queue: Gauge,
     active_refreshes: Gauge,
     prefetches_pending: Gauge,
@@ -82,6 +85,7 @@ impl Gauges {
             entry_bytes: defined::ENTRY_BYTES.gauge(),
             flights: defined::FLIGHTS.gauge(),
             origin_in_flight: defined::IN_FLIGHT.gauge(),
+            origin_limit: defined::ORIGIN_LIMIT.gauge(),
             queue: defined::QUEUE.gauge(),
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
             prefetches_pending: defined::PREFETCHES_PENDING.gauge(),
@@ -107,6 +111,7 @@ impl Gauges {
         self.entry_bytes.set(now.entry_bytes as f64);
         self.flights.set(now.flights as f64);
         self.origin_in_flight.set(now.origin_in_flight as f64);
+        self.origin_limit.set(now.origin_limit as f64);
         self.queue.set(now.refreshes_waiting as f64);
         self.active_refreshes.set(now.refreshes as f64);
         self.prefetches_pending.set(now.prefetches_pending as f64);

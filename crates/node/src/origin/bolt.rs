@@ -7,7 +7,7 @@
 mod asking;
 mod logins;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,9 @@ use futures_util::FutureExt;
 use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run};
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
+use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits;
+use hopcache_core::origin_limit::LimitBounds;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
@@ -44,7 +46,7 @@ pub struct BoltOrigin {
     settings: BoltSettings,
     pools: Arc<Pools>,
     /// Run slots, which principals take in turn (F37).
-    slots: Slots<Fingerprint>,
+    slots: Arc<Slots<Fingerprint>>,
     verifies: Semaphore,
     gate: Arc<Gate>,
     /// Neo4j's refusal of this node's own credentials, if they are refused.
@@ -52,6 +54,7 @@ pub struct BoltOrigin {
     room: Arc<ResultBudget>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
+    _ticker: Option<AbortOnDropHandle<()>>,
 }
 
 impl BoltOrigin {
@@ -84,8 +87,11 @@ impl BoltOrigin {
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
         let room = settings.results.clone().unwrap_or_else(own_room);
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
+        let slots = Arc::new(Slots::within(turn_bounds(&settings), limit_bounds(&settings)));
+        let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick(Arc::downgrade(&slots))));
+        let ticker = settings.is_adaptive.then(start_ticking);
         Self {
-            slots: Slots::new(turn_bounds(&settings)),
+            slots,
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refusal: Refusal::default(),
             room,
@@ -94,6 +100,7 @@ impl BoltOrigin {
             gate,
             _sweeper: AbortOnDropHandle::new(sweeper),
             _prober: AbortOnDropHandle::new(prober),
+            _ticker: ticker,
         }
     }
 
@@ -106,13 +113,17 @@ impl BoltOrigin {
         // run would try it.
         self.check_own_login()?;
         self.gate.check()?;
-        let _slot = self.take(&whose, run.class, allowed).await?;
+        let pattern = PatternId::of(text);
+        let slot = self.take(&whose, (run.class, pattern), allowed).await?;
         // The time starts only now, because waiting for other runs does not make this statement slow.
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
         let ended = self.gate.in_doubt_while(self.run_in_slot(run, (mode, text), deadline, &ticket)).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
+        if says_how_busy(&ended) {
+            slot.ended_as(pattern);
+        }
         ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
 
@@ -180,11 +191,11 @@ impl BoltOrigin {
     async fn take(
         &self,
         whose: &Fingerprint,
-        class: RunClass,
+        wish: (RunClass, PatternId),
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let deadline = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, class, deadline).await.map_err(refused)
+        self.slots.take_in_time(whose, wish, deadline).await.map_err(refused)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
@@ -360,7 +371,11 @@ impl Origin for BoltOrigin {
     }
 
     fn slots(&self) -> Option<usize> {
-        Some(self.settings.max_concurrent)
+        Some(self.slots.limit())
+    }
+
+    fn has_spare(&self) -> bool {
+        self.slots.has_spare()
     }
 
     fn is_reachable(&self) -> bool {
@@ -409,6 +424,29 @@ fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
         Login::Service(_) => limits::ORIGIN_WAITING_MAX,
     };
     TurnBounds { slots: settings.max_concurrent, waiting_per_principal, waiting: limits::ORIGIN_WAITING_MAX }
+}
+
+/// The number of runs follows the server's response times, or is always the same.
+fn limit_bounds(settings: &BoltSettings) -> LimitBounds {
+    let max = settings.max_concurrent;
+    let min = if settings.is_adaptive { limits::ORIGIN_LIMIT_MIN.min(max) } else { max };
+    LimitBounds { min, max }
+}
+
+async fn tick(slots: Weak<Slots<Fingerprint>>) {
+    while let Some(slots) = slots.upgrade() {
+        slots.tick();
+        drop(slots);
+        tokio::time::sleep(Duration::from_millis(limits::ORIGIN_LIMIT_TICK_MS)).await;
+    }
+}
+
+/// Whether the time of this run shows how busy the server is: it was answered, or ran until its deadline.
+fn says_how_busy(ended: &Result<Ended, OriginError>) -> bool {
+    match ended {
+        Ok(_) => true,
+        Err(error) => error.was_sent && error.kind == OriginFault::TimedOut,
+    }
 }
 
 #[cfg(test)]

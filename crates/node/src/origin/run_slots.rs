@@ -1,5 +1,6 @@
-//! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next. This file decides how long
-//! a run waits, and does not know the use of a slot.
+//! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next, and
+//! [`hopcache_core::origin_limit`] how many slots there are. This file decides how long a run waits, and does not know
+//! the use of a slot.
 //!
 //! The race that dropping a waiting future has to survive:
 //!   a run ends and calls waiter 7 · waiter 7 has the slot · the future of 7 is dropped before it is polled again.
@@ -7,8 +8,10 @@
 //! whether the waiter had been called. If so, the slot goes to the next run.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use parking_lot::Mutex;
@@ -23,6 +26,7 @@ pub(crate) struct Slots<P: Ord + Clone> {
 
 struct State<P> {
     turns: Turns<P>,
+    limit: OriginLimit,
     /// How each waiting run is called.
     callers: HashMap<WaiterId, oneshot::Sender<()>>,
 }
@@ -42,13 +46,43 @@ pub(crate) enum NoSlot {
 pub(crate) struct Slot<'a, P: Ord + Clone> {
     slots: &'a Slots<P>,
     since: Instant,
+    start: RunStart,
+    /// Of a run whose time says something about the server.
+    pattern: Option<PatternId>,
 }
 
 impl<P: Ord + Clone> Slots<P> {
-    /// All free.
+    /// All free, and always as many.
     pub(crate) fn new(bounds: TurnBounds) -> Self {
-        let state = State { turns: Turns::new(bounds), callers: HashMap::new() };
+        Self::within(bounds, LimitBounds { min: bounds.slots, max: bounds.slots })
+    }
+
+    /// All free. Their number follows how long the runs take. [`Slots::tick`] has to be called now and then.
+    pub(crate) fn within(bounds: TurnBounds, limits: LimitBounds) -> Self {
+        let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let limit = OriginLimit::new(limits, u64::try_from(wall_clock.as_micros()).unwrap_or_default());
+        let turns = Turns::new(TurnBounds { slots: limit.limit(), ..bounds });
+        let state = State { turns, limit, callers: HashMap::new() };
         Self { state: Mutex::new(state), started: Instant::now() }
+    }
+
+    /// Time has passed: the number of slots may change.
+    pub(crate) fn tick(&self) {
+        let mut state = self.state.lock();
+        state.limit.tick(self.now());
+        state.resize();
+    }
+
+    /// How many slots there are, without regard to a short probe.
+    pub(crate) fn limit(&self) -> usize {
+        self.state.lock().limit.learned()
+    }
+
+    /// Whether there is something left over for a run that nobody waits for: no run waits, and runs take hardly longer
+    /// than on an idle server.
+    pub(crate) fn has_spare(&self) -> bool {
+        let state = self.state.lock();
+        state.turns.waiting() == 0 && !state.limit.is_strained()
     }
 
     /// Waits for a slot for a run of `principal`, until `deadline`.
@@ -56,15 +90,18 @@ impl<P: Ord + Clone> Slots<P> {
         self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
     }
 
-    /// Like [`Slots::take`], for a run of this class. A run whose turn would come too late is refused at once.
+    /// Like [`Slots::take`], for a run of this class and pattern. A run whose turn would come too late is refused at once.
     pub(crate) async fn take_in_time(
         &self,
         principal: &P,
-        class: RunClass,
+        (class, pattern): (RunClass, PatternId),
         deadline: Instant,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let span = Millis::from(deadline.saturating_duration_since(Instant::now()));
-        self.take_as(principal, deadline, |turns, now| turns.ask_within(principal, class, now, span)).await
+        let expected_us = self.state.lock().limit.expected_us(pattern);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a saturating cast")]
+        let wish = (class, expected_us.unwrap_or_default() as u64);
+        self.take_as(principal, deadline, |turns, now| turns.ask_costing(principal, wish, now, span)).await
     }
 
     /// Why [`Slots::take_in_time`] would refuse such a run at once. `None` when the run would start or wait.
@@ -88,11 +125,12 @@ impl<P: Ord + Clone> Slots<P> {
         let mut place = {
             let mut state = self.state.lock();
             match ask(&mut state.turns, self.now()) {
-                Asked::Runs => return Ok(self.slot()),
+                Asked::Runs => return Ok(self.slot(&mut state)),
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),
                 Asked::WouldBeLate => return Err(NoSlot::Late),
                 Asked::Waits(waiter) => {
+                    state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);
                     QueuePlace { slots: self, principal, waiter, called, has_ended: false }
@@ -109,8 +147,8 @@ impl<P: Ord + Clone> Slots<P> {
         MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    fn slot(&self) -> Slot<'_, P> {
-        Slot { slots: self, since: Instant::now() }
+    fn slot(&self, state: &mut State<P>) -> Slot<'_, P> {
+        Slot { slots: self, since: Instant::now(), start: state.limit.begin(self.now()), pattern: None }
     }
 
     /// Slots in use.
@@ -124,7 +162,21 @@ impl<P: Ord + Clone> Slots<P> {
     }
 }
 
-impl<P> State<P> {
+impl<P: Ord + Clone> Slot<'_, P> {
+    /// The run has ended, and its time says something about the server.
+    pub(crate) fn ended_as(mut self, pattern: PatternId) {
+        self.pattern = Some(pattern);
+    }
+}
+
+impl<P: Ord + Clone> State<P> {
+    /// There are as many slots as the limit says now.
+    fn resize(&mut self) {
+        for waiter in self.turns.resize(self.limit.limit(), self.limit.learned()) {
+            self.call(Some(waiter));
+        }
+    }
+
     /// Calls the next run. When its future is gone already, dropping its guard passes the slot on.
     fn call(&mut self, next: Option<WaiterId>) {
         if let Some(caller) = next.and_then(|waiter| self.callers.remove(&waiter)) {
@@ -136,6 +188,8 @@ impl<P> State<P> {
 impl<P: Ord + Clone> Drop for Slot<'_, P> {
     fn drop(&mut self) {
         let mut state = self.slots.state.lock();
+        state.limit.end(self.slots.now(), self.start, self.pattern);
+        state.resize();
         let next = state.turns.done_after(self.since.elapsed().into());
         state.call(next);
     }
@@ -153,7 +207,7 @@ struct QueuePlace<'a, 'p, P: Ord + Clone> {
 impl<'a, P: Ord + Clone> QueuePlace<'a, '_, P> {
     fn into_slot(mut self) -> Slot<'a, P> {
         self.has_ended = true;
-        self.slots.slot()
+        self.slots.slot(&mut self.slots.state.lock())
     }
 }
 
@@ -216,6 +270,37 @@ mod tests {
         drop(running);
         assert_eq!(slots.running(), 0);
         assert!(slots.state.lock().callers.is_empty());
+    }
+
+    /// Runs that take ten times as long together as alone bring the number of slots down. A waiting run is called when it
+    /// rises again, also if no other run ends.
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_slots_follows_the_times_of_runs() {
+        let slots = Slots::within(
+            TurnBounds { slots: 8, waiting_per_principal: 100, waiting: 100 },
+            LimitBounds { min: 2, max: 8 },
+        );
+        let pattern = PatternId(1);
+        let pass = async |ms| tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: virtual time
+        for _ in 0..20 {
+            let alone = slots.take(&'a', soon()).await.unwrap();
+            pass(10).await;
+            alone.ended_as(pattern);
+        }
+        let before = slots.limit();
+        for _ in 0..40 {
+            let mut running = Vec::new();
+            while running.len() < slots.limit()
+                && let Ok(slot) = slots.take(&'a', Instant::now()).await
+            {
+                running.push(slot);
+            }
+            pass(100).await;
+            running.into_iter().for_each(|slot| slot.ended_as(pattern));
+            slots.tick();
+        }
+        assert!(slots.limit() < before, "{} slots after {before}", slots.limit());
+        assert!(!slots.has_spare(), "nothing is left over for runs that nobody waits for");
     }
 
     #[tokio::test(start_paused = true)]

@@ -47,8 +47,10 @@ pub struct BoltSettings {
     pub roots: Roots,
     /// The credentials of runs.
     pub login: Login,
-    /// Runs at a time.
+    /// Runs at a time, at most.
     pub max_concurrent: usize,
+    /// Whether the number of runs follows the server's response times.
+    pub is_adaptive: bool,
     /// Longest run, for any request.
     pub timeout: Duration,
     /// Longest wait for a run slot, and for a connection of the principal.
@@ -75,7 +77,8 @@ impl BoltSettings {
             address,
             roots: Roots::of_system(),
             login,
-            max_concurrent: 32,
+            max_concurrent: limits::ORIGIN_LIMIT_MAX,
+            is_adaptive: false,
             timeout: Duration::from_secs(30),
             wait: Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),

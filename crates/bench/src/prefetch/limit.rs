@@ -1,0 +1,286 @@
+//! Session walks in a closed loop, as fast as Neo4j answers, by `origin.max_concurrent`: throughput and waits of each
+//! limit beside the others, with shipped defaults otherwise.
+//!
+//! Clients take the next request of one trace, so all arms answer the same requests in nearly the same order. There is no
+//! proxy before Neo4j: it would use the same cores.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use hopcache_testbed::http::{Connection, post};
+use hopcache_testbed::neo4j;
+use hopcache_testbed::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis, tempdir};
+use hopcache_testbed::report::{Report, Spread};
+use tokio::task::JoinSet;
+
+use super::counts::Counts;
+use super::pages::{Page, parameters};
+use super::source::Source;
+use super::walk::{Click, Traffic, walks};
+use crate::expiry::figures::Tail;
+use crate::expiry::graph::Graph as Which;
+use crate::expiry::open_loop::Arrivals;
+use crate::expiry::options::turns;
+use crate::expiry::scene::{NODES, login};
+
+/// Options of the closed loop.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Values of `origin.max_concurrent`, each an arm; `-off` behind one switches prefetch off.
+    #[arg(long, value_delimiter = ',', default_values_t = ["32", "1", "2", "4", "adaptive"].map(str::to_owned))]
+    limits: Vec<String>,
+    /// Requests of each measurement.
+    #[arg(long, default_value_t = 20_000)]
+    requests: usize,
+    /// Sessions whose clicks take turns.
+    #[arg(long, default_value_t = 64)]
+    sessions: usize,
+    /// Requests under way.
+    #[arg(long, default_value_t = 32)]
+    clients: usize,
+    /// TTL in seconds.
+    #[arg(long, default_value_t = 20)]
+    ttl: u64,
+    /// Nodes.
+    #[arg(long, default_value_t = NODES)]
+    nodes: usize,
+    /// Rounds of each arm.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seed of the clicks.
+    #[arg(long, default_value_t = 5)]
+    seed: u64,
+    /// Directory of LDBC's CSV files.
+    #[arg(long, default_value = "data/ldbc-sf0.1")]
+    data: PathBuf,
+    /// Where the report is kept.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// One request of the trace.
+struct Ask {
+    bytes: Vec<u8>,
+    turn: usize,
+    page: Page,
+}
+
+/// One answer.
+struct Answered {
+    page: Page,
+    took_us: u64,
+    is_ok: bool,
+}
+
+/// What one measurement has shown.
+struct Seen {
+    per_s: f64,
+    waits: Tail,
+    most_ms: f64,
+    by_page: Vec<(Page, Tail)>,
+    errors: usize,
+    counts: Counts,
+    node_cpu_us: f64,
+    limits: String,
+}
+
+/// Runs it.
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let mut report = Report::open("Session walks in a closed loop, by the limit of runs at Neo4j");
+    let source = Source::load(Which::Ldbc, &options.data).await?;
+    let measured = rounds(options, &source, &mut report).await;
+    source.remove().await?;
+    measured?;
+    if let Some(path) = &options.out {
+        report.write(path)?;
+    }
+    Ok(())
+}
+
+async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyhow::Result<()> {
+    let trace = Arc::new(trace(options, source)?);
+    let distinct: BTreeSet<&[u8]> = trace.iter().map(|ask| body_of(&ask.bytes)).collect();
+    report.line(&format!(
+        "{} requests of {} distinct queries in {} sessions, {} clients, {} nodes, TTL {} s; {}; Neo4j, Redis, nodes and clients share the machine\n",
+        trace.len(), distinct.len(), options.sessions, options.clients, options.nodes, options.ttl, source.size()
+    ));
+    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request | limits, load |");
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
+    for round in 0..options.rounds {
+        for place in turns(arms.len(), round) {
+            let seen = measure(options, &options.limits[place], &trace).await?;
+            report.line(&format!("| {} | {} | {} |", round + 1, options.limits[place], seen.cells()));
+            arms[place].push(seen);
+        }
+    }
+    summary(options, &arms, report);
+    Ok(())
+}
+
+/// The requests of all sessions, each session's next one in turn.
+fn trace(options: &Options, source: &Source) -> anyhow::Result<Vec<Ask>> {
+    let clicks = options.requests.div_ceil(options.sessions);
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let traffic = Traffic {
+        // Twice the sessions that are needed begin within the span, and each is whole: its clicks have no pauses.
+        rate: 2.0 * (options.sessions * clicks) as f64 / 100.0,
+        span: Duration::from_secs(100),
+        clicks,
+        think: Duration::ZERO,
+        follow: 0.7,
+        usual: 0.9,
+        exponent: 0.99,
+        arrivals: Arrivals::Even,
+        seed: options.seed,
+    };
+    let mut sessions: HashMap<usize, Vec<Click>> = HashMap::new();
+    for click in walks(&source.graph, &traffic).into_iter().filter(|click| click.session < options.sessions) {
+        sessions.entry(click.session).or_default().push(click);
+    }
+    ensure!(sessions.len() == options.sessions, "{} sessions", sessions.len());
+    let login = login(source.origin)?;
+    let mut order: Vec<(usize, Click)> =
+        sessions.into_values().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
+    order.sort_by_key(|(number, click)| (*number, click.session));
+    order.truncate(options.requests);
+    let ask = |(_, click): &(usize, Click)| {
+        let headers = format!("{login}hopcache-session: walk-{}\r\n", click.session);
+        let text = source.names.statement(click.page, 0);
+        let bytes = post(&text, &parameters(&source.graph, click.page, click.place), &headers);
+        Ask { bytes, turn: click.turn, page: click.page }
+    };
+    Ok(order.iter().map(ask).collect())
+}
+
+fn body_of(request: &[u8]) -> &[u8] {
+    let end = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(0);
+    &request[end..]
+}
+
+async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Seen> {
+    let (dir, binary) = (tempdir()?, hopcache_binary()?);
+    let (_redis, redis_addr) = start_redis(&dir)?;
+    let common = configuration(options, arm, &redis_addr.to_string())?;
+    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
+    let nodes = start_cluster(&plan, options.nodes).await?;
+    let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
+    let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let mut clients = JoinSet::new();
+    for _ in 0..options.clients {
+        clients.spawn(client(addrs.clone(), Arc::clone(trace), Arc::clone(&next)));
+    }
+    let mut answers = Vec::with_capacity(trace.len());
+    while let Some(ended) = clients.join_next().await {
+        answers.extend(ended??);
+    }
+    let took = began.elapsed();
+    let (mut metrics, mut limits) = (String::new(), Vec::new());
+    for (_, addrs) in &nodes {
+        let text = get(addrs.admin, "/metrics").await?;
+        limits.push(
+            hopcache_testbed::metrics::sum(&text, "hopcache_origin_limit", "").unwrap_or(0).to_string(),
+        );
+        metrics.push_str(&text);
+    }
+    let cpu: Duration = nodes.iter().map(|(process, _)| process.cpu()).sum::<anyhow::Result<_>>()?;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
+    Ok(Seen::of(&answers, took, (Counts::of(&metrics), cpu, limits)))
+}
+
+fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<String> {
+    let (limit, prefetch) = match arm.strip_suffix("-off") {
+        Some(limit) => (limit, "[prefetch]\nenabled = false\n"),
+        None => (arm, ""),
+    };
+    let limit = if limit.parse::<u32>().is_ok() { limit.to_owned() } else { format!("{limit:?}") };
+    Ok(format!(
+        "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {limit}\n[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"{}s\"\n[log]\nlevel = \"warn\"\n{prefetch}",
+        neo4j::bolt()?,
+        options.ttl
+    ))
+}
+
+async fn client(
+    addrs: Vec<SocketAddr>,
+    trace: Arc<Vec<Ask>>,
+    next: Arc<AtomicUsize>,
+) -> anyhow::Result<Vec<Answered>> {
+    let mut connections: Vec<Option<Connection>> = addrs.iter().map(|_| None).collect();
+    let mut answers = Vec::new();
+    while let Some(ask) = trace.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let (sent, place) = (Instant::now(), ask.turn % addrs.len());
+        let status = ask_at(addrs[place], &mut connections[place], &ask.bytes).await;
+        let is_ok = status.is_ok_and(|status| status == 202);
+        let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        answers.push(Answered { page: ask.page, took_us, is_ok });
+    }
+    Ok(answers)
+}
+
+/// The status of the answer. A connection that fails is not used again.
+async fn ask_at(addr: SocketAddr, kept: &mut Option<Connection>, request: &[u8]) -> anyhow::Result<u16> {
+    let mut connection = match kept.take() {
+        Some(connection) => connection,
+        None => Connection::open(addr).await?,
+    };
+    let status = connection.ask(request).await?.status();
+    *kept = Some(connection);
+    Ok(status)
+}
+
+impl Seen {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+    fn of(answers: &[Answered], took: Duration, (counts, cpu, limits): (Counts, Duration, String)) -> Self {
+        let tail = |page: Option<Page>| {
+            let of_page = answers.iter().filter(|each| page.is_none_or(|page| page == each.page));
+            Tail::of(of_page.map(|each| each.took_us).collect())
+        };
+        Self {
+            per_s: answers.len() as f64 / took.as_secs_f64(),
+            waits: tail(None),
+            most_ms: answers.iter().map(|each| each.took_us).max().unwrap_or(0) as f64 / 1e3,
+            by_page: Page::ALL.map(|page| (page, tail(Some(page)))).to_vec(),
+            errors: answers.iter().filter(|each| !each.is_ok).count(),
+            counts,
+            node_cpu_us: cpu.as_secs_f64() * 1e6 / answers.len().max(1) as f64,
+            limits,
+        }
+    }
+
+    fn cells(&self) -> String {
+        let Tail { p50_ms, p95_ms, p99_ms, .. } = self.waits;
+        let Counts { miss_runs, refresh_runs, prefetch_runs, .. } = self.counts;
+        format!(
+            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0} | {}",
+            self.per_s, self.most_ms, self.errors, self.node_cpu_us, self.limits
+        )
+    }
+}
+
+/// Medians of each arm, and round by round beside the first arm.
+fn summary(options: &Options, arms: &[Vec<Seen>], report: &mut Report) {
+    report.line("\n| arm | requests/s, median (least–greatest) | × the first arm, round by round | P99 ms | P99 by page: profile, friends, posts, replies, tags, tagged |");
+    report.line("|---|---|---|---|---|");
+    for (name, rounds) in options.limits.iter().zip(arms) {
+        let of = |figure: &dyn Fn(&Seen) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
+        let beside: Vec<f64> =
+            rounds.iter().zip(&arms[0]).map(|(one, first)| one.per_s / first.per_s).collect();
+        let pages: Vec<String> = (0..Page::ALL.len())
+            .map(|page| format!("{:.0}", of(&|seen| seen.by_page[page].1.p99_ms).median))
+            .collect();
+        report.line(&format!(
+            "| {name} | {} | {} | {} | {} |",
+            of(&|seen| seen.per_s),
+            Spread::of(&beside),
+            of(&|seen| seen.waits.p99_ms),
+            pages.join(", ")
+        ));
+    }
+}

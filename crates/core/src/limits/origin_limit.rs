@@ -1,0 +1,78 @@
+//! Bounds of the adaptive number of runs at the origin ([`crate::origin_limit`]), and of the order in its line.
+
+/// The lowest limit. With one run at a time a long statement would hold up all short ones.
+pub const ORIGIN_LIMIT_MIN: usize = 1;
+/// The highest adaptive limit of a node. Connections, and room for results, are sized by it. A Neo4j that has more cores
+/// for each node needs a number in the configuration.
+pub const ORIGIN_LIMIT_MAX: usize = 32;
+/// The limit before Neo4j's times are known.
+pub const ORIGIN_LIMIT_START: usize = 4;
+/// Patterns whose times are remembered. The least recently used is forgotten first; at about 150 bytes each.
+pub const ORIGIN_PATTERNS_MAX: usize = 1_024;
+/// Weight of the newest run in the mean of a pattern's times: the last 20 or so count.
+pub const ORIGIN_TIME_SMOOTHING: f64 = 0.05;
+/// So many times the mean of all runs, a quiet time is wrong: no run is faster beside others than alone.
+pub const ORIGIN_IDLE_TIME_WRONG: f64 = 1.5;
+/// Weight of the newest run in the geometric means that slowdowns are reckoned from: the last 100 or so count. Times of a
+/// pattern with a long tail vary by a factor of e, so the mean is then right to 7 %.
+pub const ORIGIN_QUIET_SMOOTHING: f64 = 0.01;
+/// A probe whose own mean is so many times the quiet time, or one of so many, replaces it.
+pub const ORIGIN_QUIET_CHANGED: f64 = 2.0;
+/// Runs of a pattern in probes, at least, before their mean is its quiet time, and in one probe for such a change.
+pub const ORIGIN_QUIET_RUNS: f64 = 24.0;
+/// Longest run beside the mean of its pattern that counts in full for the expected time.
+pub const ORIGIN_TIME_OUTLIER: f64 = 8.0;
+/// A run in a probe was alone when, over its life, this node had at most so many runs under way.
+pub const ORIGIN_IDLE_RUNS_MAX: f64 = 1.5;
+/// Slowdown that does not count as a queue: run times vary, and the last core is used only by some overlap.
+pub const ORIGIN_SLOWDOWN_TOLERATED: f64 = 1.2;
+/// Slowdown of all runs above which nothing is left over for prefetch.
+pub const ORIGIN_SLOWDOWN_STRAINED: f64 = 2.0;
+/// Runs of this node that queue inside Neo4j. Small, since every node keeps as many there.
+pub const ORIGIN_QUEUED: f64 = 0.7;
+/// A fall of the limit to such a part of it, or less, brings the next probe soon.
+pub const ORIGIN_FALL_SUSPECT: f64 = 0.75;
+/// Weight of the newest window in the slowdown.
+pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
+/// After the limit has fallen, it does not rise for so long.
+pub const ORIGIN_RISE_AGAIN_MS: u64 = 1_000;
+/// Shortest time between two decisions, with [`ORIGIN_WINDOW_RUNS`].
+pub const ORIGIN_WINDOW_MS: u64 = 100;
+/// Runs between two decisions: their mean is then right to about 15 %.
+pub const ORIGIN_WINDOW_RUNS: u32 = 32;
+/// After this time, [`ORIGIN_WINDOW_SOME_RUNS`] are enough.
+pub const ORIGIN_WINDOW_SOME_MS: u64 = 500;
+/// See [`ORIGIN_WINDOW_SOME_MS`].
+pub const ORIGIN_WINDOW_SOME_RUNS: u32 = 8;
+/// The same for runs so long that few end in a second.
+pub const ORIGIN_WINDOW_SLOW_MS: u64 = 2_000;
+/// See [`ORIGIN_WINDOW_SLOW_MS`].
+pub const ORIGIN_WINDOW_SLOW_RUNS: u32 = 3;
+/// Length of the shortest probe.
+pub const ORIGIN_PROBE_MS: u64 = 240;
+/// The first part of a probe, one of so many, lets the runs from before end.
+pub const ORIGIN_PROBE_DRAIN: u64 = 3;
+/// A probe begins after so many times its length: probes take 3 % of the time.
+pub const ORIGIN_PROBE_EVERY: u64 = 32;
+/// So many times as often while no quiet times are known.
+pub const ORIGIN_PROBE_SOONER: u64 = 4;
+/// A probe that has measured fewer runs is followed by one of twice the length.
+pub const ORIGIN_PROBE_RUNS_MIN: u32 = 4;
+/// So many probes that have measured enough are followed by one of half the length.
+pub const ORIGIN_PROBE_GOOD: u32 = 4;
+/// The length is doubled at most so often: 4.8 s.
+pub const ORIGIN_PROBE_LEVELS: u32 = 5;
+/// Time between two looks whether a probe is over, or due, while no run begins or ends.
+pub const ORIGIN_LIMIT_TICK_MS: u64 = 20;
+const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_MS / ORIGIN_PROBE_DRAIN);
+
+/// How many times its own expected work a run lets later runs of its queue go first. At 4, short runs waited 98 % as long as
+/// in the order of arrival while the work was 1.5 times what the slots can do (`tests/line.rs`).
+pub const LINE_STRETCH: u64 = 80;
+/// The most later work that a run lets go first, in microseconds of slot time; principals that wait share it. So no run
+/// waits for more than this beyond the order of arrival, which is less than [`super::ORIGIN_WAIT_MS_MAX`]. With several
+/// slots the work takes less time.
+pub const LINE_EXTRA_US_MAX: u64 = 8_000_000;
+/// The longest expected time that counts as work before later runs.
+pub const LINE_WORK_US_MAX: u64 = 1_000_000;
+const _: () = assert!(LINE_EXTRA_US_MAX < super::ORIGIN_WAIT_MS_MAX * 1_000);

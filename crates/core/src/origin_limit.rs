@@ -1,0 +1,228 @@
+//! Decides how many runs this node has at Neo4j at a time, from how long its runs take.
+//!
+//! **Slowdown.** A run's time is compared with the quiet time of its own pattern. So a mix of 1 ms and 500 ms statements
+//! does not look like congestion. Over a window, the slowdown S is the geometric mean of these ratios, each weighed by its
+//! quiet time.
+//!
+//! **Limit.** Of N runs under way, N/S would do for the same throughput, and the other N × (1 − 1/S) only queue inside
+//! Neo4j (TCP Vegas, Brakmo and Peterson 1995; Netflix' concurrency-limits uses it as its Vegas limit). The limit becomes
+//! N/S × [`ORIGIN_SLOWDOWN_TOLERATED`] + [`ORIGIN_QUEUED`], as in Netflix' Gradient2, so less than one run of this node
+//! queues there. Every node keeps as many there, whatever its limit, so nodes that share one Neo4j end at equal parts.
+//! Clients' runs wait in this node's own line instead, which knows principals, classes and costs.
+//!
+//! **Probe.** Under lasting load no run is alone. So for a short time the limit is 1, again and again (the idea of BBR's
+//! `ProbeRTT`, Cardwell et al. 2016). A probe among the runs of other nodes would take their queue for quiet time. So all
+//! nodes probe at the same times by their wall clocks, for the same length, and measure only in its later part. Clocks
+//! that differ do no harm beyond that: the limits end higher, since each node measures beside the others' runs. With more
+//! nodes than cores even a probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is
+//! what counts: two runs of a node take twice as long as one, so one is the limit.
+//!
+//! Example: three nodes on two cores. In probes S is 1 by definition. With two runs of each node S is about 2, and the
+//! limit becomes 2/2 × 1.2 + 0.7 = 1.9, which is one run.
+//!
+//! It reads no clock and starts no run: the caller tells it what begins and ends, and asks for [`OriginLimit::limit`]
+//! after that.
+
+mod probe;
+mod run_times;
+mod window;
+
+use self::probe::Probe;
+use self::run_times::{During, RunTimes};
+use self::window::Window;
+use crate::cypher::pattern::PatternId;
+use crate::limits::{
+    ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS,
+    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED,
+};
+use crate::time::{Millis, MonoTime};
+
+/// Between which numbers the limit stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitBounds {
+    /// The lowest; 0 counts as 1.
+    pub min: usize,
+    /// The highest; not below the lowest. Equal to the lowest, the limit is fixed and nothing probes.
+    pub max: usize,
+}
+
+/// A run under way: when it began, and how much this node had under way until then.
+#[derive(Debug, Clone, Copy)]
+pub struct RunStart {
+    at: MonoTime,
+    area_us: u64,
+}
+
+/// The limit, and what it is learned from.
+#[derive(Debug, Clone)]
+pub struct OriginLimit {
+    bounds: LimitBounds,
+    limit: f64,
+    in_flight: usize,
+    /// The sum of all runs' times under way until `now`.
+    area_us: u64,
+    now: MonoTime,
+    times: RunTimes,
+    /// Smoothed; `None` before the first window.
+    slowdown: Option<f64>,
+    window: Window,
+    /// Runs that began before this do not count: they ran under another limit.
+    counted_from: MonoTime,
+    probe: Probe,
+    /// The limit does not rise before this: it has just been too high.
+    rises_from: MonoTime,
+}
+
+impl OriginLimit {
+    /// No run is under way. `shared_clock_us`, added to this node's clock, gives the wall clock.
+    #[must_use]
+    pub fn new(bounds: LimitBounds, shared_clock_us: u64) -> Self {
+        let min = bounds.min.max(1);
+        let bounds = LimitBounds { min, max: bounds.max.max(min) };
+        Self {
+            bounds,
+            limit: as_float(ORIGIN_LIMIT_START.clamp(bounds.min, bounds.max)),
+            in_flight: 0,
+            area_us: 0,
+            now: MonoTime::default(),
+            times: RunTimes::default(),
+            slowdown: None,
+            window: Window::default(),
+            counted_from: MonoTime::default(),
+            probe: Probe::new(shared_clock_us),
+            rises_from: MonoTime::default(),
+        }
+    }
+
+    /// Runs that this node may have under way now.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        if self.probe.is_on() { 1 } else { self.learned() }
+    }
+
+    /// The same without regard to a probe.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds")]
+    pub fn learned(&self) -> usize {
+        (self.limit as usize).clamp(self.bounds.min, self.bounds.max)
+    }
+
+    /// Whether runs take much longer than alone: nothing is left over.
+    #[must_use]
+    pub fn is_strained(&self) -> bool {
+        self.slowdown.is_some_and(|slowdown| slowdown > ORIGIN_SLOWDOWN_STRAINED)
+    }
+
+    /// How long a run of this pattern is expected to take; `None` before the first run.
+    #[must_use]
+    pub fn expected_us(&self, pattern: PatternId) -> Option<f64> {
+        self.times.expected_us(pattern)
+    }
+
+    /// Time has passed: a probe may begin or end.
+    pub fn tick(&mut self, now: MonoTime) {
+        let passed_us = now.0.saturating_sub(self.now.0);
+        self.area_us = self.area_us.saturating_add(passed_us.saturating_mul(self.in_flight as u64));
+        self.now = self.now.max(now);
+        if self.is_fixed() {
+            return;
+        }
+        if self.probe.pass(self.now) {
+            // The runs from before, and of the probe, were under other limits.
+            self.restart();
+        }
+    }
+
+    /// A run had to wait for others.
+    pub fn was_full(&mut self) {
+        self.window.was_full = true;
+        self.probe.want();
+    }
+
+    /// A run begins.
+    pub fn begin(&mut self, now: MonoTime) -> RunStart {
+        self.tick(now);
+        self.in_flight += 1;
+        RunStart { at: self.now, area_us: self.area_us }
+    }
+
+    /// A run has ended. Its time counts if there is a pattern: it was answered, or ran until its deadline.
+    pub fn end(&mut self, now: MonoTime, start: RunStart, pattern: Option<PatternId>) {
+        self.tick(now);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Some(pattern) = pattern else { return };
+        let took_us = as_float_us(self.now.0.saturating_sub(start.at.0)).max(1.0);
+        let under_way = as_float_us(self.area_us.saturating_sub(start.area_us)) / took_us;
+        let is_quiet = under_way <= ORIGIN_IDLE_RUNS_MAX && self.probe.measures(start.at);
+        let during = if is_quiet { During::Quiet } else { During::Load(under_way) };
+        self.times.note(pattern, took_us, during);
+        if is_quiet {
+            self.probe.has_measured();
+        }
+        if self.is_fixed() || self.probe.is_on() || start.at < self.counted_from {
+            return;
+        }
+        if let Some(reference) = self.times.reference(pattern) {
+            self.window.add(took_us, reference, under_way);
+            self.decide();
+        }
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.bounds.min == self.bounds.max
+    }
+
+    /// Only runs from now on count.
+    fn restart(&mut self) {
+        self.counted_from = self.now;
+        self.window = Window::from(self.now);
+    }
+
+    fn decide(&mut self) {
+        let Some(found) = self.window.result(self.now) else { return };
+        let slowdown = self
+            .slowdown
+            .map_or(found.slowdown, |before| before + (found.slowdown - before) * ORIGIN_SLOWDOWN_SMOOTHING);
+        self.slowdown = Some(slowdown);
+        self.window = Window::from(self.now);
+        let free = (ORIGIN_SLOWDOWN_TOLERATED / slowdown).min(1.0);
+        let target = found.under_way * free + ORIGIN_QUEUED;
+        if free < 1.0 && target < self.limit {
+            let (before, limit) = (self.learned(), self.limit);
+            self.set(target);
+            if target < limit * ORIGIN_FALL_SUSPECT {
+                self.probe.doubt(self.now);
+            }
+            self.rises_from = self.now + Millis(ORIGIN_RISE_AGAIN_MS);
+            if self.learned() < before {
+                // As many times fewer runs at a full Neo4j take as many times less.
+                self.slowdown = Some((slowdown * self.limit / limit).max(1.0));
+                self.restart();
+            }
+        } else if found.was_full && (free >= 1.0 || target > self.limit) && self.now >= self.rises_from {
+            self.rise(target);
+        }
+    }
+
+    fn rise(&mut self, target: f64) {
+        let before = self.learned();
+        self.set((self.limit + self.limit.sqrt()).max(target));
+        if self.learned() > before {
+            self.restart();
+        }
+    }
+
+    fn set(&mut self, limit: f64) {
+        self.limit = limit.clamp(as_float(self.bounds.min), as_float(self.bounds.max));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "runs are few")]
+const fn as_float(runs: usize) -> f64 {
+    runs as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a run are far below 2^53")]
+const fn as_float_us(us: u64) -> f64 {
+    us as f64
+}

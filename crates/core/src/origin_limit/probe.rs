@@ -1,0 +1,125 @@
+//! When the limit is 1 for a short time, so that runs show their quiet times. All nodes probe at the same times.
+
+use crate::limits::{
+    ORIGIN_PROBE_DRAIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_GOOD, ORIGIN_PROBE_LEVELS, ORIGIN_PROBE_MS,
+    ORIGIN_PROBE_RUNS_MIN, ORIGIN_PROBE_SOONER,
+};
+use crate::time::{Millis, MonoTime};
+
+/// When the next probe begins, and how far the present one is.
+///
+/// Length and period are powers of two of the shortest ones, and each begins at a multiple of its period by the wall
+/// clock. So a node that probes seldom begins together with those that probe often.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    /// Added to this node's clock, it gives a clock that all nodes share.
+    shared_clock_us: u64,
+    began: Option<MonoTime>,
+    next: MonoTime,
+    /// Whether a run had to wait since the last probe.
+    is_wanted: bool,
+    /// The length is so many times doubled.
+    level: u32,
+    /// Quiet times that the present probe has shown.
+    measured: u32,
+    /// Probes since the length changed that have shown enough.
+    good: u32,
+    /// Whether runs have quiet times already.
+    is_known: bool,
+}
+
+impl Probe {
+    pub(super) fn new(shared_clock_us: u64) -> Self {
+        let next = MonoTime::default();
+        let probe = Self {
+            shared_clock_us,
+            began: None,
+            next,
+            is_wanted: false,
+            level: 0,
+            measured: 0,
+            good: 0,
+            is_known: false,
+        };
+        Self { next: probe.after(MonoTime::default()), ..probe }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// A run had to wait: a limit matters.
+    pub(super) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Whether a run that began then, and ends now, was in the measuring part.
+    pub(super) fn measures(&self, start: MonoTime) -> bool {
+        self.began.is_some_and(|began| start >= began + Millis(self.length().0 / ORIGIN_PROBE_DRAIN))
+    }
+
+    /// Time has passed. Whether a probe has begun or ended.
+    pub(super) fn pass(&mut self, now: MonoTime) -> bool {
+        match self.began {
+            Some(began) if now >= began + self.length() => {
+                self.began = None;
+                self.is_wanted = false;
+                self.adapt_length();
+                self.next = self.after(now);
+                true
+            }
+            None if self.is_wanted && now >= self.next => {
+                let is_late = now.since(self.next) >= Millis(self.length().0 / ORIGIN_PROBE_DRAIN);
+                if is_late {
+                    self.next = self.after(now);
+                } else {
+                    self.began = Some(self.next);
+                }
+                !is_late
+            }
+            _ => false,
+        }
+    }
+
+    /// The limit falls far: perhaps every run is slower than before, and no queue is the reason. The next probe comes soon.
+    pub(super) fn doubt(&mut self, now: MonoTime) {
+        if !self.is_on() && self.is_known {
+            self.is_known = false;
+            self.next = self.after(now);
+        }
+    }
+
+    /// A run has shown its quiet time.
+    pub(super) fn has_measured(&mut self) {
+        self.measured += 1;
+    }
+
+    /// A probe that measured little is followed by one of twice the length: runs under way did not end in time. Some
+    /// good ones are followed by one of half the length.
+    fn adapt_length(&mut self) {
+        if self.measured < ORIGIN_PROBE_RUNS_MIN {
+            self.level = (self.level + 1).min(ORIGIN_PROBE_LEVELS);
+            self.good = 0;
+        } else {
+            self.is_known = true;
+            self.good += 1;
+        }
+        if self.good >= ORIGIN_PROBE_GOOD {
+            (self.level, self.good) = (self.level.saturating_sub(1), 0);
+        }
+        self.measured = 0;
+    }
+
+    fn length(&self) -> Millis {
+        Millis(ORIGIN_PROBE_MS << self.level)
+    }
+
+    /// The first multiple of the period, by the shared clock.
+    fn after(&self, now: MonoTime) -> MonoTime {
+        let period_ms = self.length().0 * ORIGIN_PROBE_EVERY;
+        let is_soon = !self.is_known && self.level <= 1;
+        let every_us = 1_000 * if is_soon { period_ms / ORIGIN_PROBE_SOONER } else { period_ms };
+        let shared = now.0.saturating_add(self.shared_clock_us);
+        MonoTime((shared / every_us + 1).saturating_mul(every_us).saturating_sub(self.shared_clock_us))
+    }
+}

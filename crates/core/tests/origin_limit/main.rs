@@ -1,0 +1,207 @@
+//! The adaptive limit against a model of Neo4j: it finds the throughput of the best fixed number, follows changes within
+//! five seconds, shares with other nodes, and recovers from any state.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+
+mod model;
+
+use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::limits::{
+    ORIGIN_LIMIT_MAX, ORIGIN_LIMIT_MIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_MS, ORIGIN_PROBE_SOONER,
+};
+use hopcache_core::origin_limit::{LimitBounds, OriginLimit};
+use hopcache_core::time::{Millis, MonoTime};
+use proptest::prelude::*;
+
+use self::model::{Kind, World, adaptive, fixed};
+
+const SHORT: Kind = Kind { weight: 0.9, mean_us: 1_500.0, spread: 0.8 };
+const MIDDLE: Kind = Kind { weight: 0.1, mean_us: 10_000.0, spread: 1.2 };
+const LONG: Kind = Kind { weight: 0.02, mean_us: 500_000.0, spread: 0.5 };
+/// Clients of all nodes together: more than any limit lets through.
+const CLIENTS: usize = 96;
+
+fn world(cores: f64, kinds: &[Kind], limits: &[OriginLimit]) -> World {
+    let nodes: Vec<_> = limits.iter().map(|limit| (limit.clone(), CLIENTS / limits.len())).collect();
+    World::new(cores, kinds, &nodes, 1)
+}
+
+/// The throughput of the best fixed number on each of these nodes.
+fn best(cores: f64, kinds: &[Kind], nodes: usize) -> f64 {
+    let of = |limit| world(cores, kinds, &vec![fixed(limit); nodes]).run_for(15.0).total();
+    [1, 2, 4, 8, 16, 32].into_iter().map(of).fold(0.0, f64::max)
+}
+
+#[test]
+fn it_finds_the_throughput_of_the_best_fixed_number() {
+    for (kinds, part) in [(&[SHORT][..], 0.92), (&[SHORT, MIDDLE], 0.92), (&[LONG], 0.7)] {
+        for (cores, nodes) in [(1.0, 1), (2.0, 1), (2.0, 3), (8.0, 1), (8.0, 3), (24.0, 1)] {
+            let mut world = world(cores, kinds, &vec![adaptive(); nodes]);
+            world.run_for(8.0);
+            let (found, best) = (world.run_for(30.0).total(), best(cores, kinds, nodes));
+            assert!(
+                found > part * best,
+                "{} kinds, {cores} cores, {nodes} nodes: {found:.0} of {best:.0}",
+                kinds.len()
+            );
+        }
+    }
+}
+
+/// Three nodes with 32 runs each had 96 runs on two cores. The runs that need not queue inside Neo4j wait in our line.
+#[test]
+fn few_runs_queue_inside_neo4j() {
+    for (cores, nodes, under_way_max) in [(1.0, 1, 2.5), (2.0, 1, 4.0), (2.0, 3, 7.0), (8.0, 1, 12.0)] {
+        let mut world = world(cores, &[SHORT, MIDDLE], &vec![adaptive(); nodes]);
+        world.run_for(8.0);
+        let under_way = world.run_for(20.0).under_way;
+        assert!(under_way < under_way_max, "{cores} cores, {nodes} nodes: {under_way:.1} under way");
+    }
+}
+
+/// A statement of 500 ms beside statements of 1 ms is no congestion: an idle Neo4j lets the limit rise.
+#[test]
+fn a_mix_of_costs_does_not_look_like_congestion() {
+    let mut world = World::new(64.0, &[SHORT, MIDDLE, LONG], &[(adaptive(), 2)], 1);
+    world.run_for(10.0);
+    world.nodes[0].clients = CLIENTS;
+    world.run_for(5.0);
+    let limit = world.nodes[0].limit.learned();
+    assert!(limit >= 3 * ORIGIN_LIMIT_MAX / 4, "{limit} runs on 64 idle cores");
+}
+
+#[test]
+fn a_shift_of_capacity_is_followed_within_five_seconds() {
+    for nodes in [1, 3] {
+        let mut world = world(8.0, &[SHORT], &vec![adaptive(); nodes]);
+        world.run_for(10.0);
+        for cores in [2.0, 8.0, 1.0, 16.0] {
+            world.cores = cores;
+            world.run_for(5.0);
+            let (after, best) = (world.run_for(5.0), best(cores, &[SHORT], nodes));
+            let queued = after.under_way - cores;
+            assert!(
+                after.total() > 0.85 * best,
+                "{nodes} nodes, {cores} cores: {:.0} of {best:.0}",
+                after.total()
+            );
+            assert!(
+                queued < 5.0 * nodes as f64 + cores / 4.0,
+                "{nodes} nodes, {cores} cores: {queued:.1} queue"
+            );
+        }
+    }
+}
+
+/// Every statement takes three times as long on as many cores: a backup, or larger data. That is no queue.
+#[test]
+fn slower_statements_are_not_taken_for_a_queue_for_long() {
+    for nodes in [1, 3] {
+        let mut world = world(16.0, &[SHORT], &vec![adaptive(); nodes]);
+        let before = world.run_for(10.0).total();
+        world.slow = 3.0;
+        world.run_for(5.0);
+        let after = world.run_for(5.0).total();
+        assert!(3.0 * after > 0.8 * before, "{nodes} nodes: {after:.0} after {before:.0}");
+    }
+}
+
+#[test]
+fn nodes_that_share_neo4j_do_not_starve_each_other() {
+    for (cores, kinds) in [(2.0, &[SHORT][..]), (8.0, &[SHORT]), (8.0, &[SHORT, MIDDLE])] {
+        // One has been there for long, and two come later.
+        let mut world = world(cores, kinds, &vec![adaptive(); 3]);
+        (world.nodes[1].clients, world.nodes[2].clients) = (0, 0);
+        world.run_for(15.0);
+        (world.nodes[1].clients, world.nodes[2].clients) = (32, 32);
+        world.run_for(5.0);
+        let figures = world.run_for(40.0);
+        let least = figures.per_s.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(least > figures.total() / 3.0 / 2.5, "{cores} cores: {:?}", figures.per_s);
+    }
+}
+
+/// Clocks that disagree cost some queueing, and nothing else.
+#[test]
+fn without_a_shared_clock_the_limits_end_higher() {
+    let bounds = LimitBounds { min: ORIGIN_LIMIT_MIN, max: ORIGIN_LIMIT_MAX };
+    let limits = [0, 700_000, 1_600_000].map(|clock_us| OriginLimit::new(bounds, clock_us));
+    let mut world = world(2.0, &[SHORT], &limits);
+    world.run_for(10.0);
+    let figures = world.run_for(20.0);
+    let (found, best) = (figures.total(), best(2.0, &[SHORT], 3));
+    assert!(found > 0.8 * best, "{found:.0} of {best:.0}");
+    assert!(figures.under_way < 28.0, "{:.1} under way", figures.under_way);
+}
+
+#[test]
+fn a_fixed_limit_stays_and_never_probes() {
+    let mut world = world(2.0, &[SHORT], &[fixed(16)]);
+    let figures = world.run_for(10.0);
+    assert_eq!((world.nodes[0].limit.limit(), figures.under_way.round()), (16, 16.0));
+}
+
+/// Probes begin at multiples of the period by the shared clock, take their time, and come only where a run had to wait.
+#[test]
+fn a_probe_begins_with_the_other_nodes_and_ends_in_any_case() {
+    let bounds = LimitBounds { min: 1, max: 32 };
+    let every_us = 1_000 * ORIGIN_PROBE_MS * ORIGIN_PROBE_EVERY / ORIGIN_PROBE_SOONER;
+    let clock_us = every_us / 3;
+    let mut limit = OriginLimit::new(bounds, clock_us);
+    let _never_ends = limit.begin(MonoTime(0));
+    limit.was_full();
+    let probe = MonoTime(every_us - clock_us);
+    limit.tick(MonoTime(probe.0 - 1));
+    assert_ne!(limit.limit(), 1, "not before the period");
+    limit.tick(probe);
+    assert_eq!((limit.limit(), limit.learned() > 1), (1, true), "with the period");
+    let end = probe + Millis(ORIGIN_PROBE_MS);
+    limit.tick(MonoTime(end.0 - 1));
+    assert_eq!(limit.limit(), 1, "for its whole length, as on all nodes");
+    limit.tick(end);
+    assert_ne!(limit.limit(), 1, "a run that does not end holds nothing up");
+    for ms in 0..5 * every_us / 1_000 {
+        limit.tick(end + Millis(ms));
+        assert_ne!(limit.limit(), 1, "no run has waited since");
+    }
+}
+
+/// A step of an arbitrary past: how long a run of a pattern took, beside how many others, after which pause.
+type Past = Vec<(u64, u64, u8, u64)>;
+
+fn past() -> impl Strategy<Value = Past> {
+    let took_us = prop_oneof![1_u64..5_000, 1_u64..10_000_000_000];
+    proptest::collection::vec((0_u64..3, took_us, 0_u8..40, 0_u64..5_000_000), 0..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn it_recovers_from_any_state(past in past(), cores in 1_u8..10) {
+        let mut limit = adaptive();
+        let mut now = MonoTime(0);
+        for (pattern, took_us, beside, pause_us) in past {
+            let others: Vec<_> = (0..beside).map(|_| limit.begin(now)).collect();
+            let start = limit.begin(now);
+            now = MonoTime(now.0 + took_us);
+            limit.was_full();
+            limit.end(now, start, Some(PatternId(pattern)));
+            others.into_iter().for_each(|other| limit.end(now, other, None));
+            now = MonoTime(now.0 + pause_us);
+            prop_assert!((1..=ORIGIN_LIMIT_MAX).contains(&limit.limit()));
+        }
+        let cores = f64::from(cores);
+        let mut world = world(cores, &[SHORT, MIDDLE], &[limit]);
+        world.begin_at(now);
+        // A rare pattern with a wrong idle time takes some twenty probes.
+        world.run_for(60.0);
+        let after = world.run_for(10.0);
+        let best = best(cores, &[SHORT, MIDDLE], 1);
+        prop_assert!(after.total() > 0.75 * best, "{:.0} of {best:.0}", after.total());
+        prop_assert!(after.under_way < cores + 16.0, "{:.1} under way on {cores} cores", after.under_way);
+    }
+}
