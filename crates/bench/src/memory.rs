@@ -97,8 +97,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
-    // Memory that the allocator or moka gives back by itself while the node is idle.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Renderings that nobody asks for again go with the second sweep (`MEMORY_SWEEP_MS`); the allocator follows.
+    tokio::time::sleep(Duration::from_secs(25)).await;
     let last = look().await?;
     write_report(&mut report, options.entries, &last, &idle);
     let bound_mib = options.budget_mib * 12 / 10;

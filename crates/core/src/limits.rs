@@ -399,9 +399,15 @@ pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;
 pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
 /// Share of `node.memory`, in percent, from which on memory counts as full.
 pub const MEMORY_FULL_PERCENT: u64 = 95;
-/// The memory of a copy beside its bodies: its struct, its reference count, and its place in moka (key, map, two
-/// queues, timer wheel, frequency sketch). Measured: `docs/benchmarks/2026-11-21-memory`.
-pub const COPY_OVERHEAD_BYTES: usize = 1_100;
+/// The memory of a copy beside its bodies: its struct, its reference count, its place in memory (key, slab, table), and its
+/// place in its principal's account. Measured: `docs/benchmarks/2026-11-25-small`.
+pub const COPY_OVERHEAD_BYTES: usize = 560;
+/// Copies of one shard of memory, in bytes. A shard holds any copy that may be kept, and has a lock of its own.
+pub const MEMORY_SHARD_BYTES: u64 = 64 << 20;
+/// Most shards.
+pub const MEMORY_SHARDS_MAX: usize = 64;
+/// Between two sweeps of memory, which take some 50 ns for each copy: at a million copies a half percent of a core.
+pub const MEMORY_SWEEP_MS: u64 = 10_000;
 /// The memory of each body of a copy beside its bytes and the allocator's rounding: a reference count.
 pub const BODY_OVERHEAD_BYTES: usize = 48;
 /// Result bytes that a run may read without reserving room. With its body, twice this for each run slot.

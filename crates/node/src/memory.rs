@@ -1,145 +1,221 @@
-//! The memory layer: moka, weighed in bytes. Each copy has its own end of life.
+//! The memory layer: quick_cache, weighed in bytes.
 //!
-//! moka decides which copies to evict (W-TinyLFU), and when a copy has expired on moka's clock. moka alone lets one
-//! principal's flood of new keys evict the working set of other principals. So `principal_shares` makes such a flood
-//! evict the principal's own copies (F37). The engine decides from a copy's times whether it is fresh or stale.
+//! quick_cache decides which copies to evict (a CLOCK-Pro whose hot part a scan does not reach). It knows no end of life:
+//! [`CopyMemory::sweep`] removes what is over, and drops renderings that nobody asks for again. Eviction alone would let one
+//! principal's flood of new keys evict the working set of other principals. So `principal_shares` makes such a flood evict the
+//! principal's own copies (F37). The engine decides from a copy's times whether it is fresh or stale.
 
 mod principal_shares;
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::time::Millis;
+use hopcache_core::limits::{COPY_OVERHEAD_BYTES, MEMORY_SHARD_BYTES, MEMORY_SHARDS_MAX, MEMORY_SWEEP_MS};
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use hopcache_engine::memory::Memory;
-use moka::Expiry;
-use moka::ops::compute::{CompResult, Op};
-use moka::sync::Cache;
 use parking_lot::Mutex;
+use quick_cache::sync::{Cache, EntryAction};
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use principal_shares::{PrincipalShares, Serial};
 
-/// Copies in moka.
-pub struct MokaMemory {
-    copies: Cache<QueryKey, Kept, KeyBits>,
+/// Copies, by their keys.
+pub struct CopyMemory {
+    copies: Cache<QueryKey, Kept, Weighed, KeyBits, Uncounted>,
     shares: Arc<Mutex<PrincipalShares>>,
+    evictions: Arc<AtomicU64>,
+    began: Instant,
 }
 
 #[derive(Clone)]
 struct Kept {
     copy: SharedCopy,
-    life_ms: Millis,
-    /// Its weight when it was put here. Renderings that were made since then count when the copy is put again.
+    /// On this memory's clock.
+    ends_at: MonoTime,
+    /// Its weight when it was last counted. Renderings that were made or dropped since then count when it is weighed again.
     bytes: u32,
     serial: Serial,
 }
 
-impl MokaMemory {
-    /// A memory for `bytes_max` of copies, including renderings and overhead.
-    #[must_use]
-    pub fn new(bytes_max: u64) -> Self {
-        let shares = Arc::new(Mutex::new(PrincipalShares::new(bytes_max)));
-        let counted = Arc::clone(&shares);
-        let copies = Cache::builder()
-            .max_capacity(bytes_max)
-            .weigher(|_: &QueryKey, kept: &Kept| kept.bytes)
-            .expire_after(EndOfLife)
-            // moka calls this once for every copy: when it is replaced, expired, removed, or not admitted.
-            .eviction_listener(move |_, kept: Kept, _| {
-                counted.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
-            })
-            .build_with_hasher(KeyBits { secret: rand::random() });
-        Self { copies, shares }
-    }
+/// What a sweep has found.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// Copies whose life was over.
+    pub ended: u64,
+    /// Copies that lost their renderings.
+    pub cooled: u64,
+}
 
-    /// Whether it has a copy of this principal.
-    #[must_use]
-    pub fn has_copies_of(&self, whose: ScopeTag) -> bool {
-        // moka counts expired copies until it has swept.
-        self.copies.run_pending_tasks();
-        self.shares.lock().has(whose)
+#[derive(Debug, Clone, Copy)]
+struct Weighed;
+
+impl Weighter<QueryKey, Kept> for Weighed {
+    fn weight(&self, _: &QueryKey, kept: &Kept) -> u64 {
+        kept.bytes.into()
     }
 }
 
-impl Memory for MokaMemory {
+/// Takes copies that were evicted, replaced or not admitted off their principals' accounts.
+#[derive(Clone)]
+struct Uncounted {
+    shares: Arc<Mutex<PrincipalShares>>,
+    evictions: Arc<AtomicU64>,
+}
+
+impl Lifecycle<QueryKey, Kept> for Uncounted {
+    /// Copies that are dropped when the request is over: a large one would hold up its shard.
+    type RequestState = Vec<Kept>;
+
+    // Not called for a copy that another one replaces.
+    fn before_evict(&self, _: &mut Vec<Kept>, _: &QueryKey, _: &mut Kept) {
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn on_evict(&self, gone: &mut Vec<Kept>, _: QueryKey, kept: Kept) {
+        // Always in this order: a shard of the cache, then the accounts.
+        self.shares.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
+        gone.push(kept);
+    }
+}
+
+impl CopyMemory {
+    /// A memory for `bytes_max` of copies, including renderings and overhead.
+    ///
+    /// # Panics
+    /// Never: it gives quick_cache all that its options ask for.
+    #[must_use]
+    pub fn new(bytes_max: u64) -> Self {
+        let shares = Arc::new(Mutex::new(PrincipalShares::new(bytes_max)));
+        let options = OptionsBuilder::new()
+            .shards(usize::try_from(bytes_max / MEMORY_SHARD_BYTES).unwrap_or(1).clamp(1, MEMORY_SHARDS_MAX))
+            .estimated_items_capacity(usize::try_from(bytes_max).unwrap_or(0) / COPY_OVERHEAD_BYTES)
+            .weight_capacity(bytes_max)
+            .build();
+        #[expect(clippy::expect_used, reason = "the two options without a default are given")]
+        let options = options.expect("all options");
+        let hasher = KeyBits { secret: rand::random() };
+        let evictions = Arc::new(AtomicU64::new(0));
+        let uncounted = Uncounted { shares: Arc::clone(&shares), evictions: Arc::clone(&evictions) };
+        let copies = Cache::with_options(options, Weighed, hasher, uncounted);
+        Self { copies, shares, evictions, began: Instant::now() }
+    }
+
+    /// Whether it has a copy of this principal, or had one until a moment ago.
+    #[must_use]
+    pub fn has_copies_of(&self, whose: ScopeTag) -> bool {
+        self.shares.lock().has(whose)
+    }
+
+    /// Copies so far that were evicted to make room, or were too large.
+    #[must_use]
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Removes copies whose life is over, and drops renderings that nobody has asked for since the last sweep. It takes some
+    /// fifty nanoseconds for each copy, and never holds a lock for longer than one copy takes.
+    pub fn sweep(&self) -> Swept {
+        let (now, mut swept) = (self.now(), Swept::default());
+        for (key, kept) in self.copies.iter() {
+            if now >= kept.ends_at {
+                swept.ended += u64::from(self.remove_if(&key, |held| Arc::ptr_eq(&held.copy, &kept.copy)));
+            } else if kept.copy.cool() {
+                self.count_again(key, &kept.copy, None);
+                swept.cooled += 1;
+            }
+        }
+        swept
+    }
+
+    fn now(&self) -> MonoTime {
+        MonoTime(u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn remove_if(&self, key: &QueryKey, is_meant: impl Fn(&Kept) -> bool) -> bool {
+        let Some((_, kept)) = self.copies.remove_if(key, is_meant) else { return false };
+        self.shares.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
+        true
+    }
+
+    /// Counts a copy by its present weight, if it is still held, and gives it another life if one is named.
+    fn count_again(&self, key: QueryKey, copy: &SharedCopy, ends_at: Option<MonoTime>) {
+        let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
+        let is_meant = |held: &Kept| Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes;
+        // A look first, so that a key without a copy gets no place.
+        if !self.copies.peek(&key).is_some_and(|held| is_meant(&held)) {
+            return;
+        }
+        let mut gives_way = None;
+        let counted = self.copies.entry(&key, Some(Duration::ZERO), |_, held| {
+            if is_meant(held) {
+                let mut shares = self.shares.lock();
+                let (serial, oldest) = shares.add(copy.owner(), key, bytes.into());
+                shares.remove(copy.owner(), held.serial, held.bytes.into());
+                (held.serial, held.bytes, gives_way) = (serial, bytes, oldest);
+                held.ends_at = ends_at.unwrap_or(held.ends_at);
+            }
+            EntryAction::Retain(())
+        });
+        drop(counted);
+        // Only now, because the entry's shard was locked, and another key may share it.
+        if let Some(oldest) = gives_way {
+            self.remove(&oldest);
+        }
+    }
+}
+
+impl Memory for CopyMemory {
     fn get(&self, key: &QueryKey) -> Option<SharedCopy> {
-        self.copies.get(key).map(|kept| kept.copy)
+        let kept = self.copies.get(key)?;
+        (self.now() < kept.ends_at).then_some(kept.copy)
     }
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
         let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
-        // Outside the lock, because moka may call the listener from here.
         if let Some(oldest) = gives_way {
-            self.copies.invalidate(&oldest);
+            self.remove(&oldest);
         }
-        self.copies.insert(key, Kept { copy, life_ms, bytes, serial });
+        self.copies.insert(key, Kept { copy, ends_at: self.now() + life_ms, bytes, serial });
     }
 
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
-        let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let mut counted = None;
-        let replaced =
-            self.copies.entry(key).and_compute_with(|held| match held.map(moka::Entry::into_value) {
-                Some(held) if Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes => {
-                    let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
-                    counted = Some((serial, gives_way));
-                    Op::Put(Kept { copy: Arc::clone(copy), life_ms, bytes, serial })
-                }
-                _ => Op::Nop,
-            });
-        let Some((serial, gives_way)) = counted else { return };
-        if !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
-            self.shares.lock().remove(copy.owner(), serial, bytes.into());
-        }
-        // Only now, because during the computation moka holds a lock that another key may share.
-        if let Some(oldest) = gives_way {
-            self.copies.invalidate(&oldest);
-        }
+        self.count_again(key, copy, Some(self.now() + life_ms));
     }
 
     fn remove(&self, key: &QueryKey) -> bool {
-        self.copies.remove(key).is_some()
+        self.remove_if(key, |_| true)
     }
 
     fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64 {
         let mut removed = 0;
-        for (key, kept) in &self.copies {
-            if covers(&key, &kept.copy) && self.copies.remove(&*key).is_some() {
-                removed += 1;
-            }
+        for (key, kept) in self.copies.iter() {
+            removed += u64::from(covers(&key, &kept.copy) && self.remove(&key));
         }
         removed
     }
 
     fn size(&self) -> (u64, u64) {
-        self.copies.run_pending_tasks();
-        (self.copies.entry_count(), self.copies.weighted_size())
+        (self.copies.len() as u64, self.copies.weight())
     }
 }
 
-struct EndOfLife;
-
-impl Expiry<QueryKey, Kept> for EndOfLife {
-    fn expire_after_create(&self, _: &QueryKey, kept: &Kept, _: Instant) -> Option<Duration> {
-        Some(kept.life_ms.min(LIFE_MAX).duration())
-    }
-
-    fn expire_after_update(
-        &self,
-        _: &QueryKey,
-        kept: &Kept,
-        _: Instant,
-        _: Option<Duration>,
-    ) -> Option<Duration> {
-        Some(kept.life_ms.min(LIFE_MAX).duration())
+/// Sweeps the memory every [`MEMORY_SWEEP_MS`].
+pub async fn sweep_for_ever(memory: Arc<CopyMemory>) -> Infallible {
+    loop {
+        tokio::time::sleep(Duration::from_millis(MEMORY_SWEEP_MS)).await;
+        let memory = Arc::clone(&memory);
+        // Many copies take longer than a task may hold a worker.
+        if let Err(failed) = tokio::task::spawn_blocking(move || memory.sweep()).await {
+            std::panic::resume_unwind(failed.into_panic());
+        }
     }
 }
-
-/// moka refuses lifetimes of more than 1,000 years. A century is long enough.
-const LIFE_MAX: Millis = Millis(100 * 365 * 24 * 3_600 * 1_000);
 
 /// Hashes a query key. The key is a digest, so one multiplication of its first bytes with a secret of this process is
 /// enough. Without the secret, a client could send a node without a cluster key many queries whose digests were chosen to

@@ -49,7 +49,7 @@ use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
 use crate::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
-use crate::memory::MokaMemory;
+use crate::memory::{self, CopyMemory};
 use crate::memory_split::copies_bytes;
 use crate::meters::Meters;
 use crate::node_state::NodeState;
@@ -119,7 +119,7 @@ impl Node {
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
-        let memory = Arc::new(MokaMemory::new(copies_bytes(settings)));
+        let memory = Arc::new(CopyMemory::new(copies_bytes(settings)));
         let (gossip, gossip_task) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
         let ports = Ports {
             clock: Arc::new(clock),
@@ -206,6 +206,8 @@ impl Node {
         self.spawn("lessons", async move { match engine.prefetch().learn_lessons().await {} });
         let engine = Arc::clone(&self.state.engine);
         self.spawn("sharing", async move { match engine.prefetch().share_lessons().await {} });
+        let memory = Arc::clone(&self.state.memory);
+        self.spawn("sweeps of memory", async move { match memory::sweep_for_ever(memory).await {} });
         let state = Arc::clone(&self.state);
         self.spawn("the ring", async move { watch_ring(&state).await });
         let state = Arc::clone(&self.state);

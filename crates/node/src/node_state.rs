@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::Report;
 use crate::hot::HotRequests;
 use crate::joining::Joining;
-use crate::memory::MokaMemory;
+use crate::memory::CopyMemory;
 use crate::meters::Meters;
 use crate::origin::own_login;
 use crate::routing::{Members, listed};
@@ -26,7 +26,7 @@ pub struct NodeState {
     /// The members.
     pub members: Arc<Members>,
     /// Copies in memory.
-    pub memory: Arc<MokaMemory>,
+    pub memory: Arc<CopyMemory>,
     /// The origin, for its gauges.
     pub origin: Arc<dyn Origin>,
     /// Metrics.

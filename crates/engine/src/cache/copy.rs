@@ -1,6 +1,7 @@
 //! A memory copy of an entry, with its renderings. Hits are served from it. It is decoded from a stored entry and
 //! sealed as one.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -36,7 +37,7 @@ pub struct MemoryCopy {
     /// How long the run took.
     cost_ms: Millis,
     /// The token that it was stored with; `None` if the store never took it.
-    token: Option<Token>,
+    token: Option<HeldToken>,
     /// Why the store never took it, if it did not. Its hits report this.
     unstored: Detail,
     /// The tags of the entry.
@@ -67,7 +68,7 @@ enum Content {
     /// takes half as much again.
     Stored(Bytes),
     /// As the origin sent it, for the waiters only and never kept: a large result is not copied for them.
-    Passing(ResultSet),
+    Passing(Box<ResultSet>),
     /// None: another node's rendering of one form, and how often it was served since its last report to that node.
     Near(AtomicU32),
 }
@@ -110,7 +111,7 @@ impl MemoryCopy {
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
         let range = result.range.clone().map(Arc::new);
-        Self { range, ..Self::of(Content::Passing(result), times, None, tags) }
+        Self { range, ..Self::of(Content::Passing(Box::new(result)), times, None, tags) }
     }
 
     /// A near copy: the owner's answer in one form, for the given times. `Cache::look` hides it, so it never serves as
@@ -138,7 +139,7 @@ impl MemoryCopy {
             dead_at: times.read_started + times.physical_ms,
             fallback_until: times.read_started + times.total_ms.max(times.physical_ms),
             cost_ms: times.cost_ms,
-            token,
+            token: token.and_then(HeldToken::of),
             unstored: Detail::Degraded,
             tags,
             range: None,
@@ -277,7 +278,7 @@ impl MemoryCopy {
     /// The token that it was stored with; `None` if the store never took it.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
-        self.token
+        self.token.map(HeldToken::token)
     }
 
     /// Why the store never took it; `None` if it did.
@@ -307,7 +308,7 @@ impl MemoryCopy {
     /// The same copy, with the token that it was stored with.
     #[must_use]
     pub(crate) fn with_token(self, token: Option<Token>) -> Self {
-        Self { token, ..self }
+        Self { token: token.and_then(HeldToken::of), ..self }
     }
 
     /// Its soft TTL, jitter included.
@@ -431,7 +432,7 @@ impl MemoryCopy {
             Content::Passing(result) => result.weight_bytes(),
             Content::Near(_) => 0,
         };
-        let renderings: usize = self.renderings.all().map(|body| allocated_bytes(body.len())).sum();
+        let renderings = self.renderings.weight_bytes(allocated_bytes);
         let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
         let range = self.range.as_ref().map_or(0, |range| allocated_bytes(range.weight_bytes()));
         let dependence = self.dependence.weight_bytes().map_or(0, allocated_bytes);
@@ -456,6 +457,23 @@ impl ScopeTag {
     pub fn of(scope: PrincipalScope) -> Self {
         let [a, b, c, d, ..] = scope.0;
         Self(u32::from_le_bytes([a, b, c, d]))
+    }
+}
+
+/// Plain data: a token in half of the room that it takes with the alignment of a `u128`. The store's tokens begin at 1.
+#[derive(Debug, Clone, Copy)]
+struct HeldToken {
+    counter: NonZeroU64,
+    nonce: [u8; 16],
+}
+
+impl HeldToken {
+    fn of(token: Token) -> Option<Self> {
+        Some(Self { counter: NonZeroU64::new(token.counter)?, nonce: token.nonce.to_le_bytes() })
+    }
+
+    fn token(self) -> Token {
+        Token { counter: self.counter.get(), nonce: u128::from_le_bytes(self.nonce) }
     }
 }
 

@@ -1,41 +1,69 @@
-//! The renderings of one copy made so far, by name.
+//! The renderings of one copy made so far, by name. Which copies keep theirs, the memory decides by [`Renderings::cool`]: a
+//! rendering that nobody asks for again can be made again, and until then its room serves another copy.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use hopcache_core::limits::RENDERINGS_MAX;
 
 use crate::model::rendering::RenderingId;
 
-/// Up to [`RENDERINGS_MAX`] renderings, each made once. Reading takes no lock.
+/// Up to [`RENDERINGS_MAX`] renderings, each made once until they are dropped together. Reading takes no lock.
 #[derive(Debug, Default)]
-pub(super) struct Renderings([OnceLock<(RenderingId, Bytes)>; RENDERINGS_MAX]);
+pub(super) struct Renderings {
+    made: ArcSwapOption<Made>,
+    /// Whether one was asked for again since the last [`Renderings::cool`].
+    is_warm: AtomicBool,
+}
+
+type Made = Vec<(RenderingId, Bytes)>;
 
 impl Renderings {
     /// The rendering of this name, if it has been made.
-    pub(super) fn get(&self, id: RenderingId) -> Option<&Bytes> {
-        // Filled from the front: after the first free place all are free.
-        let made = self.0.iter().map_while(OnceLock::get).find(|(made, _)| *made == id);
-        made.map(|(_, body)| body)
+    pub(super) fn get(&self, id: RenderingId) -> Option<Bytes> {
+        let body = find(self.made.load().as_deref()?, id)?.clone();
+        // Only the first look of a round writes, so that hits on several cores share the line.
+        if !self.is_warm.load(Ordering::Relaxed) {
+            self.is_warm.store(true, Ordering::Relaxed);
+        }
+        Some(body)
+    }
+
+    /// Whether the rendering of this name has been made.
+    pub(super) fn has(&self, id: RenderingId) -> bool {
+        self.made.load().as_deref().is_some_and(|made| find(made, id).is_some())
     }
 
     /// Keeps a rendering and returns the kept one: if two threads make the same, the first.
     ///
-    /// Two threads render different forms: both find place 0 free · A takes it · B finds A's name there and goes on.
+    /// Two threads render different forms: both find none · A puts its list in · B's exchange fails, and it adds its own to A's.
     pub(super) fn keep(&self, id: RenderingId, body: Bytes) -> Bytes {
-        for place in &self.0 {
-            let (made, kept) = place.get_or_init(|| (id, body.clone()));
-            if *made == id {
-                return kept.clone();
-            }
-        }
-        body
+        self.made.rcu(|made| {
+            let made = made.as_deref().map_or(&[][..], Vec::as_slice);
+            let has_room = made.len() < RENDERINGS_MAX && !made.iter().any(|(of, _)| *of == id);
+            let new = has_room.then(|| (id, body.clone()));
+            let all: Made = made.iter().cloned().chain(new).collect();
+            Some(Arc::new(all))
+        });
+        let kept = self.made.load().as_deref().and_then(|made| find(made, id).cloned());
+        kept.unwrap_or(body)
     }
 
-    /// All that have been made.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Bytes> {
-        self.0.iter().map_while(OnceLock::get).map(|(_, body)| body)
+    /// Drops all of them, unless one was asked for since the last call. Returns whether it dropped some.
+    pub(super) fn cool(&self) -> bool {
+        !self.is_warm.swap(false, Ordering::Relaxed) && self.made.swap(None).is_some()
     }
+
+    /// Bytes of each one that has been made, by `of_body`, summed.
+    pub(super) fn weight_bytes(&self, of_body: impl Fn(usize) -> usize) -> usize {
+        self.made.load().iter().flat_map(|made| made.iter()).map(|(_, body)| of_body(body.len())).sum()
+    }
+}
+
+fn find(made: &Made, id: RenderingId) -> Option<&Bytes> {
+    made.iter().find(|(of, _)| *of == id).map(|(_, body)| body)
 }
 
 #[cfg(test)]
@@ -51,7 +79,32 @@ mod tests {
             assert_eq!(renderings.keep(RenderingId(id), body(id)), body(id));
         }
         assert_eq!(renderings.keep(RenderingId(1), body(99)), body(1), "the first one is kept");
-        assert_eq!(renderings.all().count(), RENDERINGS_MAX);
+        assert_eq!(renderings.weight_bytes(|len| len), RENDERINGS_MAX);
         assert_eq!(renderings.get(RenderingId(5)), None, "no place");
+    }
+
+    #[test]
+    fn renderings_that_nobody_asks_for_again_are_dropped() {
+        let renderings = Renderings::default();
+        renderings.keep(RenderingId(1), Bytes::from_static(b"1"));
+        assert!(renderings.has(RenderingId(1)), "a look that is no answer does not warm");
+        assert!(renderings.cool() && !renderings.has(RenderingId(1)));
+        assert!(!renderings.cool(), "there is none");
+        renderings.keep(RenderingId(1), Bytes::from_static(b"1"));
+        renderings.get(RenderingId(1));
+        assert!(!renderings.cool(), "it was asked for");
+        assert!(renderings.cool(), "and then no more");
+    }
+
+    #[test]
+    fn two_threads_that_render_different_forms_keep_both() {
+        let renderings = Renderings::default();
+        std::thread::scope(|scope| {
+            for id in 0..4_u8 {
+                let renderings = &renderings;
+                scope.spawn(move || renderings.keep(RenderingId(id), Bytes::from(vec![id])));
+            }
+        });
+        assert!((0..4).all(|id| renderings.get(RenderingId(id)) == Some(Bytes::from(vec![id]))));
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn exposition(state: &NodeState) -> String {
         ring_epoch: ring.epoch().0,
         entries,
         entry_bytes,
+        evictions: state.memory.evictions(),
         flights: state.engine.path().flights_under_way(),
         origin_in_flight: state.origin.in_flight(),
         origin_limit: state.origin.slots().unwrap_or_default(),

@@ -113,6 +113,7 @@ metrics! {
     RING_MEMBERS = "hopcache_ring_members": "Nodes in the ring as this node sees it.";
     RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set. Nodes that agree have the same digest. A larger digest is not a newer one.";
     ENTRIES = "hopcache_entries": "Copies in this node's memory.";
+    EVICTIONS = "hopcache_evictions_total": "Copies that this node's memory evicted to make room for others.";
     ENTRY_BYTES = "hopcache_entry_bytes": "Bytes of the copies in this node's memory.";
     FLIGHTS = "hopcache_flights": "Flights under way, including forwards and refreshes.";
     IN_FLIGHT = "hopcache_origin_in_flight": "Runs under way at the origin.";

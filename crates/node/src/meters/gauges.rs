@@ -16,6 +16,8 @@ pub struct Readings {
     pub entries: u64,
     /// Their bytes.
     pub entry_bytes: u64,
+    /// Copies evicted so far.
+    pub evictions: u64,
     /// Flights of all kinds.
     pub flights: usize,
     /// Runs at the origin.
@@ -57,6 +59,7 @@ pub(super) struct Gauges {
     ring_epoch: Gauge,
     entries: Gauge,
     entry_bytes: Gauge,
+    evictions: Counter,
     flights: Gauge,
     origin_in_flight: Gauge,
     origin_limit: Gauge,
@@ -83,6 +86,7 @@ impl Gauges {
             ring_epoch: defined::RING_EPOCH.gauge(),
             entries: defined::ENTRIES.gauge(),
             entry_bytes: defined::ENTRY_BYTES.gauge(),
+            evictions: defined::EVICTIONS.counter(),
             flights: defined::FLIGHTS.gauge(),
             origin_in_flight: defined::IN_FLIGHT.gauge(),
             origin_limit: defined::ORIGIN_LIMIT.gauge(),
@@ -109,6 +113,7 @@ impl Gauges {
         self.ring_epoch.set(now.ring_epoch as f64);
         self.entries.set(now.entries as f64);
         self.entry_bytes.set(now.entry_bytes as f64);
+        self.evictions.absolute(now.evictions);
         self.flights.set(now.flights as f64);
         self.origin_in_flight.set(now.origin_in_flight as f64);
         self.origin_limit.set(now.origin_limit as f64);

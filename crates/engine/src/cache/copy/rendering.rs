@@ -10,13 +10,13 @@ use crate::model::rendering::{RenderError, Renderer, RenderingId};
 use crate::model::worker::in_place_if_large;
 
 impl MemoryCopy {
-    /// The answer in a rendering. Made once for each copy. Its bookmark is the end of the copy's range, if that is known.
+    /// The answer in a rendering. Made once, and again after [`MemoryCopy::cool`] has dropped it. Its bookmark is the end of the copy's range, if that is known.
     ///
     /// # Errors
     /// [`RenderError`].
     pub fn rendering(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
         if let Some(body) = self.renderings.get(id) {
-            return Ok(body.clone());
+            return Ok(body);
         }
         let body = match &self.content {
             Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
@@ -58,11 +58,17 @@ impl MemoryCopy {
         }
     }
 
+    /// Drops its renderings if nobody has asked for one since the last call. Returns whether it did. A near copy keeps its own,
+    /// because it has nothing to make it of.
+    pub fn cool(&self) -> bool {
+        matches!(self.content, Content::Stored(_)) && self.renderings.cool()
+    }
+
     /// Whether the copy can answer in this rendering at once.
     #[must_use]
     pub fn has_rendering(&self, id: RenderingId) -> bool {
         let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
-        is_stored_form || self.renderings.get(id).is_some()
+        is_stored_form || self.renderings.has(id)
     }
 }
 

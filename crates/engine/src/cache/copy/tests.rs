@@ -140,3 +140,9 @@ async fn a_large_rendering_keeps_no_worker() {
         assert_eq!(rendering.await.unwrap().as_deref(), Ok(&b"rendered"[..]));
     }
 }
+
+/// Every byte here is a byte for each entry of a node: what grows it should be worth that.
+#[test]
+fn a_copy_stays_small() {
+    assert!(size_of::<MemoryCopy>() <= 304, "{} bytes", size_of::<MemoryCopy>());
+}
