@@ -64,6 +64,8 @@ dbms.ssl.policy.bolt.client_auth=NONE
             std::fs::File::options().create(true).append(true).open(self.home.path().join("log")).unwrap();
         let child = java()
             .args(["-XX:+UseSerialGC", "-Xms256m", "-Xmx256m", "-XX:+ExitOnOutOfMemoryError"])
+            // It lives for seconds: what the second compiler would win costs more than it brings.
+            .arg("-XX:TieredStopAtLevel=1")
             .args(["-Dfile.encoding=UTF-8", "-Dio.netty.tryReflectionSetAccessible=true"])
             .args(OPENED.map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED")))
             .arg("org.neo4j.server.CommunityEntryPoint")

@@ -62,9 +62,8 @@ async fn put_back(neo4j: &mut OwnNeo4j, cluster: &Cluster, (old, new): (i64, i64
 async fn all_nodes_prove(cluster: &Cluster, new: i64) {
     value_within("proofs of the new run", WAIT_MAX, async || {
         for key in 0..ANEW {
-            let status = read_status(cluster, key, new).await?;
-            if !status {
-                read_anew(cluster, key % cluster.nodes.len(), key).await;
+            if !is_proved(cluster, key, new).await {
+                read_anew(cluster, key).await;
                 return None;
             }
         }
@@ -73,15 +72,15 @@ async fn all_nodes_prove(cluster: &Cluster, new: i64) {
     .await;
 }
 
-/// Whether each node proves this key; `None` if one does not answer.
-async fn read_status(cluster: &Cluster, key: usize, new: i64) -> Option<bool> {
+/// Whether each node answers this key with this value, and proves it.
+async fn is_proved(cluster: &Cluster, key: usize, new: i64) -> bool {
     for node in 0..cluster.nodes.len() {
-        let (value, status) = ask(cluster, node, key % 2 == 0, Kind::Quiet, key).await?;
-        if value != Some(new) || !status.contains("; proved") {
-            return Some(false);
+        let said = ask(cluster, node, key % 2 == 0, Kind::Quiet, key).await;
+        if !said.is_some_and(|(value, status)| value == Some(new) && status.contains("; proved")) {
+            return false;
         }
     }
-    Some(true)
+    true
 }
 
 /// The other keys: how many answers are hits by age of before, and how many are of now.

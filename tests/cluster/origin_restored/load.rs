@@ -19,12 +19,12 @@ use crate::support::http::{self, Connection};
 
 /// Values of one generation.
 pub const GENERATION: i64 = 1_000_000;
-const READERS: usize = 12;
+const READERS: usize = 6;
 /// Each writes keys of its own.
 const WRITERS: usize = 4;
-/// Debug nodes, and a Neo4j that starts beside them and other tests on two cores.
+/// Readers of debug nodes, beside other tests of the gate on two cores.
 const READ_EACH: Duration = Duration::from_millis(60);
-const WRITE_EACH: Duration = Duration::from_millis(60);
+const WRITE_EACH: Duration = Duration::from_millis(80);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// An answer to a read.
@@ -65,6 +65,8 @@ pub struct Shared {
     /// By key: the last write that was acknowledged, in this generation.
     acknowledged: Vec<AtomicI64>,
     writes: AtomicI64,
+    /// Answers of reads, on all nodes.
+    reads: AtomicI64,
     unanswered: AtomicI64,
     errors: AtomicI64,
     may_write: AtomicBool,
@@ -87,6 +89,7 @@ impl Load {
             current: AtomicI64::new(generation),
             acknowledged: std::iter::repeat_with(AtomicI64::default).take(KEYS).collect(),
             writes: AtomicI64::new(0),
+            reads: AtomicI64::new(0),
             unanswered: AtomicI64::new(0),
             errors: AtomicI64::new(0),
             may_write: AtomicBool::new(true),
@@ -137,6 +140,10 @@ impl Shared {
 
     pub fn writes(&self) -> i64 {
         self.writes.load(Ordering::SeqCst)
+    }
+
+    pub fn reads(&self) -> i64 {
+        self.reads.load(Ordering::SeqCst)
     }
 
     fn is_over(&self) -> bool {
@@ -229,6 +236,7 @@ async fn read(shared: Arc<Shared>, place: usize) -> Vec<Answer> {
         match lines[node].say(over_bolt, "r", (kind.read(), &parameters)).await {
             Some((value, status)) => {
                 let (value, answered) = (value.expect("a row"), Instant::now());
+                shared.reads.fetch_add(1, Ordering::SeqCst);
                 answers.push(Answer { kind, key, asked, answered, generation, least, value, status });
             }
             None => drop(shared.errors.fetch_add(1, Ordering::SeqCst)),
@@ -265,12 +273,15 @@ async fn write(shared: Arc<Shared>, place: usize) {
     }
 }
 
-/// Reads a quiet key anew through a node, past its entry. Just after a restart nodes may not know that Neo4j is there again.
-pub async fn read_anew(cluster: &Cluster, node: usize, key: usize) {
+/// Reads a quiet key anew through each node, past its entry: each may have a copy. Just after a restart nodes may not know that
+/// Neo4j is there again.
+pub async fn read_anew(cluster: &Cluster, key: usize) {
     let body = json!({"statement": Kind::Quiet.read(), "parameters": {"k": key}}).to_string();
     let head = format!("{}cache-control: no-cache\r\n", http::basic("neo4j", "any"));
-    let reply = cluster.nodes[node].ask(&http::post("/db/neo4j/query/v2", &head, &body)).await;
-    assert!([202, 503].contains(&reply.status), "{reply}");
+    for node in &cluster.nodes {
+        let reply = node.ask(&http::post("/db/neo4j/query/v2", &head, &body)).await;
+        assert!([202, 503].contains(&reply.status), "{reply}");
+    }
 }
 
 /// Asks one node once.

@@ -36,6 +36,8 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Load beside what a kill has left: several looks of the watcher.
 const SETTLED: Duration = Duration::from_secs(3);
 const WRITES_MIN: i64 = 40;
+/// Reads after the fault that say something.
+const READS_MIN: i64 = 100;
 
 /// What nodes say when the numbers of transactions have gone back.
 const GONE_BACK: &str = "the ids of a database's transactions have gone back";
@@ -146,7 +148,7 @@ async fn equals_neo4j(neo4j: &OwnNeo4j, cluster: &Cluster) {
 async fn prove(cluster: &Cluster, value: i64) {
     value_within("proofs", WAIT_MAX, async || {
         for key in 0..KEYS {
-            read_anew(cluster, key % cluster.nodes.len(), key).await;
+            read_anew(cluster, key).await;
         }
         let until = Instant::now() + Duration::from_secs(3);
         while Instant::now() < until {
@@ -197,7 +199,11 @@ async fn kill(neo4j: &mut OwnNeo4j, cluster: &Cluster, is_written: bool) {
     let up = neo4j.wait_until_up().await;
     let recovered = newest(neo4j).await;
     load.shared.set_writing(false).await;
-    until("load after the kill", SETTLED + WAIT_MAX, async || up.elapsed() >= SETTLED).await;
+    let reads = load.shared.reads();
+    until("reads after the fault", SETTLED + WAIT_MAX, async || {
+        up.elapsed() >= SETTLED && load.shared.reads() >= reads + READS_MIN
+    })
+    .await;
     let (answers, told) = load.stop().await;
     let runs = cluster.proxy.runs(Kind::Quiet.read()) - runs;
     let quiet = || answers.iter().filter(|answer| answer.kind == Kind::Quiet);

@@ -30,7 +30,7 @@ async fn commands_trust_the_authority_they_are_given() {
     let (ours, theirs) = (served.authority.ca_file.to_str().unwrap(), other.ca_file.to_str().unwrap());
     let commands: [(&[&str], &str, &str); 7] = [
         (&["query", "--user", "ann", "--password", "sesame", "RETURN 'asked' AS what"], "--url", "asked"),
-        (&["explain", "RETURN 1 AS one"], "--admin-url", "query_key"),
+        (&["explain", "RETURN 1 AS one"], "--admin-url", "Not cached"),
         (&["status"], "--admin-url", "node-a"),
         (&["health"], "--admin-url", "ready"),
         (&["successors"], "--admin-url", ""),

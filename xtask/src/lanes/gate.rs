@@ -73,9 +73,20 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
-    steps.push(step("tests", || tests(root, &built, args)));
+    let mut failed_beside_others = None;
+    steps.push(step("tests", || {
+        let outcome = tests(root, &built, args)?;
+        if outcome.may_run_again() {
+            failed_beside_others = Some(outcome);
+            return Ok(());
+        }
+        outcome.told().map(|_| ())
+    }));
     steps.extend(compose.join());
     steps.extend(compute.join());
+    if let Some(outcome) = failed_beside_others {
+        steps.push(step("second runs", || outcome.with_second_runs()?.told().map(|_| ())));
+    }
     steps.push(step("chaos", || chaos::gate(root)));
 
     if !engine_ran {
@@ -94,7 +105,7 @@ pub(super) fn programs_that_hurt() -> Result<()> {
     install::missing(&install::BROWSER)
 }
 
-fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<()> {
+fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<programs::Outcome> {
     // The services run already, and this returns their addresses. Without services, every test that needs one would
     // fail with the same message.
     let environment = services::up(root)?;
@@ -109,5 +120,5 @@ fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<()> {
     let others_at_a_time = asked.unwrap_or_else(|| processors().max(OTHERS_AT_A_TIME_MIN));
     let faults_at_a_time = asked.unwrap_or(FAULTS_AT_A_TIME);
     let lanes = [lane(0, faults, faults_at_a_time), lane(1, others, others_at_a_time)];
-    programs::run_lanes(&lanes, args).map(|_| ())
+    programs::run_lanes(&lanes, args)
 }

@@ -132,7 +132,7 @@ pub(super) fn run(
 }
 
 /// Runs the lanes beside each other. Prints the output of each program in one piece, when the program has ended.
-pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
+pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Outcome> {
     let run_lane = |lane: &Lane<'_>| -> Result<Outcome> {
         let mut outcome = Outcome::default();
         for program in &lane.programs {
@@ -153,12 +153,12 @@ pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
             .map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect::<Result<Vec<_>>>()
     })?;
-    outcomes.into_iter().fold(Outcome::default(), Outcome::with).with_second_runs()?.told()
+    Ok(outcomes.into_iter().fold(Outcome::default(), Outcome::with))
 }
 
 /// The results of some programs.
 #[derive(Debug, Default)]
-struct Outcome {
+pub(super) struct Outcome {
     count: Count,
     failed: Vec<String>,
     failed_tests: Vec<FailedTest>,
@@ -189,11 +189,12 @@ impl Outcome {
         Ok(())
     }
 
-    /// Runs each failed test alone, if there are few.
-    fn with_second_runs(mut self) -> Result<Self> {
-        if !may_run_again(self.failed.len(), &self.failed_tests, self.count.failed) {
-            return Ok(self);
-        }
+    pub(super) fn may_run_again(&self) -> bool {
+        may_run_again(self.failed.len(), &self.failed_tests, self.count.failed)
+    }
+
+    /// Runs each failed test alone.
+    pub(super) fn with_second_runs(mut self) -> Result<Self> {
         let mut failed_again = Vec::new();
         for test in &self.failed_tests {
             println!("\n-- {}, again and alone: {}", test.program.name, test.name);
@@ -221,7 +222,8 @@ impl Outcome {
         self
     }
 
-    fn told(self) -> Result<Count> {
+    /// Says how many tests passed, and fails if one failed.
+    pub(super) fn told(self) -> Result<Count> {
         let Count { passed, failed, programs } = self.count;
         println!("\n{passed} tests passed, {failed} failed, in {programs} programs");
         for test in &self.passed_alone {
