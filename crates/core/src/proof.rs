@@ -13,6 +13,15 @@
 //!   node B's look 7 begins at B's time 100 · the watcher's look 8 · the watcher asks Neo4j, is stopped for a minute, and
 //!   reports with number 8 · B's look 300 brings the report: it shows the database as of B's time 100, a minute ago.
 //!
+//! **Another run of the server.** A database's files can be put back while its server, or the database, is stopped: the same
+//! UUID, and ids go back. Foreign transactions can bring them to the same number again before anybody asks. So a report names the run
+//! of the server, and what was read before another run was seen is not proved any more. It may be served by age. Schedule:
+//!
+//!   an entry is read at 11, which is settled · Neo4j is stopped, its files are put back at 10, it starts · a foreign
+//!   transaction takes 11 · the watcher asks, and hears 11 of another run · the entry is of the former 11.
+//!
+//! After a crash and recovery no transaction is lost, but nothing that Neo4j tells distinguishes that from a restore.
+//!
 //! This module decides what the reports prove. It never asks anybody.
 
 mod accounts;
@@ -21,6 +30,6 @@ mod table;
 mod tally;
 
 pub use accounts::{Accounts, Begun, Finding, Tallies, begun};
-pub use report::{LookNumber, Report};
+pub use report::{LookNumber, Report, ServerRun};
 pub use table::{ProofTable, Standing};
 pub use tally::{IdRange, OwnWrites, Tally};

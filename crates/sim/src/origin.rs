@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::PrincipalScope;
+use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
@@ -17,12 +18,14 @@ use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
 mod behavior;
+mod capture;
 mod results;
 mod transactions;
 mod writes;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
+use capture::Captured;
 pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
 use transactions::Transactions;
@@ -57,6 +60,7 @@ struct State {
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
+    captured: Captured,
     write_fate: WriteFate,
     is_away: bool,
 }
@@ -99,6 +103,7 @@ impl ScriptedOrigin {
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
+            captured: Captured::default(),
             write_fate: WriteFate::Well,
             is_away: false,
         };
@@ -356,6 +361,12 @@ impl Origin for OriginPort {
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
         }
+        if capture::is_question(run) {
+            let told = self.shared.tell_changes(run);
+            tokio::time::sleep(Millis(1).duration()).await;
+            self.process.on().await;
+            return told;
+        }
         if let Some(write) = writes::write_of(run)
             && self.shared.state.lock().transactions.tells
         {
@@ -435,15 +446,24 @@ impl Origin for OriginPort {
         Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
     }
 
-    async fn newest(&self, of: &WriteOf, _: Millis) -> Result<Option<Position>, OriginError> {
+    async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
+        Ok(self.newest_and_run(of, timeout_ms).await?.map(|(newest, _)| newest))
+    }
+
+    async fn newest_and_run(
+        &self,
+        of: &WriteOf,
+        _: Millis,
+    ) -> Result<Option<(Position, Option<ServerRun>)>, OriginError> {
         self.process.on().await;
         if self.shared.is_silent_about(&of.database) {
             return std::future::pending().await;
         }
         let told = self.shared.tell_newest(self.by, &of.database);
+        let run = self.shared.server_run();
         tokio::time::sleep(Millis(1).duration()).await;
         self.process.on().await;
-        told
+        told.map(|newest| Some((newest?, Some(run))))
     }
 
     async fn verify(&self, _: &Identity) -> Result<(), OriginError> {

@@ -1,6 +1,7 @@
 //! Writes are seen: whoever has a write's answer gets nothing from before it from the cache, on any node in touch.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+mod captured;
 mod fallbacks;
 mod hot_keys;
 mod proofs;

@@ -10,6 +10,21 @@ use crate::written::WrittenEpoch;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LookNumber(pub u64);
 
+/// One run of a Neo4j server, between its start and its stop: a digest of what the server says of itself. A database's files can
+/// be put back between two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerRun(pub u64);
+
+impl ServerRun {
+    /// The digest of what a server says: FNV-1a, the same in every build.
+    #[must_use]
+    pub fn of(said: &[u8]) -> Self {
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        let take = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(PRIME);
+        Self(said.iter().fold(0xcbf2_9ce4_8422_2325, take))
+    }
+}
+
 /// What the watcher of a database has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -23,6 +38,8 @@ pub struct Report {
     pub foreign: TransactionId,
     /// The newest transaction of Neo4j's `system` database: users and rights.
     pub system: TransactionId,
+    /// The run of the server that answered; `None` if the server does not tell.
+    pub run: Option<ServerRun>,
     /// A look of the watcher that had ended when it asked Neo4j.
     pub looked: LookNumber,
     /// All ids up to [`Accounts::settled`] are known or foreign. The next watcher goes on from here.
@@ -39,6 +56,10 @@ impl Report {
             "{:016x} {:016x} {database:032x} {:x} {:x} {:x} {:x}",
             self.name.0, self.looked.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
         );
+        match self.run {
+            Some(run) => text.push_str(&format!(" {:x}", run.0)),
+            None => text.push_str(" -"),
+        }
         for (node, number) in &self.accounts.doubted {
             text.push_str(&format!(" {node} {number:x}"));
         }
@@ -58,18 +79,30 @@ impl Report {
         let settled = TransactionId(hex(parts.next())?);
         let foreign = TransactionId(hex(parts.next())?);
         let system = TransactionId(hex(parts.next())?);
+        let run = match parts.next()? {
+            "-" => None,
+            run => Some(ServerRun(hex(Some(run))?)),
+        };
         let mut doubted = Begun::new();
         while let Some(node) = parts.next() {
             let node: Holder = node.parse().ok()?;
             doubted.insert(node, hex(parts.next())?);
         }
-        Some(Self { name, database, epoch, foreign, system, looked, accounts: Accounts { settled, doubted } })
+        let accounts = Accounts { settled, doubted };
+        Some(Self { name, database, epoch, foreign, system, run, looked, accounts })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Published values of FNV-1a.
+    #[test]
+    fn a_run_is_the_digest_of_what_the_server_says() {
+        assert_eq!(ServerRun::of(b""), ServerRun(0xcbf2_9ce4_8422_2325));
+        assert_eq!(ServerRun::of(b"foobar"), ServerRun(0x8594_4171_f739_67e8));
+    }
 
     #[test]
     fn a_report_survives_its_text() {
@@ -80,6 +113,7 @@ mod tests {
             epoch: WrittenEpoch(3),
             foreign: TransactionId(41),
             system: TransactionId(7),
+            run: Some(ServerRun(0x1795_6270)),
             looked: LookNumber(900),
             accounts: Accounts {
                 settled: TransactionId(55),
@@ -87,6 +121,8 @@ mod tests {
             },
         };
         let text = report.to_text();
+        let untold = Report { run: None, ..report.clone() };
+        assert_eq!(Report::from_text(&untold.to_text()), Some(untold));
         assert_eq!(Report::from_text(&text), Some(report));
         for other in ["", "x", &text[1..], &text[..60], &format!("{text} "), &format!("{text} node 1")] {
             assert_eq!(Report::from_text(other), None, "{other}");

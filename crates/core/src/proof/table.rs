@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::report::{LookNumber, Report};
+use super::report::{LookNumber, Report, ServerRun};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::{PROOF_LOOKS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
@@ -40,11 +40,25 @@ struct Proofs {
     settled: TransactionId,
     foreign: TransactionId,
     as_of: MonoTime,
-    /// Earlier foreign ids, each with the last time at which there was no later one. In the order of ids.
-    spans: VecDeque<(TransactionId, MonoTime)>,
+    /// What held before, in the order of time.
+    spans: VecDeque<Span>,
     system: TransactionId,
     /// Users or rights have changed before this. What was read before may be refused now.
     rights_since: MonoTime,
+    run: Option<ServerRun>,
+    /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
+    run_seen: MonoTime,
+}
+
+/// A time without foreign transactions, in one run of the server.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    /// The last foreign id before it.
+    foreign: TransactionId,
+    /// The last time at which there was no later one.
+    until: MonoTime,
+    /// When a report of its run was first seen here.
+    run_seen: MonoTime,
 }
 
 impl ProofTable {
@@ -137,6 +151,8 @@ impl Proofs {
             system: report.system,
             // Nothing is known of the time before.
             rights_since: now,
+            run: report.run,
+            run_seen: now,
         }
     }
 
@@ -144,12 +160,17 @@ impl Proofs {
         if report.system != self.system {
             (self.system, self.rights_since) = (report.system, now);
         }
-        if report.foreign > self.foreign {
-            self.spans.push_back((self.foreign, self.as_of));
+        let is_another_run = report.run != self.run;
+        if report.foreign > self.foreign || is_another_run {
+            let Self { foreign, as_of: until, run_seen, .. } = *self;
+            self.spans.push_back(Span { foreign, until, run_seen });
             if self.spans.len() > PROOF_SPANS_MAX {
                 self.spans.pop_front();
             }
-            self.foreign = report.foreign;
+            self.foreign = self.foreign.max(report.foreign);
+        }
+        if is_another_run {
+            (self.run, self.run_seen) = (report.run, now);
         }
         if as_of >= self.as_of {
             (self.settled, self.as_of) = (report.accounts.settled, as_of);
@@ -165,11 +186,13 @@ impl Proofs {
         if read_started < self.rights_since || has_gone_back {
             return Standing::UNKNOWN;
         }
-        if from >= self.foreign {
+        // A later run of the server shows nothing of what was read before it, also where it has the same ids.
+        if from >= self.foreign && read_started >= self.run_seen {
             return Standing { is_proved: true, as_of: Some(self.as_of) };
         }
-        let span = self.spans.iter().rev().find(|(foreign, _)| *foreign <= from);
-        Standing { is_proved: false, as_of: span.map(|(_, until)| *until) }
+        let is_of_it = |span: &&Span| span.foreign <= from && span.run_seen <= read_started;
+        let span = self.spans.iter().rev().find(is_of_it);
+        Standing { is_proved: false, as_of: span.map(|span| span.until) }
     }
 }
 
@@ -188,6 +211,7 @@ mod tests {
             epoch: WrittenEpoch(0),
             foreign: TransactionId(foreign),
             system: TransactionId(5),
+            run: Some(ServerRun(1)),
             looked: LookNumber(looked),
             accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
         }
@@ -255,6 +279,28 @@ mod tests {
         assert!(standing(&table(70), 70).is_proved);
         assert_eq!(standing(&table(52), 70), Standing::UNKNOWN);
         assert!(standing(&table(52), 52).is_proved);
+    }
+
+    /// The schedule in `proof`: entries are read at 1,000 at id 50, and another run has 50 as well.
+    #[test]
+    fn an_entry_of_a_former_run_of_the_server_is_not_proved() {
+        let of_run = |run, looked, foreign| Report { run, ..report(looked, 50, foreign) };
+        let former = |looked| of_run(Some(ServerRun(1)), looked, 0);
+        let well = [(9, former(8)), (10, former(9)), (11, former(10)), (12, former(11))];
+        for run in [Some(ServerRun(2)), None] {
+            let mut table = table(&well);
+            assert_eq!(standing(&table, 50), Standing { is_proved: true, as_of: Some(MonoTime(1_100)) });
+            for (look, foreign) in [(13, 50), (14, 50), (15, 60)] {
+                let at = MonoTime(look * 100);
+                table.take(LookNumber(look), (at, at), &[of_run(run, look - 1, foreign)]);
+                let expected = Standing { is_proved: false, as_of: Some(MonoTime(1_100)) };
+                assert_eq!(standing(&table, 50), expected, "it was the database's until then");
+            }
+            let at = |id| Position { database: DATABASE, id: TransactionId(id) };
+            let anew = ReadRange::new(Bookmark::NONE.with(Some(at(60))), at(60)).unwrap();
+            assert!(table.standing(&anew, MonoTime(1_500)).is_proved, "it was read in the run of now");
+            assert!(!table.standing(&anew, MonoTime(1_200)).is_proved);
+        }
     }
 
     #[test]

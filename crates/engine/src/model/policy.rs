@@ -44,6 +44,8 @@ pub struct ProofSettings {
     pub watch_ms: Millis,
     /// The longest life of a proved entry, from the start of its read.
     pub life_ms_max: Millis,
+    /// Whether the watcher reads what the server's change data capture tells of foreign transactions.
+    pub is_captured: bool,
 }
 
 /// The operator's settings for refreshes.

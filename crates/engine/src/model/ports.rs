@@ -13,7 +13,7 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::{ClusterTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::proof::Report;
+use hopcache_core::proof::{Report, ServerRun};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
 use hopcache_core::tags::Tag;
@@ -140,6 +140,16 @@ pub trait Origin: Send + Sync + 'static {
     async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
         let _ = (of, timeout_ms);
         Ok(None)
+    }
+    /// As [`newest`](Origin::newest), and in which run of the server that was; `None` as a run if the server does not tell. Of two
+    /// answers with the same run the server was not stopped in between. Each of the two questions takes `timeout_ms` at most, or
+    /// `WATCH_RUN_MS_MAX`.
+    async fn newest_and_run(
+        &self,
+        of: &WriteOf,
+        timeout_ms: Millis,
+    ) -> Result<Option<(Position, Option<ServerRun>)>, OriginError> {
+        Ok(self.newest(of, timeout_ms).await?.map(|position| (position, None)))
     }
     /// Whether the server accepts these credentials now.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError>;

@@ -13,12 +13,15 @@
 //! | `marks` | the marks, for people |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `watch` | notices transactions that went past this cluster |
+//! | `capture`, `changes` | what those have touched, where the server tells it |
 //!
 //! A mark is a position in the database, of a tag or of everything (`core::written`). An entry whose run carried less than
 //! the marks of what it depends on is ended: `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
 //!
-//! This room never runs a statement, except to ask for the newest transaction.
+//! This room runs no statement of clients. It asks Neo4j for its newest transaction, and for captured changes.
 
+mod capture;
+mod changes;
 mod effects;
 mod ended;
 mod invalidated;
@@ -43,6 +46,7 @@ use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::ports::{Origin, Routing, WriteOf};
 use crate::peers::PeerCalls;
+use crate::writes::capture::Capture;
 use crate::writes::ended::Doubt;
 use crate::writes::pending::OpenWrite;
 use crate::writes::tallies::OwnTallies;
@@ -68,6 +72,7 @@ pub struct Writes {
     telling: Telling,
     tallies: Arc<OwnTallies>,
     watching: Watching,
+    capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
     /// Names of databases that were written through this node, for its metrics.
@@ -94,6 +99,7 @@ impl Writes {
             telling: Telling::default(),
             tallies: Arc::default(),
             watching: Watching::default(),
+            capture: Capture::default(),
             doubts: Mutex::default(),
             shown: Mutex::default(),
         })

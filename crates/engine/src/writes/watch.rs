@@ -7,6 +7,8 @@
 //! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
 //! is an empty transaction.
 //!
+//! Another run of the server, or a step back of the ids, begins a new account: a database may have been restored.
+//!
 //! Reports are of `system` too: its transactions change users and rights, which no tag shows.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +21,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
-    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX, WATCHED_AT_A_TIME,
-    WRITTEN_DATABASES_MAX,
+    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_RUN_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX,
+    WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{Accounts, Finding, IdRange, Report, Tallies, Tally, begun};
+use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
@@ -31,9 +33,10 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::model::event::Event;
-use crate::model::ports::{OriginFault, Scope, Store, WriteOf};
+use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::peers::TallyWanted;
 use crate::writes::Writes;
+use crate::writes::capture::{ChangeId, ForeignIds};
 
 /// The database of users and rights.
 const SYSTEM: &str = "system";
@@ -56,9 +59,15 @@ struct Watched {
 struct Account {
     database: DatabaseUuid,
     epoch: WrittenEpoch,
+    run: Option<ServerRun>,
     foreign: TransactionId,
     accounts: Accounts,
+    /// A change from before `accounts.settled`, where the server captures changes.
+    change: Option<ChangeId>,
 }
+
+/// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
+type Answer = (Position, Option<ServerRun>);
 
 impl Watching {
     /// A run or a write of this database has ended well: its credentials are good.
@@ -155,31 +164,49 @@ impl Writes {
         // A look that has ended before Neo4j is asked.
         let Some(looked) = self.cache.proofs().last_look() else { return };
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
-        let Some(system) = self.newest_known(name, &system).await else { return };
+        let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
+        let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some(account.clone()));
-        let Account { database, epoch, foreign, accounts } = account;
-        let report = Report { name, database, epoch, foreign, system: system.id, looked, accounts };
+        let Account { database, epoch, run, foreign, accounts, .. } = account;
+        let report = Report { name, database, epoch, foreign, system: system.id, run, looked, accounts };
         let _ = self.store.report(self.cluster, &report).await;
     }
 
     /// The account up to now; `None` if it cannot be settled now.
     async fn accounted(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
-        let newest = self.newest_known(name, of).await?;
-        let Some(mut account) = self.account_before(name, newest) else {
-            return self.new_account(name, newest).await;
+        let asked = self.origin.newest_and_run(of, Millis(WATCH_ASK_MS_MAX));
+        let within = WATCH_ASK_MS_MAX + WATCH_RUN_MS_MAX;
+        // Before the question: what comes later is after it.
+        let change = self.change_before(name, of).await;
+        let (newest, run) = self.known_within((name, of), within, asked).await?;
+        let Some(mut account) = self.account_before(name, (newest, run)) else {
+            return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
+        let ids = ForeignIds { after: account.accounts.settled, newest, epoch: account.epoch };
+        let from = std::mem::replace(&mut account.change, change);
         let finding = self.settle(name, &mut account, newest).await;
         self.context.note(Event::Watched(finding));
         match finding {
             Finding::Known => Some(account),
+            Finding::Foreign if self.tell_captured((name, of), from, &ids).await => Some(account),
             Finding::Foreign => {
                 account.foreign = newest.id;
                 self.tell_foreign(name, newest);
+                // Capture may have been switched on since it was refused.
+                if account.change.is_none() {
+                    account.change = self.current_change(of).await;
+                }
                 Some(account)
             }
             Finding::Uncertain => None,
         }
+    }
+
+    /// The change to go on from next time. A server that has refused it is asked again when something is foreign.
+    async fn change_before(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
+        let is_refused = self.watching.account(name).is_some_and(|account| account.change.is_none());
+        if is_refused { None } else { self.current_change(of).await }
     }
 
     /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
@@ -199,15 +226,17 @@ impl Writes {
         Finding::Uncertain
     }
 
-    /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the ids have
-    /// gone back since, as they do when a database is restored.
-    fn account_before(&self, name: DatabaseTag, newest: Position) -> Option<Account> {
+    /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the server has
+    /// been started anew or the ids have gone back since, as they do when a database is restored.
+    fn account_before(&self, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         let of_store = || {
-            let Report { database, epoch, foreign, accounts, .. } = self.cache.proofs().report(name)?;
-            Some(Account { database, epoch, foreign, accounts })
+            let Report { database, epoch, run, foreign, accounts, .. } = self.cache.proofs().report(name)?;
+            Some(Account { database, epoch, run, foreign, accounts, change: None })
         };
         let account = self.watching.account(name).or_else(of_store)?;
-        let is_of_now = account.database == newest.database && account.accounts.settled <= newest.id;
+        let is_of_now = account.database == newest.database
+            && account.run == run
+            && account.accounts.settled <= newest.id;
         (is_of_now && account.epoch == self.epoch_of(newest.database)).then_some(account)
     }
 
@@ -216,7 +245,7 @@ impl Writes {
     }
 
     /// Begins an account. Nothing is known of the transactions so far.
-    async fn new_account(self: &Arc<Self>, name: DatabaseTag, newest: Position) -> Option<Account> {
+    async fn new_account(self: &Arc<Self>, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         // Another database by the same name: what was read in the former one is ended.
         self.cache.written().found(name, newest.database);
         let seen = self.seen_of(name, newest);
@@ -228,7 +257,8 @@ impl Writes {
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);
         let accounts = Accounts { settled: newest.id, ..Accounts::default() };
-        let mut account = Account { database: newest.database, epoch, foreign: newest.id, accounts };
+        let mut account =
+            Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
         let tallies = self.tallies(name, &account, newest.id).await;
         account.accounts = Accounts::begin(newest.id, &tallies);
         Some(account)
@@ -266,14 +296,19 @@ impl Writes {
         self.context.spawn(async move { writes.tell(&[record]).await });
     }
 
-    async fn newest_known(&self, name: DatabaseTag, of: &WriteOf) -> Option<Position> {
-        let within = Millis(WATCH_ASK_MS_MAX);
+    /// What Neo4j answers, unless it takes too long.
+    async fn known_within<T>(
+        &self,
+        (name, of): (DatabaseTag, &WriteOf),
+        within_ms: u64,
+        asked: impl Future<Output = Result<Option<T>, OriginError>>,
+    ) -> Option<T> {
         let epoch_by_name = || self.cache.written().of(name).map(|mark| mark.epoch());
         let epoch = epoch_by_name();
         let answer = tokio::select! {
             biased;
-            answer = self.origin.newest(of, within) => answer,
-            () = self.context.sleep(within) => return None,
+            answer = asked => answer,
+            () = self.context.sleep(Millis(within_ms)) => return None,
         };
         if let Err(error) = &answer
             && (matches!(error.kind, OriginFault::Unauthorized(_)) || error.kind.is_unknown_database())

@@ -14,7 +14,7 @@ use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::freshness::{FreshnessMode, FreshnessSection};
+pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
 use super::concurrency::MaxConcurrent;
 use super::hosts::AllowedHost;
 use super::text::{Secret, cluster_name, duration, format_size, name, size};

@@ -30,8 +30,8 @@ pub use catalog::schema;
 pub use concurrency::MaxConcurrent;
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
-    AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection, PrefetchKind,
-    PrefetchSection, RefreshMode, RefreshSection,
+    AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
+    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

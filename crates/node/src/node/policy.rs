@@ -6,7 +6,9 @@ use hopcache_core::time::Millis;
 use hopcache_engine::policy::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
 
-use crate::config::{FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
+use crate::config::{
+    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
+};
 
 /// The policy that the operator configured.
 pub(super) fn policy(settings: &Settings) -> Policy {
@@ -29,6 +31,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
                 often => often.max(Millis(limits::WATCH_MS_MIN)),
             },
             life_ms_max: settings.freshness.max_life,
+            is_captured: settings.freshness.cdc == CdcUse::Auto,
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
         refresh: refresh_policy(&settings.refresh),

@@ -18,6 +18,7 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits;
 use hopcache_core::origin_limit::LimitBounds;
+use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
@@ -39,6 +40,7 @@ use super::live::{self, LiveTap};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::run_slots::{NoSlot, Slot, Slots};
+use super::server_runs::ServerRuns;
 pub use super::settings::{BoltSettings, Login, SharedOrigin};
 
 /// The origin over Bolt. Dropping it closes its idle connections.
@@ -51,6 +53,7 @@ pub struct BoltOrigin {
     gate: Arc<Gate>,
     /// Neo4j's refusal of this node's own credentials, if they are refused.
     refusal: Refusal,
+    runs: ServerRuns,
     room: Arc<ResultBudget>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
@@ -94,6 +97,7 @@ impl BoltOrigin {
             slots,
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refusal: Refusal::default(),
+            runs: ServerRuns::default(),
             room,
             settings,
             pools,
@@ -294,14 +298,16 @@ impl Origin for BoltOrigin {
     /// Asks on a connection of the principal's pool. It takes no run slot: it costs the server less than a tenth of a
     /// millisecond, and the client of a write waits for it.
     async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
-        let deadline = Instant::now() + timeout_ms.duration();
-        self.check_own_login()?;
-        let _permit = self.permit_to_verify(deadline).await?;
-        let ticket = self.gate.admit()?;
-        let answer = timeout_at(deadline, self.ask_newest(of, deadline, &ticket)).await;
-        let answer = answer.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)));
-        ticket.report(answer.as_ref().err().map(|error| &error.kind));
-        answer.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
+        let asked = self.ask_newest(of, timeout_ms, false).await?;
+        Ok(asked.map(|(newest, _)| newest))
+    }
+
+    async fn newest_and_run(
+        &self,
+        of: &WriteOf,
+        timeout_ms: Millis,
+    ) -> Result<Option<(Position, Option<ServerRun>)>, OriginError> {
+        self.ask_newest(of, timeout_ms, true).await
     }
 
     /// Checks with a LOGON that happens now. In service mode it uses the service's credentials, because no others are

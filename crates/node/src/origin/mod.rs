@@ -11,6 +11,7 @@ mod pools;
 pub mod relays;
 mod result_budget;
 pub(crate) mod run_slots;
+mod server_runs;
 mod settings;
 pub(crate) mod updates;
 

@@ -178,6 +178,7 @@ fn report(name: u64, looked: LookNumber, settled: u64) -> Report {
         epoch: WrittenEpoch(1),
         foreign: TransactionId(3),
         system: TransactionId(4),
+        run: None,
         looked,
         accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
     }

@@ -153,7 +153,7 @@ pub const OUTCOMES: [&str; 148] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 46] = [
+pub const FAULTS: [&str; 47] = [
     "message lost",
     "message late",
     "message twice",
@@ -198,6 +198,7 @@ pub const FAULTS: [&str; 46] = [
     "no word on a statement",
     "no word for a prefetch",
     "database restored",
+    "restored, and ids caught up",
     "rights changed",
     "write without its ids",
 ];

@@ -50,6 +50,8 @@ pub(super) struct Transactions {
     pub(super) is_exact: bool,
     /// How often it was restored.
     pub(super) restored: u32,
+    /// How often it was started anew.
+    pub(super) started: u64,
     /// The newest transaction of `system`.
     pub(super) system: u64,
     newest: BTreeMap<Life, u64>,
@@ -93,12 +95,18 @@ impl Transactions {
         (asked <= version).then_some(asked.max(version - self.lag))
     }
 
-    /// It was restored: all nodes' connections have ended, and labels that were new are new again.
+    /// It was restored: labels that were new are new again.
     pub(super) fn restored(&mut self) {
         self.restored += 1;
-        self.newest.clear();
+        self.started();
         self.tokens.clear();
         self.used.clear();
+    }
+
+    /// It was stopped and started: all nodes' connections have ended.
+    pub(super) fn started(&mut self) {
+        self.started += 1;
+        self.newest.clear();
     }
 
     /// The newest transaction of a database, by its name, where it is not the graph's.

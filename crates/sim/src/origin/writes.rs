@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
+use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, OriginError, OriginFault, OriginRun};
@@ -74,6 +75,15 @@ impl ScriptedOrigin {
         state.transactions.restored();
         drop(state);
         self.record.note(What::Restored { version: u32::try_from(version).unwrap_or(0) });
+    }
+
+    /// It is stopped and started. Nothing is lost.
+    pub fn start_anew(&self) {
+        self.state.lock().transactions.started();
+    }
+
+    pub(super) fn server_run(&self) -> ServerRun {
+        ServerRun(self.state.lock().transactions.started)
     }
 
     /// Ids are counted as Neo4j does it: `EXACT.md`, section 1.
@@ -217,6 +227,7 @@ impl ScriptedOrigin {
         let taken = state.transactions.take(by, write);
         state.version += taken.ids;
         let written = state.version;
+        state.captured.note(written, write);
         drop(state);
         let version = u32::try_from(written).unwrap_or(0);
         self.record.note(What::Version { version, by: Some(by), touches });

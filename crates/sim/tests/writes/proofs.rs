@@ -27,13 +27,24 @@ pub(super) const BOUND_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2 * WATCH_MS +
 pub(super) const LONG_MS: u64 = 5 * TTL_MS;
 
 pub(super) fn policy(watch_ms: u64) -> Policy {
-    let proofs = ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(600_000) };
+    let proofs =
+        ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(600_000), is_captured: false };
     Policy { ttl_ms: Millis(TTL_MS), proofs: Some(proofs), ..super::proved() }
 }
 
 /// A world whose origin counts ids as Neo4j does, and in which both reads are in memory and proved.
 pub(super) async fn warm_world(seed: u64, watch_ms: u64) -> (World, [Ask; 2]) {
-    let world = world_of(NODES, seed, &policy(watch_ms)).await;
+    warm_world_with(seed, &policy(watch_ms), |_| {}).await
+}
+
+/// The same, with an origin that is prepared.
+pub(super) async fn warm_world_with(
+    seed: u64,
+    policy: &Policy,
+    prepare: impl FnOnce(&World),
+) -> (World, [Ask; 2]) {
+    let world = world_of(NODES, seed, policy).await;
+    prepare(&world);
     world.origin.count_exactly();
     world.origin.set_version(FIRST);
     world.origin.set_delay_ms(20);
@@ -229,6 +240,67 @@ async fn a_restore_ends_all_proofs() {
             assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST - 40));
         }
     }
+}
+
+/// The database is restored, and clients past all nodes bring ids to the same number again before a node asks, or further. What was
+/// read before has the database's UUID and a good id: only the server's run tells that it is of files that are gone.
+#[tokio::test(start_paused = true)]
+async fn a_restore_that_ids_have_caught_up_with_ends_all_proofs() {
+    for (seed, more) in [(472, 0), (473, 1), (474, 7)] {
+        let (world, asks) = warm_world(seed, WATCH_MS).await;
+        world.origin.restore(FIRST - 40);
+        (0..40 + more).for_each(|_| world.origin.write_past());
+        world.pass(BOUND_MS).await;
+        for node in 0..NODES {
+            for ask in &asks {
+                assert_eq!(proved(&read(&world, node, ask).await), None, "{more} more");
+            }
+        }
+        // By age it ends; what is read then is proved again, on all nodes.
+        world.pass(LONG_MS).await;
+        for ask in &asks {
+            read(&world, 0, ask).await;
+        }
+        world.pass(LONG_MS).await;
+        let runs = world.origin.runs();
+        for node in 0..NODES {
+            for ask in &asks {
+                assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST + more));
+            }
+        }
+        assert_eq!(world.origin.runs(), runs);
+    }
+}
+
+/// Neo4j is killed and recovers: nobody can tell that from a restore. Entries are hits by age, for a whole TTL from when they were
+/// last proved, without a run; what is read anew is proved.
+#[tokio::test(start_paused = true)]
+async fn entries_outlive_a_restart_by_age() {
+    let (world, [left, right]) = warm_world(475, WATCH_MS).await;
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        assert_eq!(proved(&read(&world, node, &left).await), Some(FIRST));
+    }
+    let runs = world.origin.runs();
+    world.origin.start_anew();
+    world.pass(BOUND_MS).await;
+    for node in 0..NODES {
+        let outcome = read(&world, node, &left).await;
+        assert!(is_hit(&outcome) && !outcome.how.is_proved && outcome.how.detail.is_none(), "{outcome:?}");
+    }
+    assert_eq!(world.origin.runs(), runs);
+    world.pass(LONG_MS).await;
+    for ask in [&left, &right] {
+        read(&world, 0, ask).await;
+    }
+    assert_eq!(world.origin.runs(), runs + 2);
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        for ask in [&left, &right] {
+            assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST));
+        }
+    }
+    assert_eq!(world.origin.runs(), runs + 2);
 }
 
 /// A restore just after a write whose answer was lost: the mark in doubt is later than every id, and hides no step back.

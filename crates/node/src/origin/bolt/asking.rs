@@ -1,11 +1,20 @@
 //! Questions for a database's newest transaction: before a run that has to carry a mark, and after a write whose id is not
 //! known.
 
+use std::time::Duration;
+
 use hopcache_core::bookmark::Position;
+use hopcache_core::limits;
+use hopcache_core::proof::ServerRun;
+use hopcache_core::time::Millis;
 use hopcache_engine::ports::{OriginError, OriginFault, OriginRun, WriteOf};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{BoltOrigin, CallPermit, Lent, fault};
+use crate::origin::server_runs;
+
+/// The newest transaction, and the run of the server that told it.
+type Asked = (Position, Option<ServerRun>);
 
 impl BoltOrigin {
     /// Asks on the connection that the run will use: whatever is seen on it may be carried on it.
@@ -27,12 +36,45 @@ impl BoltOrigin {
         Ok(())
     }
 
+    /// The newest transaction, and the run of the server if that is wanted.
     pub(super) async fn ask_newest(
+        &self,
+        of: &WriteOf,
+        timeout_ms: Millis,
+        wants_run: bool,
+    ) -> Result<Option<Asked>, OriginError> {
+        let deadline = Instant::now() + timeout_ms.duration();
+        self.check_own_login()?;
+        let _permit = self.permit_to_verify(deadline).await?;
+        let ticket = self.gate.admit()?;
+        let asked = async {
+            let Some((mut lent, newest)) = self.ask_newest_once(of, deadline, &ticket).await? else {
+                return Ok(None);
+            };
+            let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
+            Ok(Some((newest, run)))
+        };
+        let answer = asked.await;
+        ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
+        answer.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
+    }
+
+    async fn ask_newest_once(
         &self,
         of: &WriteOf,
         deadline: Instant,
         ticket: &CallPermit<'_>,
-    ) -> Result<Option<Position>, OriginError> {
+    ) -> Result<Option<(Lent, Position)>, OriginError> {
+        let asked = timeout_at(deadline, self.ask_newest_now(of, deadline, ticket)).await;
+        asked.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))
+    }
+
+    async fn ask_newest_now(
+        &self,
+        of: &WriteOf,
+        deadline: Instant,
+        ticket: &CallPermit<'_>,
+    ) -> Result<Option<(Lent, Position)>, OriginError> {
         let whose = self.fingerprint(&of.identity);
         let lent = self.pools.lend(&whose, || self.auth(&of.identity), self.settings.wait).await;
         let mut lent = lent.map_err(|error| self.not_lent(&whose, error, ticket))?;
@@ -42,12 +84,34 @@ impl BoltOrigin {
         let database = (!of.database.is_empty()).then_some(&*of.database);
         match connection.newest(database, of.impersonated.as_deref(), within).await {
             Ok(returned) => {
-                Ok(returned.and_then(|returned| self.settings.newest.asked(&of.database, &returned, begun)))
+                let newest =
+                    returned.and_then(|returned| self.settings.newest.asked(&of.database, &returned, begun));
+                Ok(newest.map(|newest| (lent, newest)))
             }
             Err(error) => {
                 lent.close();
                 Err(fault::of_run(error))
             }
+        }
+    }
+
+    /// The run of the server behind a connection that has just answered.
+    async fn run_behind(&self, lent: &mut Lent, of: &WriteOf) -> Result<Option<ServerRun>, OriginError> {
+        if let Some(known) = self.runs.behind(lent.opened()) {
+            return Ok(known);
+        }
+        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
+        let database = (!of.database.is_empty()).then_some(&*of.database);
+        let within = Duration::from_millis(limits::WATCH_RUN_MS_MAX);
+        let question = server_runs::question(database, of.impersonated.as_deref(), within);
+        match connection.run(&question).await {
+            Ok(finished) => Ok(self.runs.answered(&finished)),
+            Err(error) => match fault::of_run(error) {
+                OriginError { kind: OriginFault::Failed(refusal), .. } => {
+                    Ok(self.runs.refused(&refusal.code))
+                }
+                error => Err(error),
+            },
         }
     }
 }
