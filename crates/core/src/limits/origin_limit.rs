@@ -60,8 +60,8 @@ pub const ORIGIN_PROBE_SOONER: u64 = 4;
 pub const ORIGIN_PROBE_RUNS_MIN: u32 = 4;
 /// So many probes that have measured enough are followed by one of half the length.
 pub const ORIGIN_PROBE_GOOD: u32 = 4;
-/// The length is doubled at most so often: 4.8 s.
-pub const ORIGIN_PROBE_LEVELS: u32 = 5;
+/// The length is doubled at most so often: 1.9 s, every minute.
+pub const ORIGIN_PROBE_LEVELS: u32 = 3;
 /// Time between two looks whether a probe is over, or due, while no run begins or ends.
 pub const ORIGIN_LIMIT_TICK_MS: u64 = 20;
 const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_MS / ORIGIN_PROBE_DRAIN);
