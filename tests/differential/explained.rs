@@ -89,10 +89,11 @@ fn an_entry_by_age_says_what_it_answers() {
     let asked_never = told(&node, &["RETURN 8 AS explained"]);
     assert!(asked_never.starts_with("Not cached yet: nobody has asked for it as `neo4j`"), "{asked_never}");
 
-    let written = Request::statement("CREATE (n:ExplainedBookmark) DELETE n").send(neo4j()).json();
+    let written = Request::statement("CREATE (n:ExplainedBookmark)").send(neo4j()).json();
     let bookmark = written["bookmarks"][0].as_str().unwrap();
     let behind = "Cached at node-a # s ago, but read at transaction #, and the bookmark asks for a later one: the next request with it is a run.\nNothing to do: that is what a bookmark asks for. The run's result answers the requests after it.";
     assert_told(&node, "bookmark", &["RETURN 7 AS explained", "--bookmark", bookmark], behind);
+    Request::statement("MATCH (n:ExplainedBookmark) DELETE n").send(neo4j());
     let unreadable =
         hopcache(&node, &["explain", "--json", "RETURN 7 AS explained", "--bookmark", "FB:x"]).json();
     assert_eq!(

@@ -2,12 +2,13 @@
 //! `cargo test -p hopcache-core --test line -- --nocapture` prints the figures.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
@@ -64,7 +65,7 @@ fn arrivals(overload: f64, spread: f64, principals: usize) -> Vec<Run> {
 /// How long each run waits for its slot, in microseconds. The line empties after the last arrival.
 fn waits(runs: &[Run], costs: bool) -> Vec<u64> {
     let mut turns = Turns::new(BOUNDS);
-    let mut waiting: HashMap<WaiterId, usize> = HashMap::new();
+    let mut waiting: BTreeMap<WaiterId, usize> = BTreeMap::new();
     let mut waits = vec![0; runs.len()];
     // Ends of the runs under way.
     let mut ends: Vec<u64> = Vec::new();
