@@ -97,7 +97,7 @@ async fn under_faults_no_answer_is_older_than_the_contract_says() {
 /// Entries that no write ends: the oracle has to see old answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_invalidation_the_oracle_finds_old_answers() {
-    let plan = Plan { reads: 1_000, reads_of_round: 1_000, freshness: "mode = \"ttl\"", ..CALM };
+    let plan = Plan { reads: 2_000, reads_of_round: 2_000, freshness: "mode = \"ttl\"", ..CALM };
     let account = run("ttl", plan).await;
     assert!(account.violations() > 0, "{account}");
 }
