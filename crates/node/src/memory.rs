@@ -14,10 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::{COPY_OVERHEAD_BYTES, MEMORY_SHARD_BYTES, MEMORY_SHARDS_MAX, MEMORY_SWEEP_MS};
+use hopcache_core::limits::{
+    COPY_OVERHEAD_BYTES, MEMORY_SHARD_BYTES, MEMORY_SHARDS_MAX, MEMORY_SWEEP_MS, RENDER_INLINE_BYTES_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use hopcache_engine::memory::Memory;
+use hopcache_engine::worker::apart_if_large;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, EntryAction};
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
@@ -209,11 +212,10 @@ impl Memory for CopyMemory {
 pub async fn sweep_for_ever(memory: Arc<CopyMemory>) -> Infallible {
     loop {
         tokio::time::sleep(Duration::from_millis(MEMORY_SWEEP_MS)).await;
-        let memory = Arc::clone(&memory);
+        let (memory, (_, bytes)) = (Arc::clone(&memory), memory.size());
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // Many copies take longer than a task may hold a worker.
-        if let Err(failed) = tokio::task::spawn_blocking(move || memory.sweep()).await {
-            std::panic::resume_unwind(failed.into_panic());
-        }
+        apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, move || memory.sweep()).await;
     }
 }
 

@@ -87,7 +87,7 @@ impl<P: Ord + Clone> Slots<P> {
 
     /// Waits for a slot for a run of `principal`, until `deadline`.
     pub(crate) async fn take(&self, principal: &P, deadline: Instant) -> Result<Slot<'_, P>, NoSlot> {
-        self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
+        self.take_as(principal, deadline, |state, _| state.turns.ask(principal)).await
     }
 
     /// Like [`Slots::take`], for a run of this class and pattern. A run whose turn would come too late is refused at once.
@@ -98,10 +98,13 @@ impl<P: Ord + Clone> Slots<P> {
         deadline: Instant,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let span = Millis::from(deadline.saturating_duration_since(Instant::now()));
-        let expected_us = self.state.lock().limit.expected_us(pattern);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a saturating cast")]
-        let wish = (class, expected_us.unwrap_or_default() as u64);
-        self.take_as(principal, deadline, |turns, now| turns.ask_costing(principal, wish, now, span)).await
+        let ask = |state: &mut State<P>, now| {
+            let expected_us = state.limit.expected_us(pattern).unwrap_or_default();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a saturating cast")]
+            let cost_us = expected_us as u64;
+            state.turns.ask_costing(principal, (class, cost_us), now, span)
+        };
+        self.take_as(principal, deadline, ask).await
     }
 
     /// Why [`Slots::take_in_time`] would refuse such a run at once. `None` when the run would start or wait.
@@ -120,11 +123,11 @@ impl<P: Ord + Clone> Slots<P> {
         &self,
         principal: &P,
         deadline: Instant,
-        ask: impl FnOnce(&mut Turns<P>, MonoTime) -> Asked,
+        ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let mut place = {
             let mut state = self.state.lock();
-            match ask(&mut state.turns, self.now()) {
+            match ask(&mut state, self.now()) {
                 Asked::Runs => return Ok(self.slot(&mut state)),
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),

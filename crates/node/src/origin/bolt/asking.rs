@@ -48,9 +48,9 @@ impl BoltOrigin {
         let _permit = self.permit_to_verify(deadline).await?;
         let ticket = self.gate.admit()?;
         let asked = async {
-            let Some((mut lent, newest)) = self.ask_newest_once(of, deadline, &ticket).await? else {
-                return Ok(None);
-            };
+            let newest = timeout_at(deadline, self.newest_on_lent(of, deadline, &ticket)).await;
+            let newest = newest.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))?;
+            let Some((mut lent, newest)) = newest else { return Ok(None) };
             let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
             Ok(Some((newest, run)))
         };
@@ -59,17 +59,8 @@ impl BoltOrigin {
         answer.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
 
-    async fn ask_newest_once(
-        &self,
-        of: &WriteOf,
-        deadline: Instant,
-        ticket: &CallPermit<'_>,
-    ) -> Result<Option<(Lent, Position)>, OriginError> {
-        let asked = timeout_at(deadline, self.ask_newest_now(of, deadline, ticket)).await;
-        asked.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))
-    }
-
-    async fn ask_newest_now(
+    /// The newest transaction, and the connection that told it.
+    async fn newest_on_lent(
         &self,
         of: &WriteOf,
         deadline: Instant,
