@@ -17,7 +17,7 @@ use crate::support::bolt_proxy::RunSeen;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::{http, say, size, until};
 
-/// Between two requests; 100 a second.
+/// Between two requests, at least; up to 100 a second.
 const TICK: Duration = Duration::from_millis(10);
 const HOT_KEYS: usize = 20;
 /// Requests for a new key: at three nodes, this many ticks apart.
@@ -36,7 +36,8 @@ fn fault_lasts() -> Duration {
 
 struct Asked {
     key: String,
-    status: u16,
+    /// Why it is no answer, if it is none: what the node wrote, or how the connection ended.
+    failed: Option<String>,
     is_hit: bool,
     is_right: bool,
     took: Duration,
@@ -51,9 +52,9 @@ struct Load {
 }
 
 impl Load {
-    fn start(clients: Vec<SocketAddr>) -> Self {
+    fn start(clients: Vec<SocketAddr>, tick: Duration) -> Self {
         let (ends, asked) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let task = tokio::spawn(drive(clients, Arc::clone(&ends), Arc::clone(&asked)));
+        let task = tokio::spawn(drive(clients, tick, Arc::clone(&ends), Arc::clone(&asked)));
         Self { ends, asked, task }
     }
 
@@ -64,9 +65,16 @@ impl Load {
     }
 }
 
-async fn drive(clients: Vec<SocketAddr>, ends: Arc<AtomicBool>, asked: Arc<Mutex<Vec<Asked>>>) {
+async fn drive(
+    clients: Vec<SocketAddr>,
+    tick: Duration,
+    ends: Arc<AtomicBool>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+) {
     let mut tasks = tokio::task::JoinSet::new();
-    let mut ticks = tokio::time::interval(TICK);
+    let mut ticks = tokio::time::interval(tick);
+    // A machine that stood still owes no burst.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for tick in 0.. {
         ticks.tick().await;
         if ends.load(Ordering::Relaxed) {
@@ -87,10 +95,15 @@ async fn drive(clients: Vec<SocketAddr>, ends: Arc<AtomicBool>, asked: Arc<Mutex
             let at = Instant::now();
             let reply = http::ask(addr, &request).await;
             let key = statement.trim_start_matches("RETURN '").trim_end_matches("' AS what").to_owned();
-            let status = reply.as_ref().map_or(0, |reply| reply.status);
-            let is_right = status == 202 && reply.as_ref().is_ok_and(|reply| reply.value() == key.as_str());
+            let failed = match &reply {
+                Ok(reply) if reply.status == 202 => None,
+                Ok(reply) => Some(reply.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            let is_right =
+                reply.as_ref().is_ok_and(|reply| reply.status == 202 && reply.value() == key.as_str());
             let is_hit = reply.is_ok_and(|reply| reply.is_hit());
-            asked.lock().unwrap().push(Asked { key, status, is_hit, is_right, took: at.elapsed(), at });
+            asked.lock().unwrap().push(Asked { key, failed, is_hit, is_right, took: at.elapsed(), at });
         });
     }
     tasks.join_all().await;
@@ -171,10 +184,13 @@ fn explain(
 async fn must_show_1_redis_stopped_restarted_and_gone_under_load() {
     let plan = Plan { origin: "timeout = \"5s\"", ..Plan::default() };
     let mut cluster = Cluster::of(plan).await;
+    let mut runs_took = Vec::new();
     for k in 0..HOT_KEYS {
-        cluster.nodes[k % 3].ask(&hot(k).1).await;
+        runs_took.push(cluster.nodes[k % 3].ask(&hot(k).1).await.took);
     }
-    let load = Load::start(cluster.clients());
+    runs_took.sort_unstable();
+    // About a fifth of the requests are runs. A slower machine gets fewer: what it shows is no overload of Neo4j.
+    let load = Load::start(cluster.clients(), TICK.max(runs_took[HOT_KEYS / 2] / 2));
     go_on(Duration::from_secs(1)).await;
     let mut windows = Vec::new();
     for (name, lasts) in [
@@ -218,22 +234,31 @@ async fn must_show_1_redis_stopped_restarted_and_gone_under_load() {
 }
 
 async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
-    let failed = asked.iter().filter(|each| each.status != 202).count();
+    let failed: Vec<(u128, &str)> = asked
+        .iter()
+        .filter_map(|each| Some(((each.at - windows[0].from).as_millis(), each.failed.as_deref()?)))
+        .collect();
     let slowest = asked.iter().max_by_key(|each| each.took).unwrap();
     let mut took: Vec<u128> = asked.iter().map(|each| each.took.as_millis()).collect();
     took.sort_unstable();
     let hits = asked.iter().filter(|each| each.is_hit).count();
     let during = windows.iter().find(|window| slowest.at >= window.from && slowest.at <= window.to);
     say(&format!(
-        "must-show 1: {} requests at 100/s over 3 nodes, {hits} hits, {failed} not 202; p50 {} p99 {} slowest {} ms ({})",
+        "must-show 1: {} requests over 3 nodes, {hits} hits, {} not 202; p50 {} p99 {} slowest {} ms ({})",
         asked.len(),
+        failed.len(),
         took[took.len() / 2],
         took[took.len() * 99 / 100],
         slowest.took.as_millis(),
         during.map_or("between faults", |window| window.name),
     ));
-    assert!(asked.len() > 500, "no load");
-    assert_eq!(failed, 0, "Neo4j lives, so no request has to be refused");
+    assert!(asked.len() > 250, "no load");
+    assert!(
+        failed.is_empty(),
+        "Neo4j lives, so no request has to be refused: {} were, the first (ms after the first fault) {:?}",
+        failed.len(),
+        &failed[..failed.len().min(3)]
+    );
     assert!(asked.iter().all(|each| each.is_right), "a client got another key's value");
     assert!(slowest.took < DEADLINE, "{:?}", slowest.took);
 
