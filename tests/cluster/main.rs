@@ -15,12 +15,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod captured;
 mod collapse;
 mod hits;
 mod holder_paused;
 mod invalidated;
 mod joining;
 mod leaving;
+mod marked;
 mod origin_cut;
 mod origin_restored;
 mod owner_killed;

@@ -48,13 +48,13 @@ impl Items {
     }
 }
 
-async fn ask(cluster: &Cluster, node: usize, statement: &str) -> Reply {
+pub async fn ask(cluster: &Cluster, node: usize, statement: &str) -> Reply {
     let reply = cluster.nodes[node].ask(&http::query(statement, &json!({}))).await;
     assert_eq!(reply.status, 202, "{reply}");
     reply
 }
 
-fn is_proved(reply: &Reply) -> bool {
+pub fn is_proved(reply: &Reply) -> bool {
     reply.header("cache-status").contains("; proved")
 }
 
@@ -62,6 +62,30 @@ fn is_proved(reply: &Reply) -> bool {
 async fn proved(cluster: &Cluster, node: usize, statement: &str) -> Reply {
     value_within("a proof", WAIT_MAX, async || Some(ask(cluster, node, statement).await).filter(is_proved))
         .await
+}
+
+/// Reads anew through a node, past its entry, until an answer is proved: where a TTL is long, the first run's entry would stay.
+pub async fn proved_anew(cluster: &Cluster, node: usize, statement: &str) -> Reply {
+    value_within("a proof", 2 * WAIT_MAX, async || {
+        read_anew(cluster, node, statement).await;
+        let until = tokio::time::Instant::now() + Duration::from_secs(3);
+        while tokio::time::Instant::now() < until {
+            let reply = ask(cluster, node, statement).await;
+            if is_proved(&reply) {
+                return Some(reply);
+            }
+        }
+        None
+    })
+    .await
+}
+
+/// Reads past the entry.
+pub async fn read_anew(cluster: &Cluster, node: usize, statement: &str) {
+    let head = format!("{}cache-control: no-cache\r\n", http::login());
+    let body = json!({ "statement": statement }).to_string();
+    let reply = cluster.nodes[node].ask(&http::post("/db/neo4j/query/v2", &head, &body)).await;
+    assert_eq!(reply.status, 202, "{reply}");
 }
 
 /// Asks each node in turn for three TTLs, with writes that do not touch the entry. Returns how often it asked; `None` if an answer

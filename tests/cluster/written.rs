@@ -44,14 +44,14 @@ impl Items {
     }
 }
 
-async fn bolt(addr: SocketAddr) -> BoltClient {
+pub async fn bolt(addr: SocketAddr) -> BoltClient {
     let mut client = BoltClient::connect(addr).await.unwrap();
     client.log_on("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD")).await.unwrap().unwrap();
     client
 }
 
 /// Writes over HTTP, over Bolt, or in a transaction over either, in turn.
-async fn write(cluster: &Cluster, node: usize, turn: i64, (statement, parameters): (&str, &Value)) {
+pub async fn write(cluster: &Cluster, node: usize, turn: i64, (statement, parameters): (&str, &Value)) {
     let addrs = &cluster.nodes[node].addrs;
     match turn % 4 {
         0 => {

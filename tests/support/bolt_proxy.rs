@@ -1,10 +1,14 @@
 //! A TCP proxy before a Bolt server. It counts runs outside hopcache. It can delay runs, cut, stall, spoil or fail
-//! their answers, and refuse connections.
+//! their answers, answer runs itself, and refuse connections.
 //!
 //! It reads only the part of Bolt that counting needs: the handshake's length, chunks, and the statement of RUN. It
 //! changes bytes only on a test's order ([`Trouble`]).
 
 // Testbed includes this file by its path.
+#[path = "bolt_proxy/own_answers.rs"]
+mod own_answers;
+#[path = "bolt_proxy/run_seen.rs"]
+mod run_seen;
 #[path = "bolt_proxy/trouble.rs"]
 mod trouble;
 
@@ -13,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,8 +26,11 @@ use tokio::task::JoinHandle;
 
 use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
+pub use run_seen::RunSeen;
 pub use trouble::Trouble;
 
+use self::own_answers::OwnAnswers;
+use self::run_seen::is_explain;
 use self::trouble::SpoiltEnd;
 
 /// Bytes of Bolt's handshake: magic number and four versions.
@@ -44,31 +51,6 @@ pub enum Manner {
     Swallow,
     /// The connection ends at once.
     HangUp,
-}
-
-/// A statement that a client sent with RUN.
-#[derive(Debug, Clone)]
-pub struct RunSeen {
-    /// Its text.
-    pub statement: String,
-    /// Its text and its parameters: equal for two runs of one key.
-    pub query: String,
-    /// When all of it had arrived.
-    pub arrived: Instant,
-    /// When the last bytes of the server's answer passed so far.
-    pub answered: Option<Instant>,
-    /// Number of the connection that it came by.
-    pub connection: usize,
-}
-
-impl RunSeen {
-    fn is_explain(&self) -> bool {
-        is_explain(&self.statement)
-    }
-}
-
-fn is_explain(statement: &str) -> bool {
-    statement.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("EXPLAIN"))
 }
 
 /// A proxy that runs until it is dropped.
@@ -97,6 +79,7 @@ struct State {
     runs: Vec<RunSeen>,
     delays: Vec<(String, Delay)>,
     troubles: Vec<(String, Trouble, usize)>,
+    answers: OwnAnswers,
     taken: usize,
     commits: usize,
     /// Numbers of those that are open.
@@ -187,6 +170,17 @@ impl BoltProxy {
     /// The next `times` runs whose text contains `part` have this trouble.
     pub fn trouble(&self, part: &str, trouble: Trouble, times: usize) {
         self.shared.state().troubles.push((part.to_owned(), trouble, times));
+    }
+
+    /// From now on the proxy itself answers runs whose text contains `part`, with the rows that `rows` makes of their
+    /// parameters. The server never sees them.
+    pub fn answer_runs(
+        &self,
+        part: &str,
+        fields: &'static [&'static str],
+        rows: impl Fn(&Value) -> Vec<Value> + Send + 'static,
+    ) {
+        self.shared.state().answers.add(part, fields, Box::new(rows));
     }
 
     /// Troubles and delays are over.
@@ -387,6 +381,8 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
     to.write_all(&handshake).await?;
     let mut stalled = line.shared.stalled.subscribe();
     let mut has_failed = false;
+    // What answers the PULL behind a run that the proxy has answered.
+    let mut own_records = None;
     let (mut raw, mut message) = (Vec::new(), Vec::new());
     loop {
         let length = from.read_u16().await?;
@@ -402,16 +398,25 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
         has_failed &= tag != Some(&RESET);
         line.shared.state().commits += usize::from(tag == Some(&COMMIT));
         let mut text = String::new();
-        if has_failed {
+        let records: Option<Vec<u8>> = own_records.take();
+        let mut is_for_server = records.is_none();
+        if let Some(records) = records {
+            let _ = line.injected.send(records);
+        } else if has_failed {
             let _ = line.injected.send(chunked(&IGNORED));
         } else if let Some(statement) = statement_of(&message) {
             text = if is_explain(&statement) { text } else { statement.clone() };
-            let parameters =
-                structure(&message).and_then(|(_, fields)| fields.get(1).map(ToString::to_string));
-            let query = format!("{statement} {}", parameters.unwrap_or_default());
-            has_failed = run_arrives((statement, query), line).await;
+            let parameters = structure(&message).and_then(|(_, fields)| fields.into_iter().nth(1));
+            let parameters = parameters.unwrap_or_default();
+            let answer = line.shared.state().answers.to(&statement, &parameters);
+            has_failed = run_arrives((statement.clone(), format!("{statement} {parameters}")), line).await;
+            if let Some([begin, records]) = answer.filter(|_| !has_failed) {
+                is_for_server = false;
+                own_records = Some(records);
+                let _ = line.injected.send(begin);
+            }
         }
-        if !has_failed {
+        if is_for_server && !has_failed {
             let passes = |held: &Option<String>| !held.as_ref().is_some_and(|part| text.contains(part));
             let _ = stalled.wait_for(passes).await;
             to.write_all(&raw).await?;

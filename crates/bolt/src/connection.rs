@@ -26,6 +26,9 @@ const MINOR_MAX: u8 = 8;
 const HTTP: [u8; 4] = *b"HTTP";
 /// Bytes read from the socket at a time.
 const READ_BUFFER_BYTES: usize = 32 << 10;
+/// Requests that are sent behind another one without waiting for its answer, at most: RUN and PULL behind BEGIN, PULL and COMMIT
+/// behind RUN.
+const PIPELINED_MAX: usize = 2;
 /// Largest answer to HELLO, LOGON, LOGOFF and RESET: real ones are some hundred bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
@@ -233,8 +236,8 @@ impl Connection {
         let deadline = deadline.min(Instant::now() + self.options.exchange_timeout);
         let exchange = async {
             write_messages(&mut self.stream, &[message::reset()]).await?;
-            // A PULL that was sent with a failed RUN is answered first.
-            for _ in 0..2 {
+            // What was sent behind a failed request is answered first.
+            for _ in 0..=PIPELINED_MAX {
                 match read_reply(&mut self.stream).await? {
                     Reply::Success(_) => return Ok(()),
                     Reply::Ignored => {}

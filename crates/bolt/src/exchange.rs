@@ -11,7 +11,7 @@ use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
-use crate::run::{Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
+use crate::run::{Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
 use crate::statuses;
 
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
@@ -53,6 +53,30 @@ impl Connection {
         room: &dyn Room,
         tap: &mut dyn RecordTap,
     ) -> Result<Finished, RunError> {
+        self.run_to_end(run, None, room, tap).await
+    }
+
+    /// Like [`Connection::run_in`], as a transaction with a last statement of the caller's. The bookmark is COMMIT's. After any
+    /// error but a lost answer of COMMIT nothing is committed.
+    ///
+    /// # Errors
+    /// As [`Connection::run_in`]; the failure may be the last statement's, or COMMIT's.
+    pub async fn run_closed(
+        &mut self,
+        run: &Run<'_>,
+        closing: &Closing<'_>,
+        room: &dyn Room,
+    ) -> Result<Finished, RunError> {
+        self.run_to_end(run, Some(closing), room, &mut NoTap).await
+    }
+
+    async fn run_to_end(
+        &mut self,
+        run: &Run<'_>,
+        closing: Option<&Closing<'_>>,
+        room: &dyn Room,
+        tap: &mut dyn RecordTap,
+    ) -> Result<Finished, RunError> {
         if !self.is_ready() {
             return Err(RunFault::NotReady.into());
         }
@@ -64,7 +88,14 @@ impl Connection {
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
         let mut records = Records::new(run.bytes_max, room, run.timeout, tap);
-        let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut fields, &mut records)).await;
+        let exchange = async {
+            let finished = self.run_and_pull((run, closing), room, &mut fields, &mut records).await?;
+            match closing {
+                None => Ok(finished),
+                Some(closing) => self.close_transaction(closing, finished).await,
+            }
+        };
+        let outcome = timeout_at(deadline, exchange).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
                 self.state = State::Ready;
@@ -117,13 +148,19 @@ impl Connection {
 
     async fn run_and_pull(
         &mut self,
-        run: &Run<'_>,
+        (run, closing): (&Run<'_>, Option<&Closing<'_>>),
         room: &dyn Room,
         named: &mut Option<Vec<String>>,
         records: &mut Records<'_>,
     ) -> Result<Finished, RunFault> {
         let pull = message::pull(self.options.pull_rows.max(1));
-        write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
+        if closing.is_none() {
+            write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
+        } else {
+            let within = message::run_within(run.statement, run.params);
+            write_messages(&mut self.stream, &[message::begin_of(run), within, pull.clone()]).await?;
+            self.read_run_answer().await?;
+        }
         let mut metadata = self.read_run_answer().await?;
         let fields = take_fields(&mut metadata)?;
         *named = Some(fields.clone());
@@ -136,6 +173,26 @@ impl Connection {
             }
             write_messages(&mut self.stream, std::slice::from_ref(&pull)).await?;
         }
+    }
+
+    /// The last statement, if it is due, and COMMIT, in one write.
+    async fn close_transaction(
+        &mut self,
+        closing: &Closing<'_>,
+        finished: Finished,
+    ) -> Result<Finished, RunFault> {
+        let mut requests = vec![message::commit()];
+        if (closing.is_due)(finished.statement_type.as_deref(), &finished.summary, closing.may_call) {
+            let run = message::run_within(closing.statement, closing.params);
+            requests.splice(0..0, [run, message::pull(1)]);
+        }
+        write_messages(&mut self.stream, &requests).await?;
+        let mut end = Value::Null;
+        for _ in &requests {
+            end = self.read_run_answer().await?;
+        }
+        let bookmark = end.get("bookmark").and_then(Value::as_str).map(str::to_owned);
+        Ok(Finished { bookmark, ..finished })
     }
 
     async fn read_run_answer(&mut self) -> Result<Value, RunFault> {

@@ -114,6 +114,29 @@ pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
     writer.structure(signature::RUN, 3);
     writer.string(run.statement);
     writer.raw(run.params);
+    write_options(&mut writer, run);
+    writer.into_bytes()
+}
+
+/// RUN in a transaction that has begun.
+pub(crate) fn run_within(statement: &str, params: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::RUN, 3);
+    writer.string(statement);
+    writer.raw(params);
+    writer.map(0);
+    writer.into_bytes()
+}
+
+/// BEGIN with the options of a run.
+pub(crate) fn begin_of(run: &Run<'_>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::BEGIN, 1);
+    write_options(&mut writer, run);
+    writer.into_bytes()
+}
+
+fn write_options(writer: &mut Writer, run: &Run<'_>) {
     let present = [
         run.server_timeout.is_some(),
         run.mode == Mode::Read,
@@ -128,13 +151,13 @@ pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
         writer.int(tx_timeout_ms(timeout));
     }
     if run.mode == Mode::Read {
-        write_pairs(&mut writer, &[("mode", "r")]);
+        write_pairs(writer, &[("mode", "r")]);
     }
     if let Some(database) = run.database {
-        write_pairs(&mut writer, &[("db", database)]);
+        write_pairs(writer, &[("db", database)]);
     }
     if let Some(user) = run.impersonated {
-        write_pairs(&mut writer, &[("imp_user", user)]);
+        write_pairs(writer, &[("imp_user", user)]);
     }
     if !run.bookmarks.is_empty() {
         writer.string("bookmarks");
@@ -144,9 +167,8 @@ pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
     if !run.metadata.is_empty() {
         writer.string("tx_metadata");
         writer.map(run.metadata.len());
-        write_pairs(&mut writer, run.metadata);
+        write_pairs(writer, run.metadata);
     }
-    writer.into_bytes()
 }
 
 /// Zero would mean "no timeout" to the server.

@@ -40,6 +40,20 @@ pub struct Run<'a> {
     pub bytes_max: usize,
 }
 
+/// The last statement of a run's transaction. With one a run is an explicit transaction: BEGIN, the run's statement, this one if
+/// it is due, COMMIT. It returns no records.
+#[derive(Debug, Clone, Copy)]
+pub struct Closing<'a> {
+    /// Cypher text.
+    pub statement: &'a str,
+    /// Parameters: exactly one PackStream map.
+    pub params: &'a [u8],
+    /// Whether the run's statement may call a procedure.
+    pub may_call: bool,
+    /// Whether it is due after a run of this `type` and summary, which may have called a procedure.
+    pub is_due: fn(Option<&str>, &Value, bool) -> bool,
+}
+
 /// The whole result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {

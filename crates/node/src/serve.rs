@@ -17,6 +17,7 @@ use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login, SharedOrigin};
+use crate::origin::marker::Marker;
 use crate::origin::relays::Relays;
 use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
@@ -110,7 +111,8 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 /// What the graph database and its relays share.
 #[must_use]
 pub fn shared_origin(settings: &Settings) -> SharedOrigin {
-    SharedOrigin::new(settings.origin.concurrent_max.most())
+    let marker = settings.are_writes_marked().then(|| Marker::of_node(settings.node.name.as_str()));
+    SharedOrigin { marker, ..SharedOrigin::new(settings.origin.concurrent_max.most()) }
 }
 
 /// The configured graph database.
@@ -134,6 +136,7 @@ pub async fn open_origin(
             bolt.roots = roots_of(origin)?;
             bolt.newest = Arc::clone(&shared.newest);
             bolt.results = Some(Arc::clone(&shared.results));
+            bolt.marker.clone_from(&shared.marker);
             bolt.max_concurrent = origin.concurrent_max.most();
             bolt.is_adaptive = origin.concurrent_max == MaxConcurrent::Adaptive;
             // One principal may use every slot, because in service mode there is only one.

@@ -230,10 +230,12 @@ async fn must_show_1_redis_stopped_restarted_and_gone_under_load() {
         assert!(!cluster.redis.keys("hopcache:*:e").is_empty(), "{name}: nothing is stored again");
     }
     let asked = load.end().await;
-    judge(&cluster, &asked, &windows).await;
+    judge_answers(&asked, &windows);
+    judge_runs(&cluster, &asked, &windows).await;
 }
 
-async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
+/// Every request was answered, with its own value, in time.
+fn judge_answers(asked: &[Asked], windows: &[Window]) {
     let failed: Vec<(u128, &str)> = asked
         .iter()
         .filter_map(|each| Some(((each.at - windows[0].from).as_millis(), each.failed.as_deref()?)))
@@ -252,7 +254,7 @@ async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
         slowest.took.as_millis(),
         during.map_or("between faults", |window| window.name),
     ));
-    assert!(asked.len() > 250, "no load");
+    assert!(asked.len() > 100, "no load");
     assert!(
         failed.is_empty(),
         "Neo4j lives, so no request has to be refused: {} were, the first (ms after the first fault) {:?}",
@@ -261,7 +263,10 @@ async fn judge(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
     );
     assert!(asked.iter().all(|each| each.is_right), "a client got another key's value");
     assert!(slowest.took < DEADLINE, "{:?}", slowest.took);
+}
 
+/// Every run is explained.
+async fn judge_runs(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
     let lapses = sum(cluster, "hopcache_lease_grants_total", "kind=\"expired\"").await;
     let mut lapses_left = lapses;
     let mut runs: BTreeMap<String, Vec<RunSeen>> = BTreeMap::new();

@@ -11,6 +11,7 @@
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
 //! | `marks` | the marks, for people |
+//! | `marked` | what is counted, and touched, where each write counts up a marker |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `watch` | notices transactions that went past this cluster |
 //! | `capture`, `changes` | what those have touched, where the server tells it |
@@ -26,6 +27,7 @@ mod effects;
 mod ended;
 mod invalidated;
 mod listen;
+mod marked;
 mod marks;
 mod pending;
 mod runs;
@@ -117,7 +119,7 @@ impl Writes {
             shown.entry(name).or_insert_with(|| Arc::clone(&of.database));
         }
         drop(shown);
-        let tallied = self.tallies.begin(name, of.tokens.clone());
+        let tallied = self.tallies.begin(name, self.counted(&of));
         PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before, tallied }))
     }
 

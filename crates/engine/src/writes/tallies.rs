@@ -24,13 +24,28 @@ struct OwnTally {
     writes: OwnWrites,
     /// Labels, types and keys that a write has used: they are not new any more.
     known: HashSet<TagId>,
+    /// Whether a marked write has been counted: then the names that the marker uses are not new any more.
+    is_marked: bool,
+}
+
+/// How many ids a write may take.
+#[derive(Debug, Clone)]
+pub(super) enum IdsTaken {
+    /// Nobody knows.
+    Unknown,
+    /// One, and one for each of these names that is new; or none at all.
+    AtMost(Arc<[TagId]>),
+    /// Exactly one, by a marker, if none of these names is new, and no name of the marker.
+    One(Arc<[TagId]>),
 }
 
 /// A write in its database's tally. Dropped without an end, it counts for nothing: the ids that it took look foreign.
 pub(super) struct TalliedWrite {
     tallies: Arc<OwnTallies>,
     name: DatabaseTag,
-    tokens: Option<Arc<[TagId]>>,
+    taken: IdsTaken,
+    /// Whether it may have made the marker, and what that uses.
+    may_make_marker: bool,
     /// `None` when it has ended, or if there was no room for its database.
     number: Option<u64>,
 }
@@ -41,30 +56,50 @@ impl OwnTallies {
         self.databases.lock().get(&name).map(|own| own.writes.tally(range)).unwrap_or_default()
     }
 
-    /// A write goes to the origin. `tokens`: what it may use; `None` if nobody knows how many ids it takes.
-    pub(super) fn begin(self: &Arc<Self>, name: DatabaseTag, tokens: Option<Arc<[TagId]>>) -> TalliedWrite {
+    /// A write goes to the origin.
+    pub(super) fn begin(self: &Arc<Self>, name: DatabaseTag, taken: IdsTaken) -> TalliedWrite {
         let mut databases = self.databases.lock();
         let has_room = databases.len() < WRITTEN_DATABASES_MAX || databases.contains_key(&name);
         let number = has_room.then(|| {
             let own = databases.entry(name).or_default();
-            let is_full = own.known.len() >= TOKENS_KNOWN_MAX;
-            let is_new = |token: &&TagId| !is_full && !own.known.contains(token);
-            let ids_max = tokens.as_ref().map(|tokens| 1 + tokens.iter().filter(is_new).count() as u64);
+            let ids_max = own.ids_max(&taken);
             own.writes.begin(ids_max)
         });
+        let is_marked = databases.get(&name).is_some_and(|own| own.is_marked);
         drop(databases);
-        TalliedWrite { tallies: Arc::clone(self), name, tokens, number }
+        let may_make_marker = matches!(taken, IdsTaken::One(_)) && !is_marked;
+        TalliedWrite { tallies: Arc::clone(self), name, taken, may_make_marker, number }
     }
 
     /// The ids of a database are counted anew: what was known of it is of another content.
     pub(super) fn forget_known(&self, name: DatabaseTag) {
         if let Some(own) = self.databases.lock().get_mut(&name) {
             own.known.clear();
+            own.is_marked = false;
+        }
+    }
+}
+
+impl OwnTally {
+    fn ids_max(&self, taken: &IdsTaken) -> Option<u64> {
+        let is_known = |token: &TagId| self.known.contains(token);
+        match taken {
+            IdsTaken::Unknown => None,
+            IdsTaken::AtMost(_) if self.known.len() >= TOKENS_KNOWN_MAX => Some(1),
+            IdsTaken::AtMost(tokens) => {
+                Some(1 + tokens.iter().filter(|token| !is_known(token)).count() as u64)
+            }
+            IdsTaken::One(tokens) => (self.is_marked && tokens.iter().all(is_known)).then_some(1),
         }
     }
 }
 
 impl TalliedWrite {
+    /// Whether its transaction may have made the marker, and the names that it uses.
+    pub(super) fn may_make_marker(&self) -> bool {
+        self.may_make_marker
+    }
+
     /// It has been committed, with this bookmark.
     ///
     /// `None`: the store could not be told, so its ids have to look foreign: then the watcher tells its mark. Schedule:
@@ -86,8 +121,10 @@ impl TalliedWrite {
         let mut databases = self.tallies.databases.lock();
         let Some(own) = databases.get_mut(&self.name) else { return };
         own.writes.end(number, written);
+        own.is_marked |= matches!(self.taken, IdsTaken::One(_)) && written.is_some();
+        let (IdsTaken::AtMost(tokens) | IdsTaken::One(tokens)) = &self.taken else { return };
         let left = TOKENS_KNOWN_MAX.saturating_sub(own.known.len());
-        own.known.extend(self.tokens.iter().flat_map(|tokens| tokens.iter().copied()).take(left));
+        own.known.extend(tokens.iter().copied().take(left));
     }
 }
 

@@ -9,7 +9,7 @@ use hopcache_core::time::Millis;
 
 use super::concurrency::MaxConcurrent;
 use super::document::{
-    AuthMode, Document, EntrySection, FreshnessSection, LogSection, NodeSection, PrefetchKind,
+    AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
     PrefetchSection, RefreshSection,
 };
 use super::error::{Problem, Source};
@@ -49,6 +49,16 @@ pub struct Settings {
     pub prefetch: PrefetchSection,
     /// Log lines on stderr.
     pub log: LogSection,
+}
+
+impl Settings {
+    /// Whether each write counts up the marker. Without proofs nobody counts writes, and the sample graph has no transaction ids.
+    #[must_use]
+    pub fn are_writes_marked(&self) -> bool {
+        let freshness = &self.freshness;
+        let has_proofs = freshness.mode == FreshnessMode::Proved && freshness.max_life > Millis::ZERO;
+        freshness.marker && has_proofs && matches!(self.origin.uri, OriginUri::Bolt { .. })
+    }
 }
 
 /// This node.

@@ -32,6 +32,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
             },
             life_ms_max: settings.freshness.max_life,
             is_captured: settings.freshness.cdc == CdcUse::Auto,
+            is_marked: settings.are_writes_marked(),
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
         refresh: refresh_policy(&settings.refresh),

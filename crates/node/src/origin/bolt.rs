@@ -37,11 +37,13 @@ use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
 use super::live::{self, LiveTap};
+use super::marker::Marker;
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::run_slots::{NoSlot, Slot, Slots};
 use super::server_runs::ServerRuns;
 pub use super::settings::{BoltSettings, Login, SharedOrigin};
+use super::updates::WriteWords;
 
 /// The origin over Bolt. Dropping it closes its idle connections.
 pub struct BoltOrigin {
@@ -162,7 +164,11 @@ impl BoltOrigin {
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
         let mut tap = LiveTap::new(run);
-        let ended = connection.run_tapped(&bolt_run, &place, &mut tap).await;
+        let marked = self.settings.marker.as_ref().zip(words_to_mark(run, text));
+        let ended = match &marked {
+            Some((marker, words)) => connection.run_closed(&bolt_run, &marker.closing(words), &place).await,
+            None => connection.run_tapped(&bolt_run, &place, &mut tap).await,
+        };
         let is_left_open = connection.has_open_result();
         match ended {
             Ok(finished) => {
@@ -245,6 +251,12 @@ impl BoltOrigin {
             }
         }
     }
+}
+
+/// What a statement writes, if its transaction is to be marked. EXPLAIN has another text than its run.
+fn words_to_mark(run: &OriginRun, text: &str) -> Option<WriteWords> {
+    let is_write = run.mode == AccessMode::Write && run.live.is_none() && *text == *run.statement;
+    is_write.then(|| WriteWords::of(text, &run.params)).filter(Marker::is_for)
 }
 
 /// A run that ended well.

@@ -5,6 +5,7 @@ pub mod bolt;
 pub(crate) mod fault;
 mod gate;
 mod live;
+pub mod marker;
 pub mod newest;
 pub mod own_login;
 mod pools;

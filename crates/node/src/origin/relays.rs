@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 use super::ResultBudget;
 use super::bolt::auth_of;
 use super::fault;
+use super::marker::Marker;
 use super::pools::Fingerprint;
 use super::settings::{Login, SharedOrigin};
 
@@ -163,6 +164,11 @@ impl Relays {
         begun: Instant,
     ) -> Option<Position> {
         self.shared.newest.saw(database, sent, returned, begun).map(|range| range.to())
+    }
+
+    /// What a transaction that has written counts up before its COMMIT, if writes are marked.
+    pub(crate) fn marker(&self) -> Option<&Marker> {
+        self.shared.marker.as_ref()
     }
 
     /// The room for results that are gathered from a relay.

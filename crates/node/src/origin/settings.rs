@@ -9,6 +9,7 @@ use hopcache_core::limits;
 use hopcache_engine::identity::Credentials;
 
 use super::ResultBudget;
+use super::marker::Marker;
 use super::newest::NewestPositions;
 
 /// The credentials with which a run logs on.
@@ -27,6 +28,8 @@ pub struct SharedOrigin {
     pub newest: Arc<NewestPositions>,
     /// The room for results.
     pub results: Arc<ResultBudget>,
+    /// What each write counts up, if writes are marked (`freshness.marker`).
+    pub marker: Option<Marker>,
 }
 
 impl SharedOrigin {
@@ -34,7 +37,7 @@ impl SharedOrigin {
     #[must_use]
     pub fn new(run_slots: usize) -> Self {
         let wait = Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX);
-        Self { newest: Arc::default(), results: Arc::new(ResultBudget::new(wait, run_slots)) }
+        Self { newest: Arc::default(), results: Arc::new(ResultBudget::new(wait, run_slots)), marker: None }
     }
 }
 
@@ -67,6 +70,8 @@ pub struct BoltSettings {
     pub newest: Arc<NewestPositions>,
     /// The room for results, if it is shared with relays. `None`: the origin has its own.
     pub results: Option<Arc<ResultBudget>>,
+    /// What each write counts up, if writes are marked.
+    pub marker: Option<Marker>,
 }
 
 impl BoltSettings {
@@ -87,6 +92,7 @@ impl BoltSettings {
             idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
             newest: Arc::default(),
             results: None,
+            marker: None,
         }
     }
 }

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::lazy_begin::LazyBegin;
 use crate::origin::fault;
+use crate::origin::marker::Marker;
 use crate::origin::relays::{LentRelay, Relays};
 use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
 
@@ -107,7 +108,9 @@ impl HeldTransaction {
         let words = WriteWords::of(statement, params);
         self.writes.sent(&words);
         let write = if self.begin.is_implicit() {
-            self.begin_write(within, (words.effects.touched(), words.effects.tokens()))
+            // It commits by itself, without a marker.
+            let tokens = words.effects.tokens().filter(|_| relays.marker().is_none());
+            self.begin_write(within, (words.effects.touched(), tokens))
         } else {
             None
         };
@@ -144,15 +147,27 @@ impl HeldTransaction {
     ///
     /// If the transaction has written, no node in touch serves an entry from before the commit when this returns.
     pub(crate) async fn commit(mut self, within: Duration) -> Result<Option<String>, OriginError> {
-        let may = (self.writes.touched.clone(), self.writes.tokens.clone());
+        let marker = self.to_neo4j.as_ref().and_then(|to_neo4j| to_neo4j.relays.marker());
+        // An implicit transaction has committed by itself, without a marker.
+        let is_counted = marker.is_none() || !self.begin.is_implicit();
+        let marker = marker.filter(|_| is_counted && Marker::is_for_commit(&self.writes)).cloned();
+        let may = (self.writes.touched.clone(), self.writes.tokens.clone().filter(|_| is_counted));
         let write = if self.has_written() { self.begin_write(within, may) } else { None };
         let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
             self.begin.check_time()?;
             return Ok(self.begin.asked().and_then(Bookmark::encode));
         };
         let begun = Instant::now();
+        let marker = marker.as_ref().map(Marker::requests).unwrap_or_default();
+        marker.iter().for_each(|request| relay.queue(request));
         relay.queue(&request_bytes::bare(Kind::Commit));
-        let success = match in_time(within, async { relay.answer().await.map_err(RunError::from) }).await {
+        let committing = async {
+            for _ in &marker {
+                relay.answer().await?;
+            }
+            relay.answer().await.map_err(RunError::from)
+        };
+        let success = match in_time(within, committing).await {
             Ok(success) => success,
             Err(error) => {
                 write_failed(write, &error).await;

@@ -24,8 +24,10 @@ use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
-use crate::origin::relays::LentRelay;
+use crate::origin::marker::Marker;
+use crate::origin::relays::{LentRelay, Relays};
 use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
+use crate::transactions::lazy_begin::set;
 
 /// An open result at Neo4j.
 pub(super) struct RelayedResult {
@@ -39,6 +41,8 @@ pub(super) struct RelayedResult {
     write: Option<PendingWrite>,
     /// What the text of the statement says about its writes.
     words: WriteWords,
+    /// Whether this node has begun a transaction for it, and commits it: writes are marked.
+    is_wrapped: bool,
 }
 
 impl RelayedResult {
@@ -85,33 +89,64 @@ impl Session {
             .read_apart(statement.text.len(), || WriteWords::of(&statement.text, &statement.params))
             .await?;
         self.transaction_has_words(&words);
+        let is_wrapped = self.is_wrapped(&words);
         let write = match &may_commit {
-            Some(options) => self.begin_write(options, TransactionWrites::of_one(&words)).await?,
+            Some(options) => {
+                let mut writes = TransactionWrites::of_one(&words);
+                if !is_wrapped && self.marker().is_some() {
+                    // It commits by itself, without a marker.
+                    writes.tokens = None;
+                }
+                self.begin_write(options, writes).await?
+            }
             None => None,
         };
-        self.queue(&self.run_for_neo4j(statement))?;
+        self.queue_run(statement, is_wrapped)?;
         self.await_begin().await?;
-        let success = self.answer().await;
+        let begun_at_neo4j = if is_wrapped { self.answer().await.map(drop) } else { Ok(()) };
+        let success = match begun_at_neo4j {
+            Ok(()) => self.answer().await,
+            Err(error) => Err(error),
+        };
         self.count(reason, success.is_ok());
         if let Some(reason) = reason {
             self.front.state.hot.saw_bypass(&statement.text, reason);
         }
-        let success = match success {
+        let mut success = match success {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(write, error).await),
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, words }))
+        if is_wrapped && let Value::Map(pairs) = &mut success {
+            // Only results of the client's own transactions have numbers.
+            pairs.retain(|(name, _)| name != "qid");
+        }
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped }))
     }
 
-    /// RUN for Neo4j. Of a statement in a transaction BEGIN has said what Hopcache has to say.
-    fn run_for_neo4j(&self, statement: &Statement) -> Vec<u8> {
+    /// Queues RUN. Of a statement in a transaction BEGIN has said what Hopcache has to say. A statement that is wrapped gets a BEGIN
+    /// with its options.
+    fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
         let mut extra = statement.extra.decoded();
         if self.transaction.is_none() {
             extra = for_neo4j(&extra, &self.hello, self.version);
         }
-        request_bytes::run(&statement.text, &statement.params, &extra)
+        if is_wrapped {
+            self.queue(&request_bytes::with_map(Kind::Begin, &extra))?;
+            extra = Value::Map(Vec::new());
+        }
+        self.queue(&request_bytes::run(&statement.text, &statement.params, &extra))
+    }
+
+    /// Whether an auto-commit statement runs in a transaction that this node begins, and commits with the marker.
+    fn is_wrapped(&self, words: &WriteWords) -> bool {
+        self.transaction.is_none() && self.marker().is_some() && Marker::is_for(words)
+    }
+
+    /// What each write counts up, if writes are marked.
+    pub(super) fn marker(&self) -> Option<&Marker> {
+        self.front.relays.as_deref().and_then(Relays::marker)
     }
 
     /// A statement, or a COMMIT, that may write goes to Neo4j now. In read mode Neo4j refuses writes.
@@ -166,10 +201,20 @@ impl Session {
         if success.get("has_more") == Some(&Value::Bool(true)) {
             return Ok((success, true));
         }
-        let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         let kind = success.get("type").and_then(Value::as_str);
         let touched =
             may_have_written(kind, &success, result.words.may_call).then(|| result.words.touched(&success));
+        if result.is_wrapped {
+            let committed = match &touched {
+                Some(_) => self.commit_marked().await,
+                None => self.end_now(Kind::Commit).await,
+            };
+            match committed {
+                Ok(committed) => take_bookmark(&mut success, &committed),
+                Err(error) => return Err(self.write_failed(result.write.take(), error).await),
+            }
+        }
+        let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         if let Some(touched) = &touched {
             self.transaction_has_written(touched);
         }
@@ -253,6 +298,13 @@ impl Session {
             let status = if is_success { 202 } else { 400 };
             self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
         }
+    }
+}
+
+/// The bookmark of a statement's own transaction comes with its COMMIT.
+fn take_bookmark(success: &mut Value, committed: &Value) {
+    if let Some(bookmark) = committed.get("bookmark") {
+        set(success, "bookmark", bookmark.clone());
     }
 }
 

@@ -21,6 +21,7 @@ use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::origin::marker::Marker;
 use crate::origin::updates::{TransactionWrites, WriteWords};
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
@@ -242,13 +243,19 @@ impl Session {
         }
         let asked = transaction.begin.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
+        let is_implicit = transaction.begin.is_implicit();
+        if is_implicit && self.marker().is_some() {
+            // It has committed by itself, without a marker.
+            writes.tokens = None;
+        }
         let write = match kind {
-            Kind::Commit if writes.has_written() => self.begin_write(&options, writes).await?,
+            Kind::Commit if writes.has_written() => self.begin_write(&options, writes.clone()).await?,
             _ => None,
         };
         let begun = Instant::now();
-        self.queue(&request_bytes::bare(kind))?;
-        let success = match self.answer().await {
+        let is_marked = write.is_some() && !is_implicit && Marker::is_for_commit(&writes);
+        let ended = if is_marked { self.commit_marked().await } else { self.end_now(kind).await };
+        let success = match ended {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(write, error).await),
         };
@@ -260,6 +267,25 @@ impl Session {
         }
         self.release();
         Ok(success)
+    }
+
+    /// COMMIT or ROLLBACK, and Neo4j's answer.
+    pub(super) async fn end_now(&mut self, kind: Kind) -> Result<Value, RequestError> {
+        self.queue(&request_bytes::bare(kind))?;
+        self.answer().await
+    }
+
+    /// COMMIT of a transaction that has written, with the marker before it, if writes are marked.
+    pub(super) async fn commit_marked(&mut self) -> Result<Value, RequestError> {
+        let requests = self.marker().map(Marker::requests).unwrap_or_default();
+        for request in &requests {
+            self.queue(request)?;
+        }
+        self.queue(&request_bytes::bare(Kind::Commit))?;
+        for _ in &requests {
+            self.answer().await?;
+        }
+        self.answer().await
     }
 
     /// A statement goes to Neo4j now, in the transaction if there is one.

@@ -54,6 +54,10 @@ pub struct FreshnessSection {
     pub lease: Millis,
     /// Whether Neo4j's change data capture tells what writes past Hopcache have touched. It was tested against a scripted server only.
     pub cdc: CdcUse,
+    /// Whether each write through Hopcache also counts up a node `:HopcacheMarker`, in the same transaction. Then no write past
+    /// Hopcache can hide behind one that changes nothing. It costs a write one more statement, and who writes needs the right to
+    /// write that label. All nodes of a cluster need the same value.
+    pub marker: bool,
 }
 
 impl Default for FreshnessSection {
@@ -64,6 +68,7 @@ impl Default for FreshnessSection {
             lease: Millis(FRESHNESS_LEASE_MS_DEFAULT),
             max_life: Millis(PROOF_LIFE_MS_DEFAULT),
             cdc: CdcUse::Off,
+            marker: false,
         }
     }
 }
