@@ -52,7 +52,7 @@ pub struct FreshnessSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "200ms", "x-max" = "1min"))]
     pub lease: Millis,
-    /// Whether Neo4j's change data capture tells what writes past Hopcache have touched. It was tested against a scripted server only.
+    /// Whether Neo4j's change data capture tells what writes past Hopcache have touched. It was never tried on an Enterprise edition.
     pub cdc: CdcUse,
     /// Whether each write through Hopcache also counts up a node `:HopcacheMarker`, in the same transaction. Then no write past
     /// Hopcache can hide behind one that changes nothing. It costs a write one more statement, and who writes needs the right to
