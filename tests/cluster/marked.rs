@@ -100,6 +100,52 @@ async fn a_foreign_write_hides_behind_no_marked_write() {
     ));
 }
 
+/// A marker that is made is a node more; one that is counted up ends nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_that_is_made_anew_ends_a_count_of_nodes() {
+    const COUNT: &str = "MATCH (n) RETURN count(n)";
+    const WHOLE: &str = "MATCH (n:Quiet {q: 1}) RETURN n";
+    const SET: &str = "MATCH (n:Busy {k: 2}) SET n.v = $v";
+    let neo4j = OwnNeo4j::start_plain().await;
+    fill(&neo4j).await;
+    let cluster = cluster_on(&neo4j, "max_life = \"1d\"\nmarker = true").await;
+    for turn in 0..4 {
+        write(&cluster, 1, turn, (SET, &json!({"v": turn}))).await;
+    }
+    for turn in 0..4 {
+        // Its own marker is made anew at once, in the same transaction; that of node 1 is gone.
+        write(&cluster, 0, turn, ("MATCH (m:HopcacheMarker) DELETE m", &json!({}))).await;
+        for node in 0..3 {
+            proved_anew(&cluster, node, COUNT).await;
+            proved_anew(&cluster, node, WHOLE).await;
+        }
+        let before = ask(&cluster, 2, COUNT).await.value().as_i64().unwrap();
+        write(&cluster, 1, turn, (SET, &json!({"v": 10 + turn}))).await;
+        assert_eq!(
+            at_neo4j(&neo4j, COUNT, &json!({})).await[0][0],
+            json!(before + 1),
+            "the marker of node 1"
+        );
+        for node in 0..3 {
+            assert_eq!(
+                ask(&cluster, node, COUNT).await.value(),
+                json!(before + 1),
+                "way {turn}, node {node}"
+            );
+        }
+        // From now on it is there. A read of whole nodes elsewhere stays a hit.
+        for node in 0..3 {
+            proved_anew(&cluster, node, WHOLE).await;
+        }
+        let runs = cluster.proxy.runs(WHOLE);
+        write(&cluster, 1, turn, ("CREATE (:Log)", &json!({}))).await;
+        for node in 0..3 {
+            assert!(ask(&cluster, node, WHOLE).await.is_hit(), "way {turn}, node {node}");
+        }
+        assert_eq!(cluster.proxy.runs(WHOLE), runs);
+    }
+}
+
 /// Transactions that cannot take a marker run as ever, and failures are Neo4j's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_marked_runs_as_without() {
@@ -124,9 +170,10 @@ async fn what_cannot_be_marked_runs_as_without() {
     let reply = cluster.nodes[1].ask(&http::query(rows, &json!({"rows": 11_000}))).await;
     assert_eq!(reply.json()["data"]["values"].as_array().map(Vec::len), Some(11_000));
     assert!(reply.json()["bookmarks"][0].is_string(), "COMMIT's bookmark");
-    let none = "MATCH (n:Absent) SET n.v = 1";
-    client.write("neo4j", none, &json!({})).await.unwrap().unwrap();
-    assert_eq!(cluster.nodes[1].ask(&http::query(none, &json!({}))).await.status, 202);
+    for none in ["MATCH (n:Absent) SET n.v = 1", "MERGE (n:Busy {k: 1})"] {
+        client.write("neo4j", none, &json!({})).await.unwrap().unwrap();
+        assert_eq!(cluster.nodes[1].ask(&http::query(none, &json!({}))).await.status, 202);
+    }
     assert_eq!(at_neo4j(&neo4j, MARKERS, &json!({})).await[0][0], json!(2));
 
     // A statement that fails takes nothing along, and the connection goes on.

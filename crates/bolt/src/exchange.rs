@@ -11,7 +11,7 @@ use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
-use crate::run::{Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
+use crate::run::{Closed, Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
 use crate::statuses;
 
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
@@ -56,8 +56,8 @@ impl Connection {
         self.run_to_end(run, None, room, tap).await
     }
 
-    /// Like [`Connection::run_in`], as a transaction with a last statement of the caller's. The bookmark is COMMIT's. After any
-    /// error but a lost answer of COMMIT nothing is committed.
+    /// Like [`Connection::run_in`], as a transaction with a last statement of the caller's. After any error but a lost answer of
+    /// COMMIT nothing is committed.
     ///
     /// # Errors
     /// As [`Connection::run_in`]; the failure may be the last statement's, or COMMIT's.
@@ -66,8 +66,24 @@ impl Connection {
         run: &Run<'_>,
         closing: &Closing<'_>,
         room: &dyn Room,
-    ) -> Result<Finished, RunError> {
-        self.run_to_end(run, Some(closing), room, &mut NoTap).await
+    ) -> Result<(Finished, Closed), RunError> {
+        let began = Instant::now();
+        let finished = self.run_to_end(run, Some(closing), room, &mut NoTap).await?;
+        let deadline = began.checked_add(run.timeout).unwrap_or_else(|| began + DAY);
+        self.state = State::InExchange;
+        let fault = match timeout_at(deadline, self.close_transaction(closing, &finished)).await {
+            Ok(Ok(closed)) => {
+                self.state = State::Ready;
+                let finished = Finished { bookmark: closed.bookmark.clone(), ..finished };
+                return Ok((finished, closed));
+            }
+            Ok(Err(fault)) => fault,
+            Err(_) => RunFault::TimedOut,
+        };
+        if matches!(fault, RunFault::Failed(_)) {
+            self.recover(deadline).await;
+        }
+        Err(RunError { fault, fields: Some(finished.fields), records: finished.records })
     }
 
     async fn run_to_end(
@@ -88,13 +104,7 @@ impl Connection {
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
         let mut records = Records::new(run.bytes_max, room, run.timeout, tap);
-        let exchange = async {
-            let finished = self.run_and_pull((run, closing), room, &mut fields, &mut records).await?;
-            match closing {
-                None => Ok(finished),
-                Some(closing) => self.close_transaction(closing, finished).await,
-            }
-        };
+        let exchange = self.run_and_pull((run, closing), room, &mut fields, &mut records);
         let outcome = timeout_at(deadline, exchange).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
@@ -179,20 +189,23 @@ impl Connection {
     async fn close_transaction(
         &mut self,
         closing: &Closing<'_>,
-        finished: Finished,
-    ) -> Result<Finished, RunFault> {
+        finished: &Finished,
+    ) -> Result<Closed, RunFault> {
+        let is_due =
+            (closing.is_due)(finished.statement_type.as_deref(), &finished.summary, closing.may_call);
         let mut requests = vec![message::commit()];
-        if (closing.is_due)(finished.statement_type.as_deref(), &finished.summary, closing.may_call) {
+        if is_due {
             let run = message::run_within(closing.statement, closing.params);
             requests.splice(0..0, [run, message::pull(1)]);
         }
         write_messages(&mut self.stream, &requests).await?;
-        let mut end = Value::Null;
-        for _ in &requests {
-            end = self.read_run_answer().await?;
+        let mut last = None;
+        if is_due {
+            self.read_run_answer().await?;
+            last = Some(self.read_run_answer().await?);
         }
-        let bookmark = end.get("bookmark").and_then(Value::as_str).map(str::to_owned);
-        Ok(Finished { bookmark, ..finished })
+        let end = self.read_run_answer().await?;
+        Ok(Closed { last, bookmark: end.get("bookmark").and_then(Value::as_str).map(str::to_owned) })
     }
 
     async fn read_run_answer(&mut self) -> Result<Value, RunFault> {

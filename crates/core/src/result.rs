@@ -61,6 +61,17 @@ pub struct ResultSet {
     pub bookmark: Option<String>,
     /// Between which transactions it was read, where the origin's bookmark is understood. Stored beside the result.
     pub range: Option<ReadRange>,
+    /// What the run's transaction did to the marker of writes, if it is marked.
+    pub marked: Option<Marked>,
+}
+
+/// What a write did to the marker that each write counts up, where writes are marked (`freshness.marker`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// It counted it up.
+    Counted,
+    /// There was none, and it made one: a node more in the graph.
+    Made,
 }
 
 impl ResultSet {
@@ -112,7 +123,7 @@ impl ResultSet {
         let rows = reader.value()?.as_int().and_then(|count| u64::try_from(count).ok());
         let rows = rows.ok_or(BadResult::Form)?;
         let records = bytes.slice_ref(reader.rest());
-        Ok(Self { fields, records, rows, kind, summary, bookmark: None, range: None })
+        Ok(Self { fields, records, rows, kind, summary, bookmark: None, range: None, marked: None })
     }
 }
 

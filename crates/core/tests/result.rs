@@ -19,6 +19,7 @@ fn result(summary: Value, rows: Vec<i64>) -> ResultSet {
         summary,
         bookmark: Some("FB:secret".to_owned()),
         range: None,
+        marked: None,
     }
 }
 

@@ -264,6 +264,7 @@ fn render(prepared: &Prepared, rows: &[Record], bytes_max: usize) -> Result<Resu
         summary: Packed::Map(if is_read { Vec::new() } else { vec![("stats".to_owned(), stats)] }),
         bookmark: None,
         range: None,
+        marked: None,
     })
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn check_fields(bytes: &[u8]) {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     };
     let fields = Fields::of(&result);
     let written = fields.encode();
@@ -58,6 +59,7 @@ fn fields() -> Fields {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     })
 }
 

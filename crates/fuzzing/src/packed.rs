@@ -241,6 +241,7 @@ pub(crate) fn result_seeds() -> Vec<Vec<u8>> {
         summary: summary(),
         bookmark: Some("FB:x".to_owned()),
         range: None,
+        marked: None,
     });
     let mut seeds: Vec<Vec<u8>> = results.map(|result| result.to_bytes()).collect();
     seeds.push(vec![0x90, 0x80, 0xA0, 0]);

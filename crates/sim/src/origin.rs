@@ -223,6 +223,7 @@ impl ScriptedOrigin {
             summary: Value::Map(Vec::new()),
             bookmark: None,
             range: None,
+            marked: None,
         })
     }
 

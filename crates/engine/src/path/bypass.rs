@@ -110,9 +110,11 @@ async fn end_write(
 ) {
     let Some((write, effects)) = write else { return };
     match ended {
-        Ok(result) if has_changed_nothing(result, reason) => write.changed_nothing(),
+        Ok(result) if result.marked.is_none() && has_changed_nothing(result, reason) => {
+            write.changed_nothing()
+        }
         Ok(result) => {
-            let write = write.narrowed(effects.counted(&result.summary).touched());
+            let write = write.narrowed(effects.counted(&result.summary).touched()).with_marker(result.marked);
             write.committed(result.range.as_ref().map(ReadRange::to)).await;
         }
         Err(error) if !error.was_sent => write.changed_nothing(),

@@ -51,8 +51,7 @@ enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, mut of, name, before, tallied } = self;
-        of.touched = writes.touched_with_marker(of.touched, &tallied);
+        let Self { writes, of, name, before, tallied } = self;
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }

@@ -1,43 +1,69 @@
 //! Writes that count up a marker in their own transaction (`freshness.marker`), so that each takes exactly one transaction id. The
 //! origin and the fronts run the marker; here is what it means for the count of ids and for entries.
+//!
+//! A marker that is counted up ends no entry but of reads that name its property: the count is Hopcache's own, and a whole marker
+//! node in a cached answer may show an older one. A marker that is made is a node more, and ends everything:
+//!
+//!   a client deletes all nodes, the markers too · a count of nodes is read · the next write makes its node's marker anew.
 
 use std::sync::LazyLock;
 
-use hopcache_core::tags::Touched;
+use hopcache_core::result::Marked;
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_tags::{Touch, WriteEffects};
 
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;
-use crate::writes::tallies::{IdsTaken, TalliedWrite};
+use crate::writes::tallies::IdsTaken;
 
 /// The property that the marker counts up (`origin::marker` of the node).
 const MARKER_KEY: &str = "hopcacheWrites";
 
-static MARKER: LazyLock<Touched> = LazyLock::new(|| {
-    let effects = WriteEffects::from_parts([Touch::NodeKey(MARKER_KEY.to_owned())]);
-    Touched::These(effects.ids().into())
+/// The mark of that property alone: not those that a change of any property leaves.
+static COUNTED: LazyLock<Touched> = LazyLock::new(|| {
+    let of_key = |name: &str| WriteEffects::from_parts([Touch::NodeKey(name.to_owned())]);
+    let (counted, any) = (of_key(MARKER_KEY), of_key(""));
+    let own: Vec<TagId> = counted.ids().iter().filter(|tag| !any.ids().contains(tag)).copied().collect();
+    Touched::These(own.into())
 });
 
-impl Writes {
-    fn are_marked(&self) -> bool {
-        self.cache.proofs().settings().is_some_and(|settings| settings.is_marked)
+/// What a write has touched, with what it did to the marker.
+pub(super) fn touched_with(touched: Touched, marked: Option<Marked>) -> Touched {
+    match marked {
+        None => touched,
+        Some(Marked::Counted) => touched.and(&COUNTED),
+        Some(Marked::Made) => Touched::Anything,
     }
+}
 
+impl Writes {
     /// How many ids a write takes, as far as it is known when it is sent. A transaction that names a graph is not marked.
-    pub(super) fn counted(&self, of: &WriteOf) -> IdsTaken {
+    pub(super) fn ids_of(&self, of: &WriteOf) -> IdsTaken {
+        let are_marked = self.cache.proofs().settings().is_some_and(|settings| settings.is_marked);
         match &of.tokens {
             None => IdsTaken::Unknown,
-            Some(tokens) if !self.are_marked() => IdsTaken::AtMost(tokens.clone()),
+            Some(tokens) if !are_marked => IdsTaken::AtMost(tokens.clone()),
             Some(_) if of.may_name_graph => IdsTaken::Unknown,
             Some(tokens) => IdsTaken::One(tokens.clone()),
         }
     }
+}
 
-    /// What a write has touched, the marker included. The first marked write of a database may have made it.
-    pub(super) fn touched_with_marker(&self, touched: Touched, tallied: &TalliedWrite) -> Touched {
-        if !self.are_marked() {
-            return touched;
-        }
-        if tallied.may_make_marker() { Touched::Anything } else { touched.and(&MARKER) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writes::Effects;
+
+    #[test]
+    fn a_marker_that_is_counted_up_ends_no_read_but_of_its_count() {
+        let Touched::These(counted) = &*COUNTED else { panic!("anything") };
+        assert_eq!(counted.len(), 1);
+        let nothing = touched_with(Touched::nothing(), Some(Marked::Counted));
+        assert_eq!(nothing, *COUNTED);
+        let own = Effects::of("MATCH (n:HopcacheMarker) SET n.hopcacheWrites = 1", &[0xA0]).touched();
+        let Touched::These(own) = own else { panic!("anything") };
+        assert!(own.contains(&counted[0]), "the same mark as of a write to it");
+        assert_eq!(touched_with(Touched::nothing(), Some(Marked::Made)), Touched::Anything);
+        assert_eq!(touched_with(Touched::nothing(), None), Touched::nothing());
     }
 }

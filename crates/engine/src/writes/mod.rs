@@ -119,7 +119,7 @@ impl Writes {
             shown.entry(name).or_insert_with(|| Arc::clone(&of.database));
         }
         drop(shown);
-        let tallied = self.tallies.begin(name, self.counted(&of));
+        let tallied = self.tallies.begin(name, self.ids_of(&of));
         PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before, tallied }))
     }
 

@@ -18,11 +18,13 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
 use hopcache_core::written::Written;
 
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;
+use crate::writes::marked::touched_with;
 use crate::writes::tallies::TalliedWrite;
 
 /// A write that has been sent, or is about to be.
@@ -64,6 +66,15 @@ impl PendingWrite {
     pub fn narrowed(mut self, touched: Touched) -> Self {
         if let Some(open) = &mut self.open {
             open.of.touched = touched;
+        }
+        self
+    }
+
+    /// What its transaction did to the marker of writes. To be said after [`PendingWrite::narrowed`].
+    pub fn with_marker(mut self, marked: Option<Marked>) -> Self {
+        if let Some(open) = &mut self.open {
+            let touched = std::mem::replace(&mut open.of.touched, Touched::Anything);
+            open.of.touched = touched_with(touched, marked);
         }
         self
     }

@@ -24,8 +24,6 @@ struct OwnTally {
     writes: OwnWrites,
     /// Labels, types and keys that a write has used: they are not new any more.
     known: HashSet<TagId>,
-    /// Whether a marked write has been counted: then the names that the marker uses are not new any more.
-    is_marked: bool,
 }
 
 /// How many ids a write may take.
@@ -35,7 +33,7 @@ pub(super) enum IdsTaken {
     Unknown,
     /// One, and one for each of these names that is new; or none at all.
     AtMost(Arc<[TagId]>),
-    /// Exactly one, by a marker, if none of these names is new, and no name of the marker.
+    /// Exactly one, by a marker, if none of these names is new.
     One(Arc<[TagId]>),
 }
 
@@ -44,8 +42,6 @@ pub(super) struct TalliedWrite {
     tallies: Arc<OwnTallies>,
     name: DatabaseTag,
     taken: IdsTaken,
-    /// Whether it may have made the marker, and what that uses.
-    may_make_marker: bool,
     /// `None` when it has ended, or if there was no room for its database.
     number: Option<u64>,
 }
@@ -65,17 +61,14 @@ impl OwnTallies {
             let ids_max = own.ids_max(&taken);
             own.writes.begin(ids_max)
         });
-        let is_marked = databases.get(&name).is_some_and(|own| own.is_marked);
         drop(databases);
-        let may_make_marker = matches!(taken, IdsTaken::One(_)) && !is_marked;
-        TalliedWrite { tallies: Arc::clone(self), name, taken, may_make_marker, number }
+        TalliedWrite { tallies: Arc::clone(self), name, taken, number }
     }
 
     /// The ids of a database are counted anew: what was known of it is of another content.
     pub(super) fn forget_known(&self, name: DatabaseTag) {
         if let Some(own) = self.databases.lock().get_mut(&name) {
             own.known.clear();
-            own.is_marked = false;
         }
     }
 }
@@ -89,17 +82,13 @@ impl OwnTally {
             IdsTaken::AtMost(tokens) => {
                 Some(1 + tokens.iter().filter(|token| !is_known(token)).count() as u64)
             }
-            IdsTaken::One(tokens) => (self.is_marked && tokens.iter().all(is_known)).then_some(1),
+            // A first marker takes ids for its names: these look foreign.
+            IdsTaken::One(tokens) => tokens.iter().all(is_known).then_some(1),
         }
     }
 }
 
 impl TalliedWrite {
-    /// Whether its transaction may have made the marker, and the names that it uses.
-    pub(super) fn may_make_marker(&self) -> bool {
-        self.may_make_marker
-    }
-
     /// It has been committed, with this bookmark.
     ///
     /// `None`: the store could not be told, so its ids have to look foreign: then the watcher tells its mark. Schedule:
@@ -121,7 +110,6 @@ impl TalliedWrite {
         let mut databases = self.tallies.databases.lock();
         let Some(own) = databases.get_mut(&self.name) else { return };
         own.writes.end(number, written);
-        own.is_marked |= matches!(self.taken, IdsTaken::One(_)) && written.is_some();
         let (IdsTaken::AtMost(tokens) | IdsTaken::One(tokens)) = &self.taken else { return };
         let left = TOKENS_KNOWN_MAX.saturating_sub(own.known.len());
         own.known.extend(tokens.iter().copied().take(left));

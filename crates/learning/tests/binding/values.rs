@@ -34,6 +34,7 @@ pub(crate) fn raw(columns: &[&str], records: Bytes, rows: u64) -> ResultSet {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     }
 }
 

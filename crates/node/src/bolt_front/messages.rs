@@ -78,6 +78,7 @@ mod tests {
             summary: Value::Map(vec![("db".to_owned(), "neo4j".into())]),
             bookmark: None,
             range: None,
+            marked: None,
         }
     }
 

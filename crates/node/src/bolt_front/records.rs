@@ -314,6 +314,7 @@ mod tests {
             summary,
             bookmark: None,
             range: None,
+            marked: None,
         };
         CachedResult::new(result, "node-a; hit".to_owned())
     }

@@ -30,6 +30,7 @@ fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     };
     let times = CopyTimes {
         read_started: MonoTime(0),

@@ -19,7 +19,7 @@ use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits;
 use hopcache_core::origin_limit::LimitBounds;
 use hopcache_core::proof::ServerRun;
-use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::result::{Marked, ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
 use hopcache_engine::identity::Identity;
@@ -164,17 +164,21 @@ impl BoltOrigin {
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
         let mut tap = LiveTap::new(run);
-        let marked = self.settings.marker.as_ref().zip(words_to_mark(run, text));
-        let ended = match &marked {
-            Some((marker, words)) => connection.run_closed(&bolt_run, &marker.closing(words), &place).await,
-            None => connection.run_tapped(&bolt_run, &place, &mut tap).await,
+        let words = self.settings.marker.as_ref().and_then(|_| words_to_mark(run, text));
+        let ended = match self.settings.marker.as_ref().zip(words.as_ref()) {
+            Some((marker, words)) => {
+                let ended = connection.run_closed(&bolt_run, &marker.closing(words), &place).await;
+                ended.map(|(finished, closed)| (finished, closed.last.as_ref().map(Marker::done)))
+            }
+            None => connection.run_tapped(&bolt_run, &place, &mut tap).await.map(|finished| (finished, None)),
         };
         let is_left_open = connection.has_open_result();
         match ended {
-            Ok(finished) => {
+            Ok((finished, marked)) => {
                 let range = newest.range_of(run, carried, &finished, begun);
                 tap.whole(&finished, range.as_ref());
-                Ok(Ended { finished: Finished { records: place.keep(finished.records), ..finished }, range })
+                let finished = Finished { records: place.keep(finished.records), ..finished };
+                Ok(Ended { finished, range, marked })
             }
             Err(error) if is_left_open => {
                 tap.hand_over(lent.detach(), (Arc::clone(newest), carried, begun), &run.database);
@@ -264,6 +268,8 @@ struct Ended {
     finished: Finished,
     /// Between which transactions it read.
     range: Option<ReadRange>,
+    /// What it did to the marker.
+    marked: Option<Marked>,
 }
 
 fn refused(why: NoSlot) -> OriginFault {
@@ -280,7 +286,7 @@ impl Origin for BoltOrigin {
             AccessMode::Read => Mode::Read,
             AccessMode::Write => Mode::Write,
         };
-        let Ended { finished, range } = self.run_as_is(run, mode, &run.statement).await?;
+        let Ended { finished, range, marked } = self.run_as_is(run, mode, &run.statement).await?;
         Ok(ResultSet {
             fields: finished.fields,
             records: finished.records,
@@ -289,6 +295,7 @@ impl Origin for BoltOrigin {
             summary: finished.summary,
             bookmark: finished.bookmark,
             range,
+            marked,
         })
     }
 

@@ -8,11 +8,12 @@
 //! Each Hopcache node has a marker of its own, and locks it only for its COMMIT: so nodes do not wait for each other.
 //!
 //! A transaction is marked if it is known how many ids it takes, and it has written. Any other's ids look foreign
-//! (`engine::writes::tallies`): of `CALL { … } IN TRANSACTIONS`, of schema, of procedures, of `USE`, and of a first label, type or
-//! key. Who writes needs the right to write `:HopcacheMarker`.
+//! (`engine::writes::tallies`): of `CALL { … } IN TRANSACTIONS`, of schema, of procedures, of `USE`, of a text that `hopcache-tags`
+//! does not understand, and of a first label, type or key. Who writes needs the right to write `:HopcacheMarker`.
 
 use bytes::Bytes;
 use hopcache_bolt::{Closing, request_bytes};
+use hopcache_core::result::Marked;
 use hopcache_packstream::{Value, encode};
 
 use super::updates::{TransactionWrites, WriteWords, may_have_written};
@@ -42,6 +43,12 @@ impl Marker {
     /// Whether a transaction that is committed now is marked.
     pub(crate) fn is_for_commit(writes: &TransactionWrites) -> bool {
         writes.has_written() && !writes.may_name_graph && writes.tokens.is_some()
+    }
+
+    /// What a marker's run did, by the metadata of its end.
+    pub(crate) fn done(end: &Value) -> Marked {
+        let made = end.get("stats").and_then(|stats| stats.get("nodes-created")).and_then(Value::as_int);
+        if made.is_some_and(|made| made > 0) { Marked::Made } else { Marked::Counted }
     }
 
     /// The requests before COMMIT on a relay. Each has one answer, and no record.

@@ -158,17 +158,20 @@ impl HeldTransaction {
             return Ok(self.begin.asked().and_then(Bookmark::encode));
         };
         let begun = Instant::now();
-        let marker = marker.as_ref().map(Marker::requests).unwrap_or_default();
-        marker.iter().for_each(|request| relay.queue(request));
+        if let Some(marker) = &marker {
+            marker.requests().iter().for_each(|request| relay.queue(request));
+        }
         relay.queue(&request_bytes::bare(Kind::Commit));
         let committing = async {
-            for _ in &marker {
+            let mut marked = None;
+            if marker.is_some() {
                 relay.answer().await?;
+                marked = Some(Marker::done(&relay.answer().await?));
             }
-            relay.answer().await.map_err(RunError::from)
+            Ok((relay.answer().await?, marked))
         };
-        let success = match in_time(within, committing).await {
-            Ok(success) => success,
+        let (success, marked) = match in_time(within, committing).await {
+            Ok(committed) => committed,
             Err(error) => {
                 write_failed(write, &error).await;
                 return Err(error);
@@ -181,7 +184,7 @@ impl HeldTransaction {
             relays.saw_bookmark(&self.terms.database, asked, returned, begun)
         });
         if let Some(write) = write {
-            write.committed(position).await;
+            write.with_marker(marked).committed(position).await;
         }
         Ok(bookmark)
     }

@@ -108,6 +108,7 @@ fn rows_of(rows: &[Value]) -> ResultSet {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     }
 }
 

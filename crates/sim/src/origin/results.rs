@@ -34,6 +34,7 @@ pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
         summary,
         bookmark: None,
         range: None,
+        marked: None,
     }
 }
 

@@ -262,5 +262,6 @@ fn written_result(version: i64, write: WriteStatement, created: i64) -> ResultSe
         summary: Value::Map(vec![("stats".to_owned(), stats)]),
         bookmark: Bookmark::NONE.with(Some(to)).encode(),
         range: ReadRange::new(Bookmark::NONE, to),
+        marked: None,
     }
 }

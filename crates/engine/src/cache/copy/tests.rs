@@ -42,6 +42,7 @@ fn result_of(records: Bytes) -> ResultSet {
         summary: Value::Map(Vec::new()),
         bookmark: None,
         range: None,
+        marked: None,
     }
 }
 

@@ -155,7 +155,8 @@ impl Session {
         let LiveSummary { kind, summary, bookmark, range } = summary;
         let fields = std::mem::take(&mut live.start.fields);
         let records = Bytes::new();
-        let result = ResultSet { fields, records, rows: 0, kind, summary, bookmark: None, range: None };
+        let result =
+            ResultSet { fields, records, rows: 0, kind, summary, bookmark: None, range: None, marked: None };
         let mut result = CachedResult::new(result, status);
         result.filter(self.version, &live.filters, &self.hello);
         result.set_range(range.map(Arc::new));

@@ -93,7 +93,7 @@ impl Session {
         let write = match &may_commit {
             Some(options) => {
                 let mut writes = TransactionWrites::of_one(&words);
-                if !is_wrapped && self.marker().is_some() {
+                if !is_wrapped && self.marker().is_some() && !words.effects.touched().is_nothing() {
                     // It commits by itself, without a marker.
                     writes.tokens = None;
                 }
@@ -103,26 +103,32 @@ impl Session {
         };
         self.queue_run(statement, is_wrapped)?;
         self.await_begin().await?;
-        let begun_at_neo4j = if is_wrapped { self.answer().await.map(drop) } else { Ok(()) };
-        let success = match begun_at_neo4j {
-            Ok(()) => self.answer().await,
-            Err(error) => Err(error),
-        };
+        let success = if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await };
         self.count(reason, success.is_ok());
         if let Some(reason) = reason {
             self.front.state.hot.saw_bypass(&statement.text, reason);
         }
-        let mut success = match success {
+        let success = match success {
             Ok(success) => success,
             Err(error) => return Err(self.write_failed(write, error).await),
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        if is_wrapped && let Value::Map(pairs) = &mut success {
-            // Only results of the client's own transactions have numbers.
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped }))
+    }
+
+    /// Neo4j's answer to RUN of a statement that is wrapped, as it answers one that commits by itself: with the database that BEGIN
+    /// has named, and without a number. It is the one open result, so PULL needs none.
+    async fn answers_of_wrapped(&mut self) -> Result<Value, RequestError> {
+        let begun = self.answer().await?;
+        let mut success = self.answer().await?;
+        if let Value::Map(pairs) = &mut success {
             pairs.retain(|(name, _)| name != "qid");
         }
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped }))
+        if let Some(database) = begun.get("db") {
+            set(&mut success, "db", database.clone());
+        }
+        Ok(success)
     }
 
     /// Queues RUN. Of a statement in a transaction BEGIN has said what Hopcache has to say. A statement that is wrapped gets a BEGIN
@@ -204,13 +210,17 @@ impl Session {
         let kind = success.get("type").and_then(Value::as_str);
         let touched =
             may_have_written(kind, &success, result.words.may_call).then(|| result.words.touched(&success));
+        let mut marked = None;
         if result.is_wrapped {
             let committed = match &touched {
                 Some(_) => self.commit_marked().await,
-                None => self.end_now(Kind::Commit).await,
+                None => self.end_now(Kind::Commit).await.map(|success| (success, None)),
             };
             match committed {
-                Ok(committed) => take_bookmark(&mut success, &committed),
+                Ok((committed, done)) => {
+                    take_bookmark(&mut success, &committed);
+                    marked = done;
+                }
                 Err(error) => return Err(self.write_failed(result.write.take(), error).await),
             }
         }
@@ -220,7 +230,8 @@ impl Session {
         }
         match (result.write.take(), touched) {
             (Some(write), Some(touched)) => {
-                self.out.wait_for(write.narrowed(touched).committed(position)).await?;
+                let write = write.narrowed(touched).with_marker(marked);
+                self.out.wait_for(write.committed(position)).await?;
             }
             (Some(write), None) => write.changed_nothing(),
             (None, _) => {}

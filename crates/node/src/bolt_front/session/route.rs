@@ -77,6 +77,7 @@ impl Session {
             summary: map(vec![("db", "system".into())]),
             bookmark: None,
             range: None,
+            marked: None,
         };
         Ok(Box::new(CachedResult::new(result, String::new())))
     }

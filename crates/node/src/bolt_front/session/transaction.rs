@@ -11,6 +11,7 @@ use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
+use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
 use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
@@ -254,16 +255,19 @@ impl Session {
         };
         let begun = Instant::now();
         let is_marked = write.is_some() && !is_implicit && Marker::is_for_commit(&writes);
-        let ended = if is_marked { self.commit_marked().await } else { self.end_now(kind).await };
-        let success = match ended {
-            Ok(success) => success,
+        let ended = match is_marked {
+            true => self.commit_marked().await,
+            false => self.end_now(kind).await.map(|success| (success, None)),
+        };
+        let (success, marked) = match ended {
+            Ok(ended) => ended,
             Err(error) => return Err(self.write_failed(write, error).await),
         };
         self.transaction = None;
         let sent = (options.asked.unwrap_or_default(), begun);
         let position = self.note_bookmark(&success, options.database.as_deref(), sent);
         if let Some(write) = write {
-            self.out.wait_for(write.committed(position)).await?;
+            self.out.wait_for(write.with_marker(marked).committed(position)).await?;
         }
         self.release();
         Ok(success)
@@ -275,17 +279,20 @@ impl Session {
         self.answer().await
     }
 
-    /// COMMIT of a transaction that has written, with the marker before it, if writes are marked.
-    pub(super) async fn commit_marked(&mut self) -> Result<Value, RequestError> {
-        let requests = self.marker().map(Marker::requests).unwrap_or_default();
-        for request in &requests {
+    /// COMMIT of a transaction that has written, with the marker before it, if writes are marked. Returns Neo4j's answer, and what
+    /// it did to the marker.
+    pub(super) async fn commit_marked(&mut self) -> Result<(Value, Option<Marked>), RequestError> {
+        let requests = self.marker().map(Marker::requests);
+        for request in requests.iter().flatten() {
             self.queue(request)?;
         }
         self.queue(&request_bytes::bare(Kind::Commit))?;
-        for _ in &requests {
+        let mut marked = None;
+        if requests.is_some() {
             self.answer().await?;
+            marked = Some(Marker::done(&self.answer().await?));
         }
-        self.answer().await
+        Ok((self.answer().await?, marked))
     }
 
     /// A statement goes to Neo4j now, in the transaction if there is one.
