@@ -111,7 +111,7 @@ async fn end_write(
     let Some((write, effects)) = write else { return };
     match ended {
         Ok(result) if result.marked.is_none() && has_changed_nothing(result, reason) => {
-            write.changed_nothing()
+            write.changed_nothing();
         }
         Ok(result) => {
             let write = write.narrowed(effects.counted(&result.summary).touched()).with_marker(result.marked);
