@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::origin_restored::scene::{fill, newest};
-use crate::proved::{ask, is_proved, proved_anew};
+use crate::proved::{ask, is_proved, proved_anew, until_accounted};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::own_neo4j::OwnNeo4j;
-use crate::support::{say, until, value_within};
+use crate::support::{say, value_within};
 
 /// Several looks and reports, on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -63,17 +63,6 @@ async fn write_past(neo4j: &OwnNeo4j, captured: &Mutex<Captured>, to: i64, row: 
     id
 }
 
-/// Every node has read a report that accounts for this transaction.
-async fn until_accounted(cluster: &Cluster, id: u64) {
-    for node in &cluster.nodes {
-        until("a report of the write", WAIT_MAX, async || {
-            let explained = node.explain(QUIET, &json!({})).await;
-            explained["proof"]["accounted_to"].as_u64().is_some_and(|to| to >= id)
-        })
-        .await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn captured_changes_end_only_what_they_touch() {
     let neo4j = OwnNeo4j::start_plain().await;
@@ -94,7 +83,7 @@ async fn captured_changes_end_only_what_they_touch() {
     let quiet_runs = cluster.proxy.runs(QUIET);
     for value in 1..=3 {
         let id = write_past(&neo4j, &captured, value, Some(changed(value - 1, value))).await;
-        until_accounted(&cluster, id).await;
+        until_accounted(&cluster, QUIET, id).await;
         for node in 0..cluster.nodes.len() {
             assert_eq!(
                 ask(&cluster, node, BUSY).await.value(),
@@ -117,7 +106,7 @@ async fn captured_changes_end_only_what_they_touch() {
 
     // A transaction without a row: nobody knows what it has touched.
     let id = write_past(&neo4j, &captured, 4, None).await;
-    until_accounted(&cluster, id).await;
+    until_accounted(&cluster, QUIET, id).await;
     for node in 0..cluster.nodes.len() {
         let reply = ask(&cluster, node, QUIET).await;
         assert!(reply.is_hit() && !is_proved(&reply), "{reply}");

@@ -3,19 +3,15 @@
 //! Neo4j counts `SET n.v = n.v` as an update, and gives it no transaction id. Its bookmark is that of the write before it. So
 //! without a marker the watcher takes the id of a foreign write for that of the own one: the control shows this.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::origin_restored::scene::{fill, newest};
-use crate::proved::{ask, is_proved, proved_anew};
+use crate::proved::{ask, is_proved, proved_anew, until_accounted};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::own_neo4j::OwnNeo4j;
-use crate::support::{http, say, size, until};
+use crate::support::{http, say, size};
 use crate::written::{bolt, write};
 
-/// Several looks and reports, on a busy machine.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 /// HTTP, Bolt, and a transaction over either.
 const WAYS: usize = 4;
 
@@ -53,13 +49,9 @@ async fn hides(neo4j: &OwnNeo4j, cluster: &Cluster, round: usize) -> (u64, bool)
     write(cluster, round % 3, turn, (CHANGES_NOTHING, &json!({}))).await;
     let after = newest(neo4j).await.1;
     let mut is_hidden = false;
-    for (number, node) in cluster.nodes.iter().enumerate() {
-        until("a report of both", WAIT_MAX, async || {
-            let explained = node.explain(READ, &json!({})).await;
-            explained["proof"]["accounted_to"].as_u64().is_some_and(|to| to >= after)
-        })
-        .await;
-        let reply = ask(cluster, number, READ).await;
+    until_accounted(cluster, READ, after).await;
+    for node in 0..cluster.nodes.len() {
+        let reply = ask(cluster, node, READ).await;
         is_hidden |= is_proved(&reply) && reply.value() != json!(round);
     }
     (after - before, is_hidden)

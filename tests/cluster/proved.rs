@@ -80,6 +80,17 @@ pub async fn proved_anew(cluster: &Cluster, node: usize, statement: &str) -> Rep
     .await
 }
 
+/// Every node has read a report that accounts for this transaction, of the database of an entry.
+pub async fn until_accounted(cluster: &Cluster, statement: &str, id: u64) {
+    for node in &cluster.nodes {
+        until("a report of the transaction", 2 * WAIT_MAX, async || {
+            let explained = node.explain(statement, &json!({})).await;
+            explained["proof"]["accounted_to"].as_u64().is_some_and(|to| to >= id)
+        })
+        .await;
+    }
+}
+
 /// Reads past the entry.
 pub async fn read_anew(cluster: &Cluster, node: usize, statement: &str) {
     let head = format!("{}cache-control: no-cache\r\n", http::login());

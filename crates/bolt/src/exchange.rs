@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hopcache_packstream::{Reader, Token, Value};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
@@ -11,7 +12,8 @@ use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
-use crate::run::{Closed, Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
+use crate::request_bytes;
+use crate::run::{Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
 use crate::statuses;
 
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
@@ -56,8 +58,8 @@ impl Connection {
         self.run_to_end(run, None, room, tap).await
     }
 
-    /// Like [`Connection::run_in`], as a transaction with a last statement of the caller's. After any error but a lost answer of
-    /// COMMIT nothing is committed.
+    /// Like [`Connection::run_in`], as a transaction with a last statement of the caller's. Also returns the metadata of that
+    /// statement's end, a map; `None` if it was not due. After any error but a lost answer of COMMIT nothing is committed.
     ///
     /// # Errors
     /// As [`Connection::run_in`]; the failure may be the last statement's, or COMMIT's.
@@ -66,24 +68,15 @@ impl Connection {
         run: &Run<'_>,
         closing: &Closing<'_>,
         room: &dyn Room,
-    ) -> Result<(Finished, Closed), RunError> {
-        let began = Instant::now();
+    ) -> Result<(Finished, Option<Value>), RunError> {
+        let deadline = deadline_after(run.timeout);
         let finished = self.run_to_end(run, Some(closing), room, &mut NoTap).await?;
-        let deadline = began.checked_add(run.timeout).unwrap_or_else(|| began + DAY);
         self.state = State::InExchange;
-        let fault = match timeout_at(deadline, self.close_transaction(closing, &finished)).await {
-            Ok(Ok(closed)) => {
-                self.state = State::Ready;
-                let finished = Finished { bookmark: closed.bookmark.clone(), ..finished };
-                return Ok((finished, closed));
-            }
-            Ok(Err(fault)) => fault,
-            Err(_) => RunFault::TimedOut,
-        };
-        if matches!(fault, RunFault::Failed(_)) {
-            self.recover(deadline).await;
+        let outcome = timeout_at(deadline, self.close_transaction(closing, &finished)).await;
+        match self.settled(outcome, deadline).await {
+            Ok((bookmark, last)) => Ok((Finished { bookmark, ..finished }, last)),
+            Err(fault) => Err(RunError { fault, fields: Some(finished.fields), records: finished.records }),
         }
-        Err(RunError { fault, fields: Some(finished.fields), records: finished.records })
     }
 
     async fn run_to_end(
@@ -100,24 +93,12 @@ impl Connection {
             return Err(RunFault::BadParameters.into());
         }
         self.state = State::InExchange;
-        // A timeout past the end of the clock is replaced by a day.
-        let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
+        let deadline = deadline_after(run.timeout);
         let mut fields = None;
         let mut records = Records::new(run.bytes_max, room, run.timeout, tap);
         let exchange = self.run_and_pull((run, closing), room, &mut fields, &mut records);
         let outcome = timeout_at(deadline, exchange).await;
-        let fault = match outcome {
-            Ok(Ok(finished)) => {
-                self.state = State::Ready;
-                return Ok(finished);
-            }
-            Ok(Err(fault)) => fault,
-            Err(_) => RunFault::TimedOut,
-        };
-        if matches!(fault, RunFault::Failed(_)) {
-            self.recover(deadline).await;
-        }
-        Err(records.failed(fault, fields))
+        self.settled(outcome, deadline).await.map_err(|fault| records.failed(fault, fields))
     }
 
     /// The bookmark of a database's newest transaction: `BEGIN` and `COMMIT` without a statement, in one write. It takes 0.14
@@ -135,25 +116,31 @@ impl Connection {
             return Err(RunFault::NotReady.into());
         }
         self.state = State::InExchange;
-        let deadline = Instant::now().checked_add(within).unwrap_or_else(|| Instant::now() + DAY);
+        let deadline = deadline_after(within);
         let exchange = async {
             let requests = [message::begin(database, impersonated), message::commit()];
             write_messages(&mut self.stream, &requests).await?;
             self.read_run_answer().await?;
             self.read_run_answer().await
         };
-        let fault = match timeout_at(deadline, exchange).await {
-            Ok(Ok(end)) => {
-                self.state = State::Ready;
-                return Ok(end.get("bookmark").and_then(Value::as_str).map(str::to_owned));
-            }
-            Ok(Err(fault)) => fault,
-            Err(_) => RunFault::TimedOut,
-        };
-        if matches!(fault, RunFault::Failed(_)) {
-            self.recover(deadline).await;
+        let outcome = timeout_at(deadline, exchange).await;
+        Ok(bookmark_of(&self.settled(outcome, deadline).await?))
+    }
+
+    /// An exchange has ended, or its time is over. The connection is ready again after a clean end, and after a failure that a
+    /// RESET recovers from.
+    async fn settled<T>(
+        &mut self,
+        outcome: Result<Result<T, RunFault>, Elapsed>,
+        deadline: Instant,
+    ) -> Result<T, RunFault> {
+        let ended = outcome.unwrap_or(Err(RunFault::TimedOut));
+        match &ended {
+            Ok(_) => self.state = State::Ready,
+            Err(RunFault::Failed(_)) => self.recover(deadline).await,
+            Err(_) => {}
         }
-        Err(fault.into())
+        ended
     }
 
     async fn run_and_pull(
@@ -167,7 +154,7 @@ impl Connection {
         if closing.is_none() {
             write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
         } else {
-            let within = message::run_within(run.statement, run.params);
+            let within = request_bytes::run(run.statement, run.params, &Value::Map(Vec::new()));
             write_messages(&mut self.stream, &[message::begin_of(run), within, pull.clone()]).await?;
             self.read_run_answer().await?;
         }
@@ -185,17 +172,17 @@ impl Connection {
         }
     }
 
-    /// The last statement, if it is due, and COMMIT, in one write.
+    /// The last statement, if it is due, and COMMIT, in one write. Returns the bookmark, and the end of that statement.
     async fn close_transaction(
         &mut self,
         closing: &Closing<'_>,
         finished: &Finished,
-    ) -> Result<Closed, RunFault> {
+    ) -> Result<(Option<String>, Option<Value>), RunFault> {
         let is_due =
             (closing.is_due)(finished.statement_type.as_deref(), &finished.summary, closing.may_call);
         let mut requests = vec![message::commit()];
         if is_due {
-            let run = message::run_within(closing.statement, closing.params);
+            let run = request_bytes::run(closing.statement, closing.params, &Value::Map(Vec::new()));
             requests.splice(0..0, [run, message::pull(1)]);
         }
         write_messages(&mut self.stream, &requests).await?;
@@ -204,8 +191,7 @@ impl Connection {
             self.read_run_answer().await?;
             last = Some(self.read_run_answer().await?);
         }
-        let end = self.read_run_answer().await?;
-        Ok(Closed { last, bookmark: end.get("bookmark").and_then(Value::as_str).map(str::to_owned) })
+        Ok((bookmark_of(&self.read_run_answer().await?), last))
     }
 
     async fn read_run_answer(&mut self) -> Result<Value, RunFault> {
@@ -257,6 +243,16 @@ impl Connection {
         }
         Err(fault)
     }
+}
+
+/// A timeout past the end of the clock is replaced by a day.
+fn deadline_after(timeout: Duration) -> Instant {
+    Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + DAY)
+}
+
+/// The bookmark in COMMIT's answer.
+fn bookmark_of(end: &Value) -> Option<String> {
+    end.get("bookmark").and_then(Value::as_str).map(str::to_owned)
 }
 
 pub(crate) fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {

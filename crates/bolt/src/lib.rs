@@ -46,4 +46,4 @@ pub use message::failure_code;
 pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use rest::Piece;
 pub use roots::Roots;
-pub use run::{Closed, Closing, Ended, Finished, Left, Mode, RecordTap, Room, Run};
+pub use run::{Closing, Ended, Finished, Left, Mode, RecordTap, Room, Run};

@@ -118,16 +118,6 @@ pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// RUN in a transaction that has begun.
-pub(crate) fn run_within(statement: &str, params: &[u8]) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.structure(signature::RUN, 3);
-    writer.string(statement);
-    writer.raw(params);
-    writer.map(0);
-    writer.into_bytes()
-}
-
 /// BEGIN with the options of a run.
 pub(crate) fn begin_of(run: &Run<'_>) -> Vec<u8> {
     let mut writer = Writer::new();

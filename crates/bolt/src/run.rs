@@ -54,15 +54,6 @@ pub struct Closing<'a> {
     pub is_due: fn(Option<&str>, &Value, bool) -> bool,
 }
 
-/// The end of a run's transaction.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Closed {
-    /// The metadata of the last statement's end, a map; `None` if it was not due.
-    pub last: Option<Value>,
-    /// Bookmark of the transaction, if the server sent one.
-    pub bookmark: Option<String>,
-}
-
 /// The whole result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {

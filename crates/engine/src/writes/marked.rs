@@ -16,8 +16,8 @@ use crate::model::ports::WriteOf;
 use crate::writes::Writes;
 use crate::writes::tallies::IdsTaken;
 
-/// The property that the marker counts up (`origin::marker` of the node).
-const MARKER_KEY: &str = "hopcacheWrites";
+/// The property of the graph that the marker counts up.
+pub const MARKER_KEY: &str = "hopcacheWrites";
 
 /// The mark of that property alone: not those that a change of any property leaves.
 static COUNTED: LazyLock<Touched> = LazyLock::new(|| {

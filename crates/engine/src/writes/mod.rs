@@ -57,6 +57,7 @@ use crate::writes::watch::Watching;
 
 pub use effects::Effects;
 pub use invalidated::Invalidated;
+pub use marked::MARKER_KEY;
 pub use marks::{DatabaseMarks, watched_words};
 pub use pending::PendingWrite;
 

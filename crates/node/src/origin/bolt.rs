@@ -168,7 +168,7 @@ impl BoltOrigin {
         let ended = match self.settings.marker.as_ref().zip(words.as_ref()) {
             Some((marker, words)) => {
                 let ended = connection.run_closed(&bolt_run, &marker.closing(words), &place).await;
-                ended.map(|(finished, closed)| (finished, closed.last.as_ref().map(Marker::done)))
+                ended.map(|(finished, last)| (finished, last.as_ref().map(Marker::done)))
             }
             None => connection.run_tapped(&bolt_run, &place, &mut tap).await.map(|finished| (finished, None)),
         };

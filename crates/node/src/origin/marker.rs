@@ -18,7 +18,7 @@ use hopcache_packstream::{Value, encode};
 
 use super::updates::{TransactionWrites, WriteWords, may_have_written};
 
-/// Its property `hopcacheWrites` is what the engine adds to what a write touches (`engine::writes::marked`).
+/// Its property `hopcacheWrites` is [`hopcache_engine::MARKER_KEY`].
 const STATEMENT: &str = "MERGE (marker:HopcacheMarker {of: $of}) \
     SET marker.hopcacheWrites = coalesce(marker.hopcacheWrites, 0) + 1";
 
@@ -59,10 +59,22 @@ impl Marker {
 
     /// The end of the transaction of a run.
     pub(super) fn closing<'a>(&'a self, words: &'a WriteWords) -> Closing<'a> {
-        Closing { statement: STATEMENT, params: &self.params, may_call: words.may_call, is_due: has_written }
+        Closing {
+            statement: STATEMENT,
+            params: &self.params,
+            may_call: words.may_call,
+            is_due: may_have_written,
+        }
     }
 }
 
-fn has_written(kind: Option<&str>, summary: &Value, may_call: bool) -> bool {
-    may_have_written(kind, summary, may_call)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the engine adds to what a write touches is what the marker writes.
+    #[test]
+    fn the_engine_and_the_marker_name_one_property() {
+        assert!(STATEMENT.contains(&format!("SET marker.{} =", hopcache_engine::MARKER_KEY)), "{STATEMENT}");
+    }
 }
