@@ -19,11 +19,14 @@ use crate::services::{self, install};
 /// The user that frameworks log on as.
 const USER: &str = "neo4j";
 
+/// The examples that the gate runs. `tests/drivers/examples.rs` installs the others when it runs them.
+const EXAMPLES: [&str; 3] = ["fastapi", "graphrag", "node"];
+
 #[derive(Subcommand)]
 pub(crate) enum Action {
-    /// Install the toolchains, and the newest driver of each language. The gate's step.
+    /// Install the toolchains, the newest driver of each language, and what the examples need. The gate's step.
     Install,
-    /// Run every version of every driver against Neo4j and against a cluster before it.
+    /// Run every version of every driver against Neo4j and against a cluster before it, and every example.
     Versions {
         /// Passed to the test program.
         #[arg(last = true)]
@@ -42,9 +45,7 @@ pub(crate) enum Action {
 pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
     install::missing(&install::LANGUAGES)?;
     match action {
-        Action::Install => newest(root).and_then(|drivers| {
-            drivers.iter().try_for_each(|(language, version)| install_driver(root, language, version))
-        }),
+        Action::Install => install_all(root),
         Action::Versions { args } => versions(root, args),
         Action::Frameworks { which, uncached } => frameworks(root, which, *uncached),
     }
@@ -63,6 +64,22 @@ fn newest(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
+/// What the gate's tests need.
+fn install_all(root: &Path) -> Result<()> {
+    newest(root)?.iter().try_for_each(|(language, version)| install_driver(root, language, version))?;
+    EXAMPLES.iter().try_for_each(|name| install_example(root, name))
+}
+
+/// Installs an example where the tests look for it.
+fn install_example(root: &Path, name: &str) -> Result<()> {
+    let start = Instant::now();
+    let mut install = Command::new(root.join("examples").join(name).join("run.sh"));
+    install.arg("install").env("EXAMPLES_HOME", target(root).join("tmp/examples"));
+    finish(&mut install, &format!("examples/{name}/run.sh install"))?;
+    println!("example {name}: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
 /// Installs a driver where the tests look for it.
 fn install_driver(root: &Path, language: &str, version: &str) -> Result<()> {
     let start = Instant::now();
@@ -77,7 +94,8 @@ fn versions(root: &Path, args: &[String]) -> Result<()> {
     let ran = services::any_running(root);
     let environment = services::up(root)?;
     let mut test = Command::new("cargo");
-    test.current_dir(root).args(["test", "--package", "hopcache", "--test", "drivers", "--", "answers::"]);
+    test.current_dir(root).args(["test", "--package", "hopcache", "--test", "drivers", "--"]);
+    test.args(["answers::", "examples::"]);
     test.args(args).envs(environment.variables()).env("HOPCACHE_TEST_DRIVERS", "all");
     let tested = finish(&mut test, "tests/drivers");
     if ran { tested } else { services::down(root).and(tested) }
