@@ -433,3 +433,27 @@ async fn no_reader_gets_an_older_value_than_was_answered_before() {
     ));
     assert!(writes > 10 && hits > reads_max / 20, "{writes} writes, {hits} hits: too few to show anything");
 }
+
+/// Neo4j carries out a statement about users in `system`, whatever database its client has named. What was read with the rights of
+/// before is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_users_sent_to_another_database_ends_all_entries() {
+    const READ: &str = "UNWIND [1] AS of_rights RETURN of_rights";
+    let label = OwnLabel::new("rights");
+    // A prefetch would read the entry anew.
+    let cluster = Cluster::of(Plan { prefetch: None, freshness: "", ..Plan::default() }).await;
+    let user = label.0.to_lowercase();
+    for turn in 0..4 {
+        for statement in
+            [format!("CREATE USER {user} SET PASSWORD 'a password'"), format!("DROP USER {user}")]
+        {
+            for node in &cluster.nodes {
+                node.ask(&http::query(READ, &json!({}))).await;
+                assert!(node.ask(&http::query(READ, &json!({}))).await.is_hit());
+            }
+            write(&cluster, 0, turn, (&statement, &json!({}))).await;
+            let reply = cluster.nodes[2].ask(&http::query(READ, &json!({}))).await;
+            assert!(!reply.is_hit(), "{statement}: {reply}");
+        }
+    }
+}

@@ -20,6 +20,7 @@ pub fn default_policy() -> Policy {
         stale_if_error_ms: Millis::ZERO,
         freshness_lease_ms: None,
         proofs: None,
+        has_triggers: false,
         refresh: RefreshPolicy {
             is_early: false,
             rule: Rule { mode: Mode::Adaptive, beta: 1.0 },

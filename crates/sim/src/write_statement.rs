@@ -38,6 +38,13 @@ pub const WRITE: &str = "CREATE (w:Written)";
 /// nothing was written.
 pub const WRITE_BY_USE: &str = "USE neo4j CREATE (w:Written)";
 
+/// A statement whose procedure commits by itself. What stands before the call makes it bypass the cache.
+pub const WRITE_BY_CALL: &str = "WITH datetime() AS now CALL own.write(now) YIELD done RETURN done";
+
+/// A statement that commits in parts.
+pub const WRITE_IN_PARTS: &str =
+    "UNWIND [1, 2] AS part CALL (part) { CREATE (w:Written) } IN TRANSACTIONS OF 1 ROW";
+
 /// A write that touches the label `Left`.
 pub const WRITE_LEFT: &str = "CREATE (w:Left)";
 
@@ -74,7 +81,12 @@ impl WriteStatement {
     /// The write with this text; none for another statement.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
-        const BY_USE: WriteStatement = created(WRITE_BY_USE, Touches::ALL);
-        TAGGED_WRITES.iter().chain([&USUAL_WRITE, &BY_USE]).find(|each| each.text == text).copied()
+        const OTHERS: [WriteStatement; 4] = [
+            USUAL_WRITE,
+            created(WRITE_BY_USE, Touches::ALL),
+            created(WRITE_BY_CALL, Touches::ALL),
+            created(WRITE_IN_PARTS, Touches::ALL),
+        ];
+        TAGGED_WRITES.iter().chain(&OTHERS).find(|each| each.text == text).copied()
     }
 }

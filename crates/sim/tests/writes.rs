@@ -21,7 +21,7 @@ use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::{OriginBehavior, WriteFate};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::{WRITE, WRITE_BY_USE};
+use hopcache_sim::write_statement::{WRITE, WRITE_BY_CALL, WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_IN_PARTS};
 
 use crate::outcome::version;
 
@@ -158,6 +158,42 @@ async fn a_write_without_updates_ends_nothing() {
         assert!(is_hit(&read(&world, node, &ask).await));
     }
     assert_eq!((world.origin.runs(), ended_by_writes(&world, 0)), (1, 0));
+}
+
+/// What is called commits by itself: the summary of its statement need not count that, and a failure does not undo it.
+#[tokio::test(start_paused = true)]
+async fn what_a_statement_calls_is_seen_whatever_its_end_says() {
+    for (statement, fate) in
+        [(WRITE_BY_CALL, WriteFate::Uncounted), (WRITE_IN_PARTS, WriteFate::RefusedInPart)]
+    {
+        let world = world(409).await;
+        let ask = world.ask(READ);
+        warm(&world, &ask).await;
+        world.origin.set_write_fate(fate);
+        world.send(0, &world.ask(statement)).await.unwrap();
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &ask).await), 2, "{statement}");
+        }
+    }
+}
+
+/// With triggers a write touches more than its text says.
+#[tokio::test(start_paused = true)]
+async fn where_triggers_write_too_a_write_ends_everything() {
+    const OTHER: &str = "MATCH (x:Other) RETURN x.version AS version";
+    for has_triggers in [false, true] {
+        let world = world_of(NODES, 410, &Policy { has_triggers, ..proved() }).await;
+        let ask = world.ask(OTHER);
+        warm(&world, &ask).await;
+        world.send(0, &world.ask(WRITE_ELSEWHERE)).await.unwrap();
+        for node in 0..NODES {
+            assert_eq!(
+                is_hit(&read(&world, node, &ask).await),
+                !has_triggers || node > 0,
+                "{has_triggers} {node}"
+            );
+        }
+    }
 }
 
 /// A flight that began before the write is no answer to those who come after it, at its owner or behind a forward.

@@ -2,10 +2,12 @@
 //! cacheable read. The server is the authority on reads and writes; this never is.
 
 pub mod anchor;
+pub mod calls;
 pub mod columns;
 pub mod graphs;
 pub mod lexer;
 pub mod normal;
 pub mod pattern;
+pub mod rights;
 pub mod statement;
 pub mod verdict;

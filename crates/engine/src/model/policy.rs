@@ -28,6 +28,8 @@ pub struct Policy {
     pub freshness_lease_ms: Option<Millis>,
     /// How long proofs of freshness last; `None` if nothing is proved.
     pub proofs: Option<ProofSettings>,
+    /// Whether the origin runs code of its own in the transactions of writes (triggers).
+    pub has_triggers: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
     /// Prefetch of what sessions ask next.

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
+use hopcache_core::cypher::calls::may_call;
 use hopcache_core::cypher::graphs::may_name_graph;
-use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
@@ -19,13 +20,16 @@ use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, WriteOf};
+use crate::model::trace::{self, Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::writes::{Effects, PendingWrite};
 
 impl Path {
     pub(super) async fn bypass(self: &Arc<Self>, ask: &Ask, reason: Reason) -> Outcome {
-        let run = self.run_as_asked(ask);
+        let mut run = self.run_as_asked(ask);
+        let span = self.context.begin(ask.traceparent.as_deref(), Step::Run);
+        run.traceparent = traceparent_below(span.as_deref(), ask.traceparent.as_deref());
         let cause = match reason {
             Reason::Write | Reason::Unknown => Cause::Write,
             _ => Cause::Bypass,
@@ -36,14 +40,14 @@ impl Path {
         let may_write =
             run.mode == AccessMode::Write && self.fetch.classifier().verdict(&ask.query) != Verdict::Read;
         let write = may_write.then(|| {
-            let may_name_graph = may_name_graph(&run.statement);
             let effects = Effects::of(&run.statement, &run.params);
-            (self.writes.begin(write_of(&run, may_name_graph, &effects)), effects)
+            (self.writes.begin(write_of(&run, &effects)), effects)
         });
         let task = self.context.spawn(async move {
             let started = path.context.now();
             let ended = path.origin.run(&run).await;
             let took_ms = path.context.now().since(started);
+            trace::end_run(span, (cause, &run.times), &ended);
             if was_sent(&ended) {
                 path.context.note(Event::OriginRun { cause, took_ms });
             }
@@ -51,7 +55,7 @@ impl Path {
                 path.fetch.note_shed(run.class, &error.kind, error.was_sent);
                 path.context.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }
-            end_write(write, reason, &ended).await;
+            end_write(write, &run.statement, &ended).await;
             let result = ended.map_err(Failure::from)?;
             let range = result.range.clone().map(Arc::new);
             let body = apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, move || {
@@ -90,13 +94,15 @@ impl Path {
     }
 }
 
-fn write_of(run: &OriginRun, may_name_graph: bool, effects: &Effects) -> WriteOf {
+fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
-        may_name_graph,
+        may_name_graph: may_name_graph(&run.statement),
+        may_call: may_call(&run.statement),
+        changes_rights: may_change_rights(&run.statement),
         touched: effects.touched(),
         tokens: effects.tokens(),
     }
@@ -105,12 +111,12 @@ fn write_of(run: &OriginRun, may_name_graph: bool, effects: &Effects) -> WriteOf
 /// Says how a write has ended. Its client is answered after that.
 async fn end_write(
     write: Option<(PendingWrite, Effects)>,
-    reason: Reason,
+    statement: &str,
     ended: &Result<ResultSet, OriginError>,
 ) {
     let Some((write, effects)) = write else { return };
     match ended {
-        Ok(result) if result.marked.is_none() && has_changed_nothing(result, reason) => {
+        Ok(result) if result.marked.is_none() && has_changed_nothing(result, statement) => {
             write.changed_nothing();
         }
         Ok(result) => {
@@ -118,20 +124,17 @@ async fn end_write(
             write.committed(result.range.as_ref().map(ReadRange::to)).await;
         }
         Err(error) if !error.was_sent => write.changed_nothing(),
-        Err(OriginError { kind: OriginFault::Failed(said) | OriginFault::Transient(said), .. }) => {
-            write.refused(&said.code).await;
-        }
-        Err(OriginError { kind: OriginFault::Unauthorized(_), .. }) => write.changed_nothing(),
+        Err(OriginError {
+            kind: OriginFault::Failed(said) | OriginFault::Transient(said) | OriginFault::Unauthorized(said),
+            ..
+        }) => write.refused(&said.code).await,
         Err(_) => write.in_doubt().await,
     }
 }
 
 /// Whether the summary of a run shows that nothing was updated. A procedure may have written in transactions of its own,
 /// which its summary does not count.
-fn has_changed_nothing(result: &ResultSet, reason: Reason) -> bool {
-    // What stands before the call may be the reason as well.
-    let may_call =
-        matches!(reason, Reason::Text(BypassReason::Procedure | BypassReason::Use | BypassReason::Prefix));
-    let may_hide = may_call && result.kind != Some(StatementKind::Read);
+fn has_changed_nothing(result: &ResultSet, statement: &str) -> bool {
+    let may_hide = may_call(statement) && result.kind != Some(StatementKind::Read);
     !result.has_updates() && !may_hide
 }

@@ -28,6 +28,7 @@ use hopcache_core::written::{Change, Written, WrittenEpoch, WrittenRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::ports::{AccessMode, OriginError, OriginRun, RunBookmarks, WriteOf};
+use crate::model::trace::FetchTimes;
 use crate::writes::Writes;
 use crate::writes::changes::touched_in;
 
@@ -97,6 +98,7 @@ impl Writes {
             traceparent: None,
             class: RunClass::Refresh,
             live: None,
+            times: FetchTimes::default(),
         };
         let within = self.context.sleep(Millis(WATCH_ASK_MS_MAX));
         let answer = tokio::select! {

@@ -55,7 +55,7 @@ impl OpenWrite {
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
-        let is_of_rights = of.database.eq_ignore_ascii_case("system");
+        let is_of_rights = of.changes_rights || of.database.eq_ignore_ascii_case("system");
         if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || is_of_rights {
             writes.purge(&Scope::All).await;
         }

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
 use hopcache_core::limits::WRITTEN_DATABASES_MAX;
+use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use parking_lot::Mutex;
 
@@ -78,6 +79,8 @@ pub struct Writes {
     capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
+    /// Whether the origin runs code of its own in the transactions of writes: then a write touches more than its text says.
+    has_triggers: bool,
     /// Names of databases that were written through this node, for its metrics.
     shown: Mutex<BTreeMap<DatabaseTag, Arc<str>>>,
 }
@@ -88,6 +91,7 @@ impl Writes {
         (cache, store, invalidate): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>),
         (peers, routing, origin): (&Arc<PeerCalls>, &Arc<dyn Routing>, &Arc<dyn Origin>),
         hasher: &KeyHasher,
+        has_triggers: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
@@ -104,14 +108,18 @@ impl Writes {
             watching: Watching::default(),
             capture: Capture::default(),
             doubts: Mutex::default(),
+            has_triggers,
             shown: Mutex::default(),
         })
     }
 
     /// A write goes to the origin now.
-    pub fn begin(self: &Arc<Self>, of: WriteOf) -> PendingWrite {
+    pub fn begin(self: &Arc<Self>, mut of: WriteOf) -> PendingWrite {
         if self.lease_ms().is_none() {
             return PendingWrite::new(None);
+        }
+        if self.has_triggers {
+            of.touched = Touched::Anything;
         }
         let name = DatabaseTag::of(&self.hasher, &of.database);
         let before = self.cache.written().of(name);

@@ -64,7 +64,9 @@ impl PendingWrite {
     /// Its summary shows that it has touched no more than this. Only a write that ended well has a summary: of any other, parts
     /// that are not counted may have been committed.
     pub fn narrowed(mut self, touched: Touched) -> Self {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = &mut self.open
+            && !open.writes.has_triggers
+        {
             open.of.touched = touched;
         }
         self
@@ -91,9 +93,12 @@ impl PendingWrite {
         self.end(WriteEnd::Committed(position)).await;
     }
 
-    /// The origin refused it, or failed it, with this code. A statement that was never executed has changed nothing.
+    /// The origin refused it, or failed it, with this code. A statement that was never executed has changed nothing. What a
+    /// statement calls may have committed before it failed, with any code:
+    ///   a first batch is committed · the second one meets a label that its user may not write · `Security.Forbidden`.
     pub async fn refused(self, code: &str) {
-        if was_never_executed(code) {
+        let may_call = self.open.as_ref().is_some_and(|open| open.of.may_call);
+        if !may_call && was_never_executed(code) {
             return self.changed_nothing();
         }
         self.end(WriteEnd::Refused).await;

@@ -9,7 +9,10 @@
 //! - The node refuses connections. It is dead, and looks at the store before it serves anything.
 //! - The store has the mark, and the node's lease there has run out. The node looks at the store before it serves an
 //!   entry from before the mark, and hears of it (`cache::write_lease`).
-//! - The store cannot be reached, and the node was silent for a whole lease.
+//! - The store cannot be reached, the node was silent for a whole lease, and what it may have proved by the watchers' reports of
+//!   before the write is over. Schedule:
+//!     node A reaches neither B nor the store · B reaches the store, and has its lease · A's write ends · the watcher finds a
+//!     transaction that nobody accounts for · B proves nothing from before it.
 //!
 //! Nodes that only the store knows count too. Schedule:
 //!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
@@ -160,7 +163,7 @@ impl State {
             match (silent_since, has_store) {
                 (None, _) => wait.until,
                 (Some(_), true) => MonoTime::default(),
-                (Some(since), false) => since + wait.lease_ms,
+                (Some(since), false) => (since + wait.lease_ms).max(wait.reports_until),
             }
         });
         let for_listeners = self.store.listeners.iter().filter(|(node, _)| has_store && !is_told(node));
@@ -175,6 +178,8 @@ struct Wait {
     now: MonoTime,
     /// No node that has not answered is in touch after this time, if the store has not said otherwise.
     until: MonoTime,
+    /// After this time no node proves anything by a report from before the write.
+    reports_until: MonoTime,
     lease_ms: Millis,
 }
 
@@ -194,7 +199,8 @@ impl Writes {
         };
         self.start_lines(&others, number);
         let began = self.context.now();
-        let mut wait = Wait { others, now: began, until: began + lease_ms, lease_ms };
+        let reports_until = began + self.reports_ms_max(lease_ms);
+        let mut wait = Wait { others, now: began, until: began + lease_ms, reports_until, lease_ms };
         loop {
             let moved = self.telling.moved.notified();
             tokio::pin!(moved);
@@ -218,6 +224,15 @@ impl Writes {
                 () = moved => {}
                 () = self.context.sleep(left) => {}
             }
+        }
+    }
+
+    /// How old a watcher's report can be by which a node proves something. Without a watcher no report ends a proof, and waiting
+    /// for one would be in vain.
+    fn reports_ms_max(&self, lease_ms: Millis) -> Millis {
+        match self.cache.proofs().settings() {
+            Some(settings) if settings.watch_ms > Millis::ZERO => settings.report_ms_max(lease_ms),
+            _ => Millis::ZERO,
         }
     }
 

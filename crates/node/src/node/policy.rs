@@ -35,6 +35,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
             is_marked: settings.are_writes_marked(),
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
+        has_triggers: settings.freshness.triggers,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
         near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,

@@ -221,6 +221,8 @@ impl HeldTransaction {
             impersonated: self.terms.impersonated.clone(),
             timeout_ms: Millis::from(within),
             may_name_graph: self.writes.may_name_graph,
+            may_call: self.writes.may_call,
+            changes_rights: self.writes.changes_rights,
             touched,
             tokens,
         }))

@@ -47,6 +47,10 @@ pub enum WriteFate {
     CommittedLater(u64),
     /// It is committed, and the caller's task panics.
     Panics,
+    /// Well, and its summary does not count what a procedure has committed by itself.
+    Uncounted,
+    /// A part is committed, and the next one is refused.
+    RefusedInPart,
     /// Well, and it has taken no id although its summary counts updates: `SET` to the same value.
     NoEffect,
 }
@@ -154,6 +158,13 @@ impl ScriptedOrigin {
             WriteFate::NoEffect => {
                 self.record.note(What::Spared { by: by.by });
                 Ok(written_result(i64::from(self.version()), write, 1))
+            }
+            WriteFate::Uncounted => Ok(written_result(self.commit_write(by, write), write, 0)),
+            WriteFate::RefusedInPart => {
+                self.commit_write(by, write);
+                let code = "Neo.ClientError.Security.Forbidden".to_owned();
+                let refused = Neo4jFailure { code, message: "seeded".to_owned() };
+                Err(OriginError::of_sent(OriginFault::Failed(refused)))
             }
             WriteFate::Nothing => Ok(written_result(i64::from(self.version()), write, 0)),
             WriteFate::Fails => {

@@ -171,9 +171,17 @@ impl Session {
         };
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
-        let impersonated = options.impersonated.clone();
-        let TransactionWrites { may_name_graph, touched, tokens, .. } = writes;
-        let of = WriteOf { database, identity, impersonated, timeout_ms, may_name_graph, touched, tokens };
+        let of = WriteOf {
+            database,
+            identity,
+            impersonated: options.impersonated.clone(),
+            timeout_ms,
+            may_name_graph: writes.may_name_graph,
+            may_call: writes.may_call,
+            changes_rights: writes.changes_rights,
+            touched: writes.touched,
+            tokens: writes.tokens,
+        };
         Ok(Some(self.front.engine.writes().begin(of)))
     }
 

@@ -58,6 +58,10 @@ pub struct FreshnessSection {
     /// Hopcache can hide behind one that changes nothing. It costs a write one more statement, and who writes needs the right to
     /// write that label. All nodes of a cluster need the same value.
     pub marker: bool,
+    /// Whether Neo4j runs code of its own in the transactions of writes: APOC triggers of the phases `before`, `rollback` and `after`, or
+    /// plugins. Such code changes more than a statement says, so each write then ends all entries of its database. (`afterAsync`
+    /// has transactions of its own: those are writes past Hopcache.)
+    pub triggers: bool,
 }
 
 impl Default for FreshnessSection {
@@ -69,6 +73,7 @@ impl Default for FreshnessSection {
             max_life: Millis(PROOF_LIFE_MS_DEFAULT),
             cdc: CdcUse::Off,
             marker: false,
+            triggers: false,
         }
     }
 }

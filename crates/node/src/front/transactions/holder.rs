@@ -170,6 +170,9 @@ impl Front {
                 Verb::Open | Verb::Run => may_hold_use(&arrived.body),
                 Verb::RollBack => false,
             },
+            // This node does not know the statements before a COMMIT.
+            may_call: true,
+            changes_rights: false,
             touched: Touched::Anything,
             // The holder counts its own write. This one only stands in for it.
             tokens: Some(Arc::from([])),
