@@ -10,6 +10,7 @@
 //! | `clients`, `line` | what is sent, and what came of it |
 //! | `replay` | what Neo4j itself answers at each version |
 //! | `verdict` | which old answers the contract allows |
+//! | `isolation` | that Neo4j itself shows a transaction in part |
 //! | `faults`, `stage`, `run` | the cluster, its faults, the rounds |
 //!
 //! | variable | value |
@@ -38,6 +39,7 @@ mod clients;
 mod dice;
 mod faults;
 mod history;
+mod isolation;
 mod line;
 mod reads;
 mod replay;
@@ -74,6 +76,7 @@ async fn every_answer_contains_the_writes_acknowledged_before_it() {
         if reads >= LONG { (ROUND, 10) } else { (CALM.reads_of_round, CALM.groups) };
     let account = run("calm", Plan { reads, reads_of_round, groups, ..CALM }).await;
     assert_eq!(account.violations(), 0, "{account}");
+    assert!(account.torn() <= verdict::torn_max(account.reads), "{account}");
     // On a busy machine a write is lost now and then. Nobody knows then what its cell holds, so its round's answers are not judged.
     assert!(account.errors + account.unjudged < account.reads / 4, "{account}");
     assert!(
