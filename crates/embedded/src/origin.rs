@@ -81,9 +81,10 @@ impl Writes {
         Position { database, id: TransactionId(id) }
     }
 
-    /// What a statement that begins now sees.
+    /// What a statement that begins now sees. Every graph has the sample in it: a client that has read before the first write
+    /// brings the sample's bookmark along for ever.
     fn seen(&self) -> Bookmark {
-        Bookmark::NONE.with(Some(self.at(self.done.load(Ordering::Acquire))))
+        Bookmark::NONE.with(Some(self.at(SAMPLE_ID))).with(Some(self.at(self.done.load(Ordering::Acquire))))
     }
 
     /// The end of what a statement has seen.
@@ -298,7 +299,11 @@ mod tests {
         assert_eq!(one.seen(), other.seen(), "the write has begun, and is not committed");
         one.done.fetch_add(1, Ordering::AcqRel);
         assert_ne!(one.last().database, sample.database);
-        assert!(one.seen().in_database(sample.database).is_none());
+        assert_eq!(
+            one.seen().in_database(sample.database),
+            Some(sample),
+            "who has read before brings it along"
+        );
         other.begun.fetch_add(1, Ordering::AcqRel);
         other.done.fetch_add(1, Ordering::AcqRel);
         assert_ne!(one.last().database, other.last().database, "written, they are not the same any more");

@@ -8,6 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_embedded::{EmbeddedOrigin, Sample, Settings};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
+use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::{Reader, Value, encode};
 
 pub(crate) fn sample() -> &'static Sample {
@@ -41,6 +42,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
         live: None,
+        times: FetchTimes::default(),
     }
 }
 
