@@ -29,6 +29,7 @@ mod owner_killed;
 mod proved;
 mod purge;
 mod store_down;
+mod traced;
 mod transactions;
 mod writes;
 mod written;

@@ -28,6 +28,7 @@ mod memory;
 mod messages;
 mod origin;
 mod query_log;
+mod request_log;
 mod shutdown;
 mod start;
 mod store;

@@ -6,6 +6,7 @@ pub mod bolt_bytes;
 pub mod bolt_client;
 pub mod bolt_proxy;
 pub mod cluster;
+pub mod collector;
 pub mod haproxy;
 pub mod http;
 pub mod load;

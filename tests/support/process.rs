@@ -1,6 +1,7 @@
 //! One `hopcache serve` process: started from a configuration, signalled, and ended with its test. If the test fails,
 //! the end of its log is printed.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,12 @@ fn are_threads_stopped(process: u32) -> bool {
     let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
     let mut states = stats.map(|stat| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()));
     states.all(|state| matches!(state, Some('T' | 't' | 'Z' | 'X')))
+}
+
+/// The program: another build of it, such as a release build, when figures are wanted.
+pub fn program() -> OsString {
+    let named = std::env::var_os("HOPCACHE_TEST_BINARY");
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into())
 }
 
 /// Raises the limit of open files of this process, and of the nodes that inherit it: each of thousands of clients needs
@@ -147,9 +154,7 @@ impl NodeProcess {
 
     pub fn start(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(&self.log).unwrap();
-        // Another build of the binary, such as a release build, when figures are wanted.
-        let binary = std::env::var_os("HOPCACHE_TEST_BINARY");
-        let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into());
+        let binary = program();
         let mut command = match self.open_files {
             None => Command::new(binary),
             Some(files) => {

@@ -4,12 +4,18 @@
 //! Forwards are measured twice: with one key for all connections, whose requests share forwards under way, and with a
 //! key for each connection, whose requests cannot share.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::post;
 
 use crate::closed_loop::closed_loop;
 use hopcache_testbed::http::{Connection, query_request};
@@ -39,6 +45,9 @@ pub(crate) struct Options {
     /// Each connection is a session, which its requests name; else they belong to their address.
     #[arg(long)]
     sessions: bool,
+    /// Trace this share of the requests at the nodes of this build, to a collector that throws the spans away.
+    #[arg(long, value_name = "RATIO")]
+    traced: Option<f64>,
     /// Where the report is kept.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -84,9 +93,13 @@ impl Arm {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let (redis, redis_addr) = start_redis(&dir)?;
-    let more = if options.prefetch == Prefetch::Off { PREFETCH_OFF } else { "" };
+    let mut more = if options.prefetch == Prefetch::Off { PREFETCH_OFF.to_owned() } else { String::new() };
+    let collector = match options.traced {
+        Some(ratio) => Some(Collector::start(ratio, &mut more).await?),
+        None => None,
+    };
     let plan = (options.connections, options.sessions);
-    let subject = Subject::start(("", more), &hopcache_binary()?, &dir, redis_addr, plan).await?;
+    let subject = Subject::start(("", &more), &hopcache_binary()?, &dir, redis_addr, plan).await?;
     let (bare, bare_addr) = start_bare(&dir, &subject.body)?;
     let body_len = subject.body.len();
     let mut arms = vec![Arm::new("bare axum handler".to_owned(), bare_addr, subject.one.clone(), Vec::new())];
@@ -132,6 +145,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         redis_after - redis_before,
         hits_after - hits_before
     ));
+    if let Some(collector) = collector {
+        let batches = collector.batches.load(Ordering::Relaxed);
+        report.line(&format!("traced: {} of the requests; {batches} batches of spans came", collector.ratio));
+        anyhow::ensure!(collector.ratio == 0.0 || batches > 0, "no span came");
+    }
     if let Some(path) = &options.out {
         report.write(path)?;
     }
@@ -188,6 +206,34 @@ impl Subject {
             arm("forwarded hit, one key", other, self.one.clone(), vec![owner, other]),
             arm("forwarded hit, a key for each connection", other, self.many.clone(), vec![owner, other]),
         ]
+    }
+}
+
+/// Takes batches of spans, and throws them away.
+struct Collector {
+    ratio: f64,
+    batches: Arc<AtomicU64>,
+    _serving: tokio::task::JoinHandle<()>,
+}
+
+impl Collector {
+    /// Listens, and adds the lines by which nodes find it.
+    async fn start(ratio: f64, lines: &mut String) -> anyhow::Result<Self> {
+        let batches = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&batches);
+        let take = move |_: Bytes| async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let endpoint = format!("http://{}", listener.local_addr()?);
+        // Writing into a text does not fail.
+        let _ = write!(lines, "[trace]\notlp_endpoint = \"{endpoint}\"\nsample_ratio = {ratio:?}\n");
+        let app = Router::new().route("/v1/traces", post(take));
+        let serving = tokio::spawn(async move {
+            // It ends with the benchmark.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(Self { ratio, batches, _serving: serving })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::model::lifecycle::Lifecycle;
 use crate::model::policy::Policy;
 use crate::model::ports::{Clock, Dice, Observer, Origin, Peers, Routing, Spread, Store};
 use crate::model::rendering::Renderer;
+use crate::model::trace::Tracer;
 use crate::path::{Path, Rooms};
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
@@ -45,6 +46,8 @@ pub struct Ports {
     pub renderer: Arc<dyn Renderer>,
     /// Counts events.
     pub observer: Arc<dyn Observer>,
+    /// Records the steps of traced requests.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 /// Plain data: secrets that the nodes of one cluster derive from its key.
@@ -69,15 +72,21 @@ impl Engine {
     /// A new engine.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
-        let Ports { clock, dice, store, origin, peers, spread, routing, memory, renderer, observer } = ports;
+        let Ports { clock, dice, store, origin, peers, spread, routing, memory, renderer, observer, tracer } =
+            ports;
         let Secrets { hasher, checksum_key } = secrets;
-        let context = Context::new(me, clock, dice, observer);
+        let context = Context::new(me, (clock, dice), (observer, tracer));
         let store = WatchedStore::new(store, context.clone());
         let cache = Cache::new(&context, (memory, renderer), checksum_key, &policy);
         let peers = PeerCalls::new(&context, peers, Arc::clone(&routing));
         let invalidate = Invalidate::new(&context, (&cache, &store), (&peers, &routing), &policy);
-        let writes =
-            Writes::new(&context, (&cache, &store, &invalidate), (&peers, &routing, &origin), &hasher);
+        let writes = Writes::new(
+            &context,
+            (&cache, &store, &invalidate),
+            (&peers, &routing, &origin),
+            &hasher,
+            policy.has_triggers,
+        );
         let fetch = Fetch::new(
             &context,
             (&cache, &store, &invalidate, &writes),

@@ -1,7 +1,7 @@
 //! The request path of a hopcache node, over ports.
 //!
 //! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin, peers, routing,
-//! memory, renderer, observer. It opens no socket, and reads clock and random numbers only through these ports. So the
+//! memory, renderer, observer, tracer. It opens no socket, and reads clock and random numbers only through these ports. So the
 //! same engine runs in production and in a deterministic simulator.
 //!
 //! | room, bottom up | holds | never |
@@ -39,7 +39,7 @@ pub use fetch::{Crowd, CrowdUnderWay, Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
-    ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, worker,
+    ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, trace, worker,
 };
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};

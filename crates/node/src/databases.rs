@@ -11,6 +11,7 @@ use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, RunBookmarks};
+use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::Value;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -73,6 +74,7 @@ impl Databases {
             traceparent: None,
             class: RunClass::Bypass,
             live: None,
+            times: FetchTimes::default(),
         };
         let answer = self.origin.run(&run).await;
         // Over HTTP the name as the client wrote it is part of the query key, so it is here too.

@@ -4,6 +4,7 @@
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
+use hopcache_engine::event::{Cause, FaultWord, ForwardWord};
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_engine::prefetch::Skip;
 use hopcache_engine::refresh_view::Timing;
@@ -137,6 +138,46 @@ pub const fn unserved_place(why: Unserved) -> usize {
         Unserved::NotTls => 6,
         Unserved::HandshakeTooSlow => 7,
         Unserved::HandshakeFailed => 8,
+    }
+}
+
+/// Index of the purpose of a run in [`CAUSES`].
+#[must_use]
+pub const fn cause_place(cause: Cause) -> usize {
+    match cause {
+        Cause::Miss => 0,
+        Cause::Refresh => 1,
+        Cause::Write => 2,
+        Cause::Bypass => 3,
+        Cause::Prefetch => 4,
+    }
+}
+
+/// Index of the fault of a run in [`FAULTS`].
+#[must_use]
+pub const fn fault_place(fault: FaultWord) -> usize {
+    match fault {
+        FaultWord::Failed => 0,
+        FaultWord::Unauthorized => 1,
+        FaultWord::Transient => 2,
+        FaultWord::Unreachable => 3,
+        FaultWord::Cut => 4,
+        FaultWord::TimedOut => 5,
+        FaultWord::Overloaded => 6,
+        FaultWord::TooLarge => 7,
+        FaultWord::TooManyRuns => 8,
+    }
+}
+
+/// Index of the end of a forward in [`FORWARDS`].
+#[must_use]
+pub const fn forward_place(word: ForwardWord) -> usize {
+    match word {
+        ForwardWord::Answered => 0,
+        ForwardWord::Gone => 1,
+        ForwardWord::TimedOut => 2,
+        ForwardWord::Refused => 3,
+        ForwardWord::LeftOut => 4,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
-use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord};
+use hopcache_engine::event::{Event, HandoverWord};
 use hopcache_engine::event::{InvalidationWord, ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
@@ -28,7 +28,9 @@ mod family;
 pub(crate) mod freshness;
 mod gauges;
 mod prefetches;
+mod process;
 mod refreshes;
+mod renamed;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -42,6 +44,7 @@ use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
 use refreshes::Refreshes;
+pub use renamed::RENAMED;
 use tls::TlsCounters;
 
 /// A node's metrics and their exporter.
@@ -280,6 +283,7 @@ impl Meters {
         self.requests.iter().flatten().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
         self.times.write(&mut text);
+        renamed::append(&mut text);
         text
     }
 }
@@ -345,14 +349,14 @@ impl Observer for Meters {
     fn note(&self, event: Event) {
         match event {
             Event::OriginRun { cause, took_ms } => {
-                self.runs.add(cause_place(cause));
+                self.runs.add(labels::cause_place(cause));
                 self.times.runs.record(took_ms.duration());
             }
-            Event::OriginFault(fault) => self.run_faults.add(fault_place(fault)),
+            Event::OriginFault(fault) => self.run_faults.add(labels::fault_place(fault)),
             Event::Commit(kept) => self.commits.add(kept_place(kept)),
             Event::LeaseGrant(kind) => self.grants.add(grant_place(kind)),
             Event::LeaseBusy => self.contention.increment(1),
-            Event::Forward(word) => self.forwards.add(forward_place(word)),
+            Event::Forward(word) => self.forwards.add(labels::forward_place(word)),
             Event::Landed { followers } if followers >= self.stampede_followers => {
                 self.stampedes.increment(1);
             }
@@ -406,30 +410,6 @@ const fn class_place(class: RunClass) -> usize {
     }
 }
 
-const fn cause_place(cause: Cause) -> usize {
-    match cause {
-        Cause::Miss => 0,
-        Cause::Refresh => 1,
-        Cause::Write => 2,
-        Cause::Bypass => 3,
-        Cause::Prefetch => 4,
-    }
-}
-
-const fn fault_place(fault: FaultWord) -> usize {
-    match fault {
-        FaultWord::Failed => 0,
-        FaultWord::Unauthorized => 1,
-        FaultWord::Transient => 2,
-        FaultWord::Unreachable => 3,
-        FaultWord::Cut => 4,
-        FaultWord::TimedOut => 5,
-        FaultWord::Overloaded => 6,
-        FaultWord::TooLarge => 7,
-        FaultWord::TooManyRuns => 8,
-    }
-}
-
 const fn kept_place(kept: Kept) -> usize {
     match kept {
         Kept::Stored => 0,
@@ -443,16 +423,6 @@ const fn grant_place(kind: GrantKind) -> usize {
         GrantKind::Free => 0,
         GrantKind::Expired => 1,
         GrantKind::Stolen => 2,
-    }
-}
-
-const fn forward_place(word: ForwardWord) -> usize {
-    match word {
-        ForwardWord::Answered => 0,
-        ForwardWord::Gone => 1,
-        ForwardWord::TimedOut => 2,
-        ForwardWord::Refused => 3,
-        ForwardWord::LeftOut => 4,
     }
 }
 

@@ -19,7 +19,8 @@ use hopcache_core::limits;
 use hopcache_core::membership::{BoltAddr, Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
-use hopcache_engine::ports::{Dice, Observer, Origin, Store};
+use hopcache_engine::ports::{Dice, Origin, Store};
+use hopcache_engine::trace::Tracer;
 use hopcache_engine::{Engine, Ports, RingChange};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -62,9 +63,11 @@ use crate::peer_credentials::OtherMembers;
 use crate::peer_service::PeerService;
 use crate::refusal_response::Unserved;
 use crate::renderer::FrontsRenderer;
+use crate::request_log::{Observing, RequestLog};
 use crate::routing::{MemberRouting, Members, ring_of};
 use crate::senders::Senders;
 use crate::tls::{Reload, Watched};
+use crate::traces::Traces;
 use crate::transactions::OpenTransactions;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
@@ -121,6 +124,8 @@ impl Node {
         let meters = backends.meters;
         let memory = Arc::new(CopyMemory::new(copies_bytes(settings)));
         let (gossip, gossip_task) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
+        let traces = Arc::new(Traces::of(&settings.trace, settings.node.name.as_str())?);
+        let request_log = RequestLog::of(&settings.log);
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
@@ -131,7 +136,8 @@ impl Node {
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             renderer: Arc::new(FrontsRenderer),
-            observer: Arc::clone(&meters) as Arc<dyn Observer>,
+            observer: Arc::new(Observing { meters: Arc::clone(&meters), log: request_log }),
+            tracer: Arc::clone(&traces) as Arc<dyn Tracer>,
         };
         let transactions = open_transactions(settings, &me);
         let engine = Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports);
@@ -142,6 +148,8 @@ impl Node {
             origin: backends.origin,
             meters,
             hot: HotRequests::new(clock),
+            traces,
+            request_log,
             report,
             virtual_nodes,
             joining: Joining::default(),

@@ -15,8 +15,10 @@ use crate::joining::Joining;
 use crate::memory::CopyMemory;
 use crate::meters::Meters;
 use crate::origin::own_login;
+use crate::request_log::RequestLog;
 use crate::routing::{Members, listed};
 use crate::store::problem::StoreProblem;
+use crate::traces::Traces;
 use crate::transactions::OpenTransactions;
 
 /// The parts and flags of a running node that its listeners read.
@@ -33,6 +35,10 @@ pub struct NodeState {
     pub meters: Arc<Meters>,
     /// The keys and patterns that are asked most.
     pub hot: HotRequests,
+    /// Traces of requests.
+    pub traces: Arc<Traces>,
+    /// Lines about single requests.
+    pub(crate) request_log: RequestLog,
     /// The configuration in force.
     pub report: Report,
     /// Virtual nodes of each node on the ring.

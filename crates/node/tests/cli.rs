@@ -63,6 +63,18 @@ fn an_unknown_key_fails_with_a_suggestion() {
     assert_eq!(json["problems"].as_array().unwrap().len(), 1);
 }
 
+/// Orchestrators set variables to nothing. The node of the configuration is asked then.
+#[test]
+fn an_empty_variable_names_no_listener() {
+    let around = [
+        ("HOPCACHE_ADMIN_URL", ""),
+        ("HOPCACHE_ADMIN_TOKEN", ""),
+        ("HOPCACHE_NODE__ADMIN_ADDR", "127.0.0.1:9"),
+    ];
+    let said = text(&hopcache(&["status"], &around).stderr);
+    assert!(said.contains("http://127.0.0.1:9"), "{said}");
+}
+
 #[test]
 fn a_sound_configuration_passes_and_serve_refuses_an_unsound_one() {
     assert_eq!(hopcache(&["config", "check"], &[]).status.code(), Some(0));

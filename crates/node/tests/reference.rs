@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hopcache::config::{self, RefreshSection};
-use hopcache::meters::{ALL, Meters, Readings};
+use hopcache::meters::{ALL, Meters, RENAMED, Readings};
 use serde_json::Value;
 
 /// The variable that makes these tests write the pages.
@@ -139,10 +139,12 @@ fn the_page_of_the_metrics_is_current() {
     let mut page = format!("{FROM_CODE}# Metrics\n\n");
     page.push_str(
         "`GET /metrics` on the admin listener, in Prometheus' text format. Labels and their values:\n\
-         [Operating Hopcache](../OPERATING.md#metrics).\n\n| metric | type | meaning |\n|---|---|---|\n",
+         [Operating Hopcache](../OPERATING.md#metrics). A metric with two names is shown under both.\n\n| metric | type | meaning |\n|---|---|---|\n",
     );
     for metric in metrics {
-        writeln!(page, "| `{}` | {} | {} |", metric.name, kind_of(metric.name), cell(metric.help)).unwrap();
+        let beside = RENAMED.iter().find(|(old, _)| *old == metric.name);
+        let names = beside.map_or(format!("`{}`", metric.name), |(old, new)| format!("`{new}`, `{old}`"));
+        writeln!(page, "| {names} | {} | {} |", kind_of(metric.name), cell(metric.help)).unwrap();
     }
     check("metrics.md", &page);
 }

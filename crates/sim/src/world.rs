@@ -14,6 +14,7 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::Outcome;
 use hopcache_engine::ports::{AccessMode, Observer};
 use hopcache_engine::rendering::Renderer;
+use hopcache_engine::trace::NoTracer;
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
@@ -145,6 +146,7 @@ impl World {
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             renderer: Arc::clone(&self.renderer),
             observer: Arc::clone(&events) as Arc<dyn Observer>,
+            tracer: Arc::new(NoTracer),
         };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
         let listeners = SimulatedListeners::default();

@@ -12,10 +12,11 @@ use crate::cache::Purges;
 use crate::cache::copy::SharedCopy;
 use crate::fetch::Fetch;
 use crate::fetch::leases::HeldLease;
-use crate::fetch::terms::WithoutLease;
+use crate::fetch::terms::{LeaseTerms, WithoutLease};
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
+use crate::model::trace::{Fact, LeaseWord, Step};
 
 /// Ages are cut to whole milliseconds by the store and by this node.
 const ROUNDING_MS: Millis = Millis(2);
@@ -33,6 +34,17 @@ pub(super) enum Acquired {
     Busy,
     /// The store is unreachable.
     NoStore,
+}
+
+impl Acquired {
+    fn word(&self) -> LeaseWord {
+        match self {
+            Self::Value(_) => LeaseWord::Value,
+            Self::Lease { .. } => LeaseWord::Granted,
+            Self::BusyStale(_) | Self::Busy => LeaseWord::Busy,
+            Self::NoStore => LeaseWord::NoStore,
+        }
+    }
 }
 
 /// Why a stored entry is no answer.
@@ -57,9 +69,34 @@ struct Competition<'a> {
 }
 
 impl Fetch {
+    /// Takes the lease that the fetch holds already, or competes for it as the terms say.
+    pub(super) async fn acquire(
+        &self,
+        job: &FetchJob,
+        (lease, without_lease): (LeaseTerms, WithoutLease),
+        held: Option<&SharedCopy>,
+    ) -> Acquired {
+        let give_up_at = match lease {
+            LeaseTerms::Held(lease) => return Acquired::Lease { lease, stale: None },
+            LeaseTerms::Once => None,
+            LeaseTerms::WaitUntil(give_up_at) => Some(give_up_at),
+        };
+        let began = self.context.now();
+        let mut span = self.context.begin(job.traceparent.as_deref(), Step::Lease);
+        let acquired = match give_up_at {
+            None => self.acquire_at_once(job, without_lease, held).await,
+            Some(give_up_at) => self.acquire_until(job, held, give_up_at).await,
+        };
+        job.times.leased(self.context.now().since(began));
+        if let Some(span) = &mut span {
+            span.note(Fact::Leased(acquired.word()));
+        }
+        acquired
+    }
+
     /// Asks the store once, and a second time if the first answer was lost: a lease that was granted unheard would keep
     /// everybody waiting until it lapsed (F21).
-    pub(super) async fn acquire_at_once(
+    async fn acquire_at_once(
         &self,
         job: &FetchJob,
         without_lease: WithoutLease,
@@ -93,7 +130,7 @@ impl Fetch {
 
     /// Competes until there is a value, a lease, or no store. A loser waits with exponential back-off and jitter and
     /// then competes again: the end of a wait is never a reason to run without a lease.
-    pub(super) async fn acquire_until(
+    async fn acquire_until(
         &self,
         job: &FetchJob,
         held: Option<&SharedCopy>,

@@ -30,7 +30,7 @@ use crate::fetch::lease_acquire::Acquired;
 use crate::fetch::leases::Leases;
 use crate::fetch::load_shedding::LoadShedding;
 use crate::fetch::run::RunUnder;
-use crate::fetch::terms::{BackOffTerms, LeaseTerms, WithoutLease};
+use crate::fetch::terms::{BackOffTerms, WithoutLease};
 use crate::invalidate::{FormerCopy, Invalidate};
 use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
@@ -38,7 +38,8 @@ use crate::model::context::Context;
 use crate::model::event::Event;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
-use crate::model::ports::{Origin, Routing};
+use crate::model::ports::{Fetched as Ended, Origin, Routing};
+use crate::model::trace::FetchTimes;
 use crate::peers::PeerCalls;
 use crate::writes::Writes;
 
@@ -123,12 +124,17 @@ impl Fetch {
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
         // A value from before the newest write would be no hit for anybody. Refreshes and prefetches have no mark yet.
         let written = self.cache.written().needed(&job.query, job.bounds.written);
-        let fetched = if written == job.bounds.written {
-            self.fetch_marked(job, terms, held).await
-        } else {
-            let bounds = ValueBounds { written, ..job.bounds.clone() };
-            self.fetch_marked(&FetchJob { bounds, ..job.clone() }, terms, held).await
-        };
+        let bounds = ValueBounds { written, ..job.bounds.clone() };
+        let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };
+        let began = self.context.now();
+        let fetched = self.fetch_marked(job, terms, held).await;
+        self.context.fetched(&Ended {
+            query: &job.query,
+            cause: job.cause,
+            took_ms: self.context.now().since(began),
+            times: &job.times,
+            traceparent: job.traceparent.as_deref(),
+        });
         if let Some(copy) = fetched.copy() {
             self.cache.prepare(copy, job.rendering).await;
         }
@@ -139,12 +145,7 @@ impl Fetch {
         if let Some(result) = self.without_a_run(job, &terms, held).await {
             return Fetched::new(result);
         }
-        let acquired = match terms.lease {
-            LeaseTerms::Held(lease) => Acquired::Lease { lease, stale: None },
-            LeaseTerms::Once => self.acquire_at_once(job, terms.without_lease, held).await,
-            LeaseTerms::WaitUntil(give_up_at) => self.acquire_until(job, held, give_up_at).await,
-        };
-        let (lease, stale) = match acquired {
+        let (lease, stale) = match self.acquire(job, (terms.lease, terms.without_lease), held).await {
             Acquired::Value(copy) => return Fetched::new(FetchResult::Found(copy)),
             Acquired::BusyStale(copy) => return Fetched::new(FetchResult::Stale(copy)),
             Acquired::Busy if terms.without_lease == WithoutLease::Run => {

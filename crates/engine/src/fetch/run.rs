@@ -15,13 +15,14 @@ use crate::cache::Provenance;
 use crate::cache::copy::SharedCopy;
 use crate::fetch::leases::HeldLease;
 use crate::fetch::load_shedding::class_of;
-use crate::fetch::{Fetch, FetchResult};
+use crate::fetch::{Fetch, FetchResult, Verdict};
 use crate::model::ask::{Query, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::job::FetchJob;
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault, Store};
+use crate::model::trace::{self, Step, traceparent_below};
 
 /// The conditions of a run.
 pub(super) struct RunUnder<'a> {
@@ -87,12 +88,8 @@ impl Fetch {
     /// Classifies by the server's answer, runs, and offers the result to the store.
     pub(super) async fn run(&self, job: &FetchJob, under: RunUnder<'_>) -> FetchResult {
         let asked_at = self.context.now();
-        let word = match job.until {
-            Some(until) if job.cause == Cause::Prefetch => {
-                self.classifier.server_word_ahead(&job.query, until).await
-            }
-            _ => self.classifier.server_word_for(&job.query, class_of(job.cause)).await,
-        };
+        let word = self.server_word(job).await;
+        job.times.explained(self.context.now().since(asked_at));
         // Computed only now: the classification may have used up a refresh's time.
         let run_timeout_ms = self.policy.run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
         let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
@@ -129,6 +126,18 @@ impl Fetch {
             }
         };
         self.end_without_result(query, token, ended).await
+    }
+
+    async fn server_word(&self, job: &FetchJob) -> Result<StatementKind, OriginError> {
+        let is_known = self.classifier.verdict(&job.query) == Verdict::Read;
+        let parent = job.traceparent.as_deref().filter(|_| !is_known);
+        let _span = self.context.begin(parent, Step::Explain);
+        match job.until {
+            Some(until) if job.cause == Cause::Prefetch => {
+                self.classifier.server_word_ahead(&job.query, until).await
+            }
+            _ => self.classifier.server_word_for(&job.query, class_of(job.cause)).await,
+        }
     }
 
     /// The largest result that is read for a job. A front of bare renderings streams what no entry can hold, each
@@ -172,7 +181,10 @@ impl Fetch {
     ) -> (Result<ResultSet, OriginError>, Reading) {
         let read_started = self.context.now();
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
-        let mut run = job.query.reading(bounds, job.traceparent.clone());
+        let parent = job.traceparent.as_deref();
+        let span = self.context.begin(parent, Step::Run);
+        let mut run = job.query.reading(bounds, traceparent_below(span.as_deref(), parent));
+        run.times = job.times.clone();
         run.class = class_of(job.cause);
         let written = self.writes.to_be_carried(&job.query, job.bounds.written);
         run.bookmarks = RunBookmarks::After { client: job.bounds.after.clone(), written };
@@ -187,6 +199,8 @@ impl Fetch {
             self.writes.saw_run(&job.query, written, range);
         }
         let took_ms = under_way.ended(&ended);
+        job.times.ran(took_ms);
+        trace::end_run(span, (job.cause, &job.times), &ended);
         (ended, Reading { read_started, took_ms })
     }
 

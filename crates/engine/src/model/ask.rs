@@ -23,6 +23,7 @@ use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
+use crate::model::trace::FetchTimes;
 
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]
@@ -197,6 +198,7 @@ impl Query {
             traceparent,
             class: RunClass::Miss,
             live: None,
+            times: FetchTimes::default(),
         }
     }
 }

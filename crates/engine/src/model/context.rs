@@ -14,8 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::model::event::Event;
 use crate::model::lifecycle::Lifecycle;
-use crate::model::ports::{Clock, Dice, Observer};
+use crate::model::ports::{Clock, Dice, Fetched, Observer};
 use crate::model::span::scaled;
+use crate::model::trace::{Span, Step, Tracer};
 
 /// This node, as its rooms see it.
 #[derive(Clone)]
@@ -25,6 +26,7 @@ pub struct Context {
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
     observer: Arc<dyn Observer>,
+    tracer: Arc<dyn Tracer>,
     tasks: TaskTracker,
     lifecycle: Lifecycle,
 }
@@ -32,10 +34,14 @@ pub struct Context {
 impl Context {
     /// The context of a node that starts now.
     #[must_use]
-    pub fn new(me: Holder, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>, observer: Arc<dyn Observer>) -> Self {
+    pub fn new(
+        me: Holder,
+        (clock, dice): (Arc<dyn Clock>, Arc<dyn Dice>),
+        (observer, tracer): (Arc<dyn Observer>, Arc<dyn Tracer>),
+    ) -> Self {
         let began = clock.now();
         let (tasks, lifecycle) = (TaskTracker::new(), Lifecycle::default());
-        Self { me: Arc::new(me), began, clock, dice, observer, tasks, lifecycle }
+        Self { me: Arc::new(me), began, clock, dice, observer, tracer, tasks, lifecycle }
     }
 
     /// This node and its life.
@@ -83,6 +89,17 @@ impl Context {
     /// Reports an event.
     pub fn note(&self, event: Event) {
         self.observer.note(event);
+    }
+
+    /// Reports the end of a fetch.
+    pub fn fetched(&self, fetch: &Fetched<'_>) {
+        self.observer.fetched(fetch);
+    }
+
+    /// Begins a step of a request. `None` if the request is not traced.
+    #[must_use]
+    pub fn begin(&self, parent: Option<&str>, step: Step) -> Option<Box<dyn Span>> {
+        self.tracer.begin(parent?, step)
     }
 
     /// Serving or leaving.

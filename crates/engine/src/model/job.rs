@@ -9,6 +9,7 @@ use crate::model::bounds::ValueBounds;
 use crate::model::event::Cause;
 use crate::model::live::LiveRun;
 use crate::model::rendering::RenderingId;
+use crate::model::trace::FetchTimes;
 
 /// A job for the leader (`fetch`).
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct FetchJob {
     pub run_ms_max: Option<Millis>,
     /// Takes the records of the run while it goes on.
     pub live: Option<Arc<LiveRun>>,
+    /// Where the time of the fetch goes. Each fetch has its own.
+    pub times: FetchTimes,
 }
 
 impl FetchJob {
@@ -48,6 +51,7 @@ impl FetchJob {
             until: None,
             run_ms_max: ask.run_ms_max,
             live: if cause == Cause::Miss { ask.live.clone() } else { None },
+            times: FetchTimes::default(),
         }
     }
 }

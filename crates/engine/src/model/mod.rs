@@ -21,4 +21,5 @@ pub mod policy;
 pub mod ports;
 pub mod rendering;
 pub(crate) mod span;
+pub mod trace;
 pub mod worker;

@@ -11,6 +11,7 @@ use hopcache_core::written::Written;
 
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
+use crate::model::trace::FetchTimes;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct OriginRun {
     pub class: RunClass,
     /// Takes the records while the run goes on, and the rest of a result over `bytes_max`.
     pub live: Option<Arc<LiveRun>>,
+    /// Takes how long the run waited for a place.
+    pub times: FetchTimes,
 }
 
 /// Plain data: what a write is made of, as far as its end needs it.
@@ -54,6 +57,12 @@ pub struct WriteOf {
     pub timeout_ms: Millis,
     /// Whether a statement of it may name a graph by itself (`USE`). Then it may have written in any database.
     pub may_name_graph: bool,
+    /// Whether a statement of it may call a procedure, or commit in parts. Then a failure does not show that it has changed
+    /// nothing.
+    pub may_call: bool,
+    /// Whether a statement of it may change users or rights, which Neo4j does in `system` whatever database is named. Then it ends
+    /// all entries.
+    pub changes_rights: bool,
     /// What its statements may change.
     pub touched: Touched,
     /// The labels, types and keys that its statements may use; each that is new takes one transaction id more. `None` if nobody

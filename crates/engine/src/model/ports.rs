@@ -21,8 +21,10 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::WrittenRecord;
 
-use crate::model::event::Event;
+use crate::model::ask::Query;
+use crate::model::event::{Cause, Event};
 use crate::model::identity::Identity;
+use crate::model::trace::FetchTimes;
 
 pub use hopcache_core::lease::log::{LogCursor, LogMark};
 pub use hopcache_core::written::Heard;
@@ -246,4 +248,20 @@ pub trait Routing: Send + Sync + 'static {
 pub trait Observer: Send + Sync + 'static {
     /// Notes an event. Never blocks.
     fn note(&self, event: Event);
+    /// A fetch ended, and where its time went. Never blocks.
+    fn fetched(&self, _: &Fetched<'_>) {}
+}
+
+/// Plain data: a fetch that ended.
+pub struct Fetched<'a> {
+    /// What was fetched.
+    pub query: &'a Query,
+    /// For what.
+    pub cause: Cause,
+    /// How long all of it took.
+    pub took_ms: Millis,
+    /// The parts of that.
+    pub times: &'a FetchTimes,
+    /// The `traceparent` of the request that began it.
+    pub traceparent: Option<&'a str>,
 }

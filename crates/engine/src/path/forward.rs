@@ -20,6 +20,7 @@ use crate::model::event::{Event, ForwardWord};
 use crate::model::outcome::{Answer, Class, Detail, FailureKind, How, Outcome, Role};
 use crate::model::ports::PeerError;
 use crate::model::rendering::RenderingId;
+use crate::model::trace::{Fact, Step};
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::peers::Forward;
@@ -218,8 +219,11 @@ impl Path {
             self.context.note(Event::Forward(ForwardWord::LeftOut));
             return Hop::NextNode.into();
         };
+        let mut span = self.context.begin(ask.traceparent.as_deref(), Step::Forward);
+        let traced = span.as_deref().map(|span| Ask { traceparent: Some(span.traceparent()), ..ask.clone() });
+        let asked = traced.as_ref().unwrap_or(ask);
         let left_ms = ask.deadline.since(self.context.now());
-        let question = Forward { ask, left_ms, epoch: self.routing.view().epoch(), near_hits };
+        let question = Forward { ask: asked, left_ms, epoch: self.routing.view().epoch(), near_hits };
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;
@@ -233,12 +237,18 @@ impl Path {
             }
         };
         call.ended(&reply);
-        self.context.note(Event::Forward(match &reply {
+        let word = match &reply {
             Ok(_) => ForwardWord::Answered,
             Err(PeerError::Gone(_)) => ForwardWord::Gone,
             Err(PeerError::TimedOut) => ForwardWord::TimedOut,
             Err(PeerError::Refused(_)) => ForwardWord::Refused,
-        }));
+        };
+        self.context.note(Event::Forward(word));
+        if let Some(span) = &mut span {
+            span.note(Fact::Peer(to));
+            span.note(Fact::Forwarded(word));
+        }
+        drop(span);
         let (mut outcome, near_ms) = match reply {
             Ok(Reply::Answered(outcome)) => (outcome, Millis::ZERO),
             Ok(Reply::Near(outcome, near_ms)) => (outcome, near_ms),

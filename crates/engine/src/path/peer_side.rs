@@ -17,6 +17,7 @@ use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, How, Outcome};
+use crate::model::trace::{Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
@@ -68,7 +69,9 @@ impl Path {
         let ask = self.read_forwarded(forwarded, self.context.now())?;
         // This node may have heard of a later write than the sender.
         let written = self.cache.written().needed(&ask.query, ask.written);
-        let ask = Ask { written, ..ask };
+        let span = self.context.begin(ask.traceparent.as_deref(), Step::Serve);
+        let traceparent = traceparent_below(span.as_deref(), ask.traceparent.as_deref());
+        let ask = Ask { written, traceparent, ..ask };
         self.fetch.pay_for_retries();
         // The connection closes when the sender's client has gone, and this future is dropped.
         let waiting = ask.client.clone().map(CancellationToken::drop_guard);

@@ -39,6 +39,7 @@ use crate::model::event::{Cause, Event, PrefetchWord};
 use crate::model::job::FetchJob;
 use crate::model::order::{Launch, Order, Skip};
 use crate::model::ports::OriginFault;
+use crate::model::trace::FetchTimes;
 use crate::peers;
 use crate::prefetch::Prefetch;
 use crate::prefetch::tickets::{LaunchPermit, Ticket};
@@ -237,6 +238,7 @@ impl Prefetch {
             until: Some(until),
             run_ms_max: None,
             live: None,
+            times: FetchTimes::default(),
         }
     }
 

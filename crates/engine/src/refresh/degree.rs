@@ -24,6 +24,7 @@ use crate::model::degree::{Degree, DegreeQuestion, DegreeSource};
 use crate::model::event::Event;
 use crate::model::origin_run::RunBookmarks;
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun};
+use crate::model::trace::FetchTimes;
 use crate::refresh::Refresh;
 
 /// How much a plan needs the degree of its key's anchor.
@@ -161,6 +162,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         traceparent: None,
         class: RunClass::Refresh,
         live: None,
+        times: FetchTimes::default(),
     }
 }
 

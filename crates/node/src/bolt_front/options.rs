@@ -11,11 +11,13 @@ use hopcache_engine::ports::AccessMode;
 use hopcache_packstream::Value;
 
 use super::failure::BoltFailure;
+use crate::front::ask::is_traceparent;
 use crate::front::directives::{control_in, hints_in, proved_only_in};
 
 /// The name of Hopcache's part of the metadata.
 const OURS: &str = "hopcache";
 const METADATA: &str = "tx_metadata";
+const TRACEPARENT: &str = "traceparent";
 /// The options by which a client chooses its notifications.
 const FILTERS: [&str; 3] = [
     "notifications_minimum_severity",
@@ -46,6 +48,14 @@ pub(super) struct StatementOptions {
     pub(super) session: Option<String>,
     /// The filters of notifications, a map.
     pub(super) filters: Value,
+    /// The W3C `traceparent` of the client's metadata, under which Neo4j finds it too.
+    pub(super) traceparent: Option<String>,
+}
+
+/// The trace context of a client's metadata, if it has the form of W3C.
+fn traceparent(extra: &Value) -> Option<String> {
+    let value = extra.get(METADATA)?.get(TRACEPARENT)?.as_str()?;
+    is_traceparent(value).then(|| value.to_owned())
 }
 
 impl StatementOptions {
@@ -79,6 +89,7 @@ impl StatementOptions {
             hints: Hints::default(),
             session: None,
             filters: filters(extra)?,
+            traceparent: traceparent(extra),
         };
         if options.database.as_ref().is_some_and(|name| name.len() > DATABASE_NAME_BYTES_MAX) {
             return Err(BoltFailure::invalid(format!("db: over {DATABASE_NAME_BYTES_MAX} bytes.")));

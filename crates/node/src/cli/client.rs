@@ -37,7 +37,16 @@ pub(super) struct AdminArgs {
 impl AdminArgs {
     /// Whether a token was given, and not found in a node's configuration.
     pub(super) fn has_token(&self) -> bool {
-        self.admin_token.is_some()
+        self.token().is_some()
+    }
+
+    /// The listener that was named. An empty variable names none: orchestrators set variables to nothing.
+    fn url(&self) -> Option<&str> {
+        self.admin_url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    fn token(&self) -> Option<&str> {
+        self.admin_token.as_deref().filter(|token| !token.is_empty())
     }
 }
 
@@ -118,8 +127,8 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) fn new(args: &AdminArgs) -> anyhow::Result<Self> {
-        let around = if args.admin_url.is_none() { surroundings() } else { None };
-        let given = args.admin_token.as_deref().map(Secret::new);
+        let around = if args.url().is_none() { surroundings() } else { None };
+        let given = args.token().map(Secret::new);
         // A token of the environment's node goes to that node only, never to a URL named by hand.
         let token =
             given.or_else(|| around.as_ref().and_then(|loaded| loaded.settings.node.admin_token.clone()));
@@ -131,7 +140,7 @@ impl Admin {
     /// certificate is, as a probe of an orchestrator asks it. So a bad new certificate does not end a node that
     /// serves with the old one.
     pub(super) fn for_health(args: &AdminArgs) -> anyhow::Result<Self> {
-        let around = if args.admin_url.is_none() { surroundings() } else { None };
+        let around = if args.url().is_none() { surroundings() } else { None };
         let (base, trust) = place(args, around.as_ref());
         let trust = if matches!(trust, Trust::Own(_)) { Trust::Any } else { args.trust.or(trust) };
         Self::at(args, base, trust, None)
@@ -200,8 +209,8 @@ impl Admin {
 
 /// The admin listener that the arguments name, or else the one that the environment configures.
 fn place(args: &AdminArgs, around: Option<&Loaded>) -> (String, Trust) {
-    let near = match (&args.admin_url, around) {
-        (Some(url), _) => Near { url: url.clone(), trust: Trust::System },
+    let near = match (args.url(), around) {
+        (Some(url), _) => Near { url: url.to_owned(), trust: Trust::System },
         (None, Some(loaded)) => {
             let node = &loaded.settings.node;
             Near::new(&node.admin_addr, node.admin_tls.as_ref())

@@ -11,6 +11,7 @@ mod files;
 mod hosts;
 mod layers;
 mod log_level;
+mod otlp_endpoint;
 #[cfg(test)]
 mod refresh_tests;
 mod report;
@@ -31,7 +32,7 @@ pub use concurrency::MaxConcurrent;
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
-    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection,
+    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

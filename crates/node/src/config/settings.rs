@@ -10,7 +10,7 @@ use hopcache_core::time::Millis;
 use super::concurrency::MaxConcurrent;
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
-    PrefetchSection, RefreshSection,
+    PrefetchSection, RefreshSection, TraceSection,
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
@@ -49,6 +49,8 @@ pub struct Settings {
     pub prefetch: PrefetchSection,
     /// Log lines on stderr.
     pub log: LogSection,
+    /// Traces.
+    pub trace: TraceSection,
 }
 
 impl Settings {
@@ -189,6 +191,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
         refresh: document.refresh.clone(),
         prefetch: document.prefetch.clone(),
         log: document.log.clone(),
+        trace: document.trace.clone(),
     })
 }
 

@@ -32,10 +32,12 @@ use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined}
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 use crate::senders::Senders;
+use crate::traces::Carried;
 use crate::transactions::held::Terms;
 
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The parts of a request that decide its query, concatenated.
 pub struct Raw(Option<Vec<u8>>);
@@ -277,9 +279,18 @@ impl AskReader {
 #[must_use]
 pub fn traceparent(head: &Parts) -> Option<String> {
     let value = head.headers.get(TRACEPARENT)?.to_str().ok()?;
-    let is_plausible =
-        value.len() == 55 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    is_plausible.then(|| value.to_owned())
+    is_traceparent(value).then(|| value.to_owned())
+}
+
+/// Whether a text looks like a `traceparent`: its length and its characters are right.
+pub(crate) fn is_traceparent(value: &str) -> bool {
+    value.len() == 55 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+/// The trace context that came with a request.
+pub(crate) fn trace_of(head: &Parts) -> Carried<'_> {
+    let text = |name: &HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
+    Carried { traceparent: text(&TRACEPARENT), tracestate: text(&TRACESTATE) }
 }
 
 /// Plain data: a request of an explicit transaction. What only counts for a new one is ignored in the others, as by the

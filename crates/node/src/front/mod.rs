@@ -73,9 +73,13 @@ use crate::node_state::NodeState;
 use crate::origin::fault::is_credential_refusal;
 use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
+use crate::traces::About;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;
+
+/// The name of a query's span: the method and the route (OpenTelemetry semantic conventions, HTTP spans).
+const QUERY_ROUTE: &str = "POST /db/{database}/query/v2";
 
 /// The client listener's state.
 pub struct Front {
@@ -226,15 +230,25 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (started, came) = (Instant::now(), self.clock.now());
         let (head, body) = request.into_parts();
+        let span = self.state.traces.request(QUERY_ROUTE, started, || ask::trace_of(&head));
         let asked = tokio::select! {
             biased;
             asked = self.asked(head, body) => asked,
             () = self.engine.lifecycle().turned_away() => Err(Refusal::leaving()),
         };
-        let ask = match asked {
+        let mut ask = match asked {
             Ok(ask) => ask,
-            Err(refusal) => return self.refuse(refusal),
+            Err(refusal) => {
+                let refused = self.refuse(refusal);
+                if let Some(span) = span {
+                    span.refused(refused.status().as_u16());
+                }
+                return refused;
+            }
         };
+        if let Some(span) = &span {
+            ask.traceparent = Some(span.traceparent());
+        }
         let mut outcome = self.engine.path().request(&ask, came).await;
         self.take_note(&ask, &outcome);
         tracing::debug!(
@@ -251,9 +265,13 @@ impl Front {
         } else {
             answer::of_unsent(&outcome, me)
         };
-        let took = started.elapsed();
-        self.state.meters.count(labels::Front::Http, &outcome, response.status().as_u16(), took);
+        let (took, status) = (started.elapsed(), response.status().as_u16());
+        self.state.meters.count(labels::Front::Http, &outcome, status, took);
         self.state.hot.saw(&ask.query, &outcome.how, took);
+        self.state.request_log.answered(labels::Front::Http, &ask, (&outcome, status), took);
+        if let Some(span) = span {
+            span.answered(&About { ask: &ask, outcome: &outcome, status });
+        }
         response
     }
 

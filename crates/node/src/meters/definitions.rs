@@ -131,6 +131,14 @@ metrics! {
     BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
     HTTP_TRANSACTIONS = "hopcache_http_transactions": "Explicit transactions over HTTP that this node holds open.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
+    BUILD_INFO = "hopcache_build_info": "Always 1. The label version has the version of the program.";
+    PROCESS_CPU = "process_cpu_seconds_total": "User and system CPU time of the process, in seconds.";
+    PROCESS_OPEN_FDS = "process_open_fds": "Open file descriptors of the process.";
+    PROCESS_MAX_FDS = "process_max_fds": "Most file descriptors that the process may have open.";
+    PROCESS_VIRTUAL = "process_virtual_memory_bytes": "Virtual memory of the process, in bytes.";
+    PROCESS_RESIDENT = "process_resident_memory_bytes": "Resident memory of the process, in bytes.";
+    PROCESS_START = "process_start_time_seconds": "Start of the process, in seconds since the Unix epoch.";
+    PROCESS_THREADS = "process_threads": "Threads of the process.";
 }
 
 /// One series for each database that was written, so there is none from the start.

@@ -1,8 +1,9 @@
-//! The values that are read for an exposition, and the gauges that show them. It reads nothing itself.
+//! The values that are read for an exposition, and the gauges that show them. `process` alone reads its own.
 
 use metrics::{Counter, Gauge};
 
 use super::definitions as defined;
+use super::process::ProcessGauges;
 use crate::labels;
 
 /// The values of the gauges.
@@ -77,6 +78,7 @@ pub(super) struct Gauges {
     http_transactions: Gauge,
     log_lines_dropped: Counter,
     degraded: [Gauge; labels::PARTS.len()],
+    process: ProcessGauges,
 }
 
 impl Gauges {
@@ -104,6 +106,7 @@ impl Gauges {
             http_transactions: defined::HTTP_TRANSACTIONS.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: labels::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
+            process: ProcessGauges::register(),
         }
     }
 
@@ -133,5 +136,6 @@ impl Gauges {
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));
         }
+        self.process.read();
     }
 }

@@ -51,7 +51,7 @@ impl Node {
     /// 3. The node announces that it drains: the ring of every node is without it.
     /// 4. The node serves on until balancers have seen that it is not ready.
     /// 5. Requests, transactions and flights end, or are rolled back or handed on.
-    /// 6. The node says goodbye, and gives its leases back.
+    /// 6. The node says goodbye, sends its last spans, and gives its leases back.
     pub async fn leave(self) {
         let schedule = Schedule::new(self.drain, self.serve_on);
         let state = &self.state;
@@ -73,6 +73,7 @@ impl Node {
         self.stop_rest.cancel();
         self.background.close();
         let _ = timeout(schedule.last_words, self.background.wait()).await;
+        self.state.traces.end().await;
         // Last, so that no request of a peer takes a lease afterwards.
         let engine = &self.state.engine;
         let _ = timeout(schedule.last_words, engine.fetch().give_back_leases()).await;

@@ -120,7 +120,10 @@ impl BoltOrigin {
         self.check_own_login()?;
         self.gate.check()?;
         let pattern = PatternId::of(text);
-        let slot = self.take(&whose, (run.class, pattern), allowed).await?;
+        let came = Instant::now();
+        let slot = self.take(&whose, (run.class, pattern), allowed).await;
+        run.times.waited(Millis::from(came.elapsed()));
+        let slot = slot?;
         // The time starts only now, because waiting for other runs does not make this statement slow.
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;

@@ -171,6 +171,7 @@ mod tests {
     use hopcache_core::written::{Written, WrittenEpoch};
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
+    use hopcache_engine::trace::FetchTimes;
 
     use super::*;
 
@@ -210,6 +211,7 @@ mod tests {
             traceparent: None,
             class: RunClass::Miss,
             live: None,
+            times: FetchTimes::default(),
         }
     }
 

@@ -18,6 +18,7 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
+use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::{Reader, Value, encode};
 
 /// A statement that reads, within 20 s and 1 MiB.
@@ -35,6 +36,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
         live: None,
+        times: FetchTimes::default(),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
 use crate::labels::Front;
 use crate::logging::query_text;
+use crate::traces::{About, Carried, RequestSpan};
 
 /// The statement of a RUN.
 pub(super) struct Statement {
@@ -83,7 +84,12 @@ impl Session {
             )
             .into());
         }
-        let ask = Arc::new(self.ask_of(options, statement, identity, came).await?);
+        let span = self.span_of(options, started);
+        let mut ask = self.ask_of(options, statement, identity, came).await?;
+        if let Some(span) = &span {
+            ask.traceparent = Some(span.traceparent());
+        }
+        let ask = Arc::new(ask);
         let engine = Arc::clone(&self.front.engine);
         let answered = if let Some(outcome) = engine.path().request_hit(&ask, came) {
             Ok(outcome)
@@ -100,12 +106,17 @@ impl Session {
         };
         let outcome = match answered {
             Ok(outcome) => outcome,
-            Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
+            Err(reason) => {
+                if let Some(span) = span {
+                    span.relayed(reason);
+                }
+                return Ok(Asked::ToNeo4j(Some(reason)));
+            }
         };
         if let (Answer::Body(_), Some(acceptance)) = (&outcome.answer, remembered) {
             self.remember(&statement.message, options, &ask, acceptance);
         }
-        self.count_answer(&ask, &outcome, started);
+        self.count_answer(&ask, &outcome, started, span);
         self.take_note(&ask, &outcome);
         self.result_of(options, &ask, outcome, has_relays)
     }
@@ -118,19 +129,29 @@ impl Session {
         outcome: Outcome,
         started: Instant,
     ) -> Option<Box<CachedResult>> {
-        self.count_answer(ask, &outcome, started);
+        self.count_answer(ask, &outcome, started, self.span_of(options, started));
         match self.result_of(options, ask, outcome, false) {
             Ok(Asked::Answered(result)) => Some(result),
             _ => None,
         }
     }
 
-    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant) {
+    /// Begins the span of a statement, if it is traced.
+    fn span_of(&self, options: &StatementOptions, started: Instant) -> Option<RequestSpan> {
+        let carried = || Carried { traceparent: options.traceparent.as_deref(), tracestate: None };
+        self.front.state.traces.request("RUN", started, carried)
+    }
+
+    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant, span: Option<RequestSpan>) {
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
         let (state, took) = (&self.front.state, started.elapsed());
         state.meters.count(Front::Bolt, outcome, status, took);
         state.hot.saw(&ask.query, &outcome.how, took);
+        state.request_log.answered(Front::Bolt, ask, (outcome, status), took);
+        if let Some(span) = span {
+            span.answered(&About { ask, outcome, status });
+        }
     }
 
     /// The session of a statement: the one that its options name, else that of the client's address.
@@ -196,7 +217,7 @@ impl Session {
             written: None,
             deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
             run_ms_max,
-            traceparent: None,
+            traceparent: options.traceparent.clone(),
             is_forwarded: false,
             live: None,
             client: None,

@@ -8,6 +8,7 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::RunBookmarks;
+use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::{Value, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -116,6 +117,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
         live: None,
+        times: FetchTimes::default(),
     }
 }
 

@@ -1,0 +1,153 @@
+//! Traces (`trace.otlp_endpoint`) at a collector that takes OTLP: the steps of a forwarded miss under the client's own span, and
+//! which requests are traced at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::bolt_client::BoltClient;
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::collector::{Collector, Seen};
+use crate::support::{environment, http, say, until};
+
+const WITHIN: Duration = Duration::from_secs(30);
+const STATEMENT: &str = "UNWIND [$k] AS canary_of_a_trace RETURN canary_of_a_trace";
+/// The client's span.
+const CLIENT_SPAN: &str = "00f067aa0ba902b7";
+
+async fn cluster(collector: &Collector, more: &str) -> Cluster {
+    let entry = format!("ttl = \"10m\"\n[trace]\notlp_endpoint = \"http://{}\"\n{more}", collector.addr);
+    // A prefetch of the same key would run it first.
+    Cluster::of(Plan { entry: entry.leak(), prefetch: None, ..Plan::default() }).await
+}
+
+fn traced(parameters: &Value, trace: &str, flags: &str) -> Arc<[u8]> {
+    let body = json!({"statement": STATEMENT, "parameters": parameters}).to_string();
+    let parent = format!("traceparent: 00-{trace}-{CLIENT_SPAN}-{flags}\r\n");
+    http::post("/db/neo4j/query/v2", &format!("{}{parent}", http::login()), &body)
+}
+
+/// The span of this name, once it has come.
+async fn span(collector: &Collector, trace: &str, name: &str) -> Seen {
+    let mut found = None;
+    until(&format!("a span {name} of {trace} comes"), WITHIN, async || {
+        found = collector.of_trace(trace).into_iter().find(|span| span.name == name);
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_miss_is_one_trace_from_the_client_to_neo4j() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const HIT: &str = "0af7651916cd43dd8448eb211c80319d";
+    let collector = Collector::start().await;
+    let cluster = cluster(&collector, "sample_ratio = 0.0").await;
+    let parameters = cluster.owned_by(1, STATEMENT).await;
+    let reply = cluster.nodes[0].ask(&traced(&parameters, TRACE, "01")).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    let request = span(&collector, TRACE, "POST /db/{database}/query/v2").await;
+    let (hop, owner) = (span(&collector, TRACE, "hop").await, span(&collector, TRACE, "owner").await);
+    let (lease, run) = (span(&collector, TRACE, "lease").await, span(&collector, TRACE, "run").await);
+    let explain = span(&collector, TRACE, "explain").await;
+    for (child, parent, node) in [
+        (&request, CLIENT_SPAN, "node-a"),
+        (&hop, &*request.id, "node-a"),
+        (&owner, &*hop.id, "node-b"),
+        (&lease, &*owner.id, "node-b"),
+        (&explain, &*owner.id, "node-b"),
+        (&run, &*owner.id, "node-b"),
+    ] {
+        assert_eq!((&*child.parent, &*child.node), (parent, node), "{child:?}");
+        assert!(!child.is_failed, "{child:?}");
+        assert!(child.nanos <= request.nanos, "no step is longer than the request: {child:?}");
+    }
+    assert_eq!(request.attribute("hopcache.class"), "miss");
+    assert_eq!(request.attribute("hopcache.answered_by"), "node-b");
+    assert_eq!(request.attribute("http.response.status_code"), "202");
+    assert_eq!((hop.attribute("hopcache.peer"), hop.attribute("hopcache.hop")), ("node-b", "answered"));
+    assert_eq!((lease.attribute("hopcache.lease"), run.attribute("hopcache.cause")), ("granted", "miss"));
+    assert_eq!(run.attribute("db.system.name"), "neo4j");
+
+    // A hit at the owner has a hop, and nothing behind it.
+    let reply = cluster.nodes[0].ask(&traced(&parameters, HIT, "01")).await;
+    assert!(reply.is_hit(), "{reply}");
+    let request = span(&collector, HIT, "POST /db/{database}/query/v2").await;
+    assert_eq!(request.attribute("hopcache.class"), "hit");
+    let names: Vec<String> = collector.of_trace(HIT).into_iter().map(|span| span.name).collect();
+    assert!(!names.iter().any(|name| name == "run" || name == "lease"), "{names:?}");
+
+    let shown = format!("{:?}", collector.all());
+    for secret in ["canary_of_a_trace", &environment("HOPCACHE_TEST_NEO4J_PASSWORD")] {
+        assert!(!shown.contains(secret), "a span has {secret}");
+    }
+    for span in collector.of_trace(TRACE) {
+        say(&format!(
+            "{} {} under {} at {}: {} µs, {:?}",
+            span.name,
+            span.id,
+            span.parent,
+            span.node,
+            span.nanos / 1_000,
+            span.attributes
+        ));
+    }
+}
+
+/// The client decides; for a client that says nothing, the ratio does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_traced_if_its_client_says_so_or_else_by_chance() {
+    const UNSAMPLED: &str = "1af7651916cd43dd8448eb211c80319c";
+    const SAMPLED: &str = "2af7651916cd43dd8448eb211c80319c";
+    let collector = Collector::start().await;
+    let never = cluster(&collector, "sample_ratio = 0.0\nstatements = true").await;
+    let ask = async |request: Arc<[u8]>| never.nodes[0].ask(&request).await;
+    assert_eq!(ask(traced(&json!({"k": 1}), UNSAMPLED, "00")).await.status, 202);
+    assert_eq!(ask(http::query(STATEMENT, &json!({"k": 2}))).await.status, 202);
+    assert_eq!(ask(traced(&json!({"k": 3}), SAMPLED, "01")).await.status, 202);
+    let request = span(&collector, SAMPLED, "POST /db/{database}/query/v2").await;
+    assert_eq!(request.attribute("db.query.text"), STATEMENT, "the operator asked for it");
+    let others: Vec<Seen> = collector.all().into_iter().filter(|span| span.trace != SAMPLED).collect();
+    assert!(others.is_empty(), "{others:?}");
+    drop(never);
+
+    let always = cluster(&collector, "sample_ratio = 1.0").await;
+    assert_eq!(always.nodes[0].ask(&http::query(STATEMENT, &json!({"k": 4}))).await.status, 202);
+    until("a trace begins here", WITHIN, async || {
+        let all = collector.all();
+        all.iter().any(|span| span.parent.is_empty() && all.iter().any(|child| child.parent == span.id))
+    })
+    .await;
+}
+
+/// A driver sends its trace context in the metadata of the transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_over_bolt_is_traced_by_its_metadata() {
+    const TRACE: &str = "3af7651916cd43dd8448eb211c80319c";
+    let collector = Collector::start().await;
+    let cluster = cluster(&collector, "sample_ratio = 0.0").await;
+    let mut client = BoltClient::connect(cluster.nodes[0].addrs.bolt).await.unwrap();
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    client.log_on("neo4j", &password).await.unwrap().unwrap();
+    let metadata = json!({ "traceparent": format!("00-{TRACE}-{CLIENT_SPAN}-01") });
+    let options = json!({ "db": "neo4j", "mode": "r", "tx_metadata": metadata });
+    client.run_with(STATEMENT, &json!({"k": 1}), options).await.unwrap().unwrap();
+    let request = span(&collector, TRACE, "RUN").await;
+    assert_eq!((&*request.parent, request.attribute("hopcache.class")), (CLIENT_SPAN, "miss"));
+    span(&collector, TRACE, "run").await;
+}
+
+/// The last spans of a node that leaves are sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_leaves_sends_its_last_spans() {
+    const TRACE: &str = "4af7651916cd43dd8448eb211c80319c";
+    let collector = Collector::start().await;
+    let mut cluster = cluster(&collector, "sample_ratio = 0.0").await;
+    assert_eq!(cluster.nodes[2].ask(&traced(&json!({"k": 1}), TRACE, "01")).await.status, 202);
+    cluster.nodes[2].signal("TERM");
+    assert!(cluster.nodes[2].exit(WITHIN).await.success());
+    let names: Vec<String> = collector.of_trace(TRACE).into_iter().map(|span| span.name).collect();
+    assert!(names.iter().any(|name| name.starts_with("POST")), "{names:?}");
+}

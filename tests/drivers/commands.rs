@@ -1,0 +1,199 @@
+//! The commands of the documentation, as they stand there: each one runs here before `hopcache dev`, or is listed with what
+//! tries it elsewhere. A new command in a document fails the test until somebody decides which.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::process::{free_ports, program};
+use crate::support::say;
+
+/// Documents with commands.
+const DOCUMENTS: [&str; 5] =
+    ["README.md", "docs/tour.md", "docs/install.md", "docs/OPERATING.md", "docs/SECURITY.md"];
+
+/// Beginnings of commands that need more than a node, and what tries them.
+const ELSEWHERE: [(&str, &str); 22] = [
+    ("cargo run --release", "this test: `hopcache dev` itself"),
+    ("hopcache serve", "every test of the lane `cluster`"),
+    ("cargo xtask test", "it runs this test"),
+    ("cargo xtask cluster", "xtask's own tests of its cluster"),
+    ("cargo xtask images", "the gate's step `compose`"),
+    ("cluster/make-secrets.sh", "the gate's step `compose`"),
+    ("docker compose", "the gate's step `compose`"),
+    ("docker-compose", "the gate's step `compose`"),
+    ("curl -si -u neo4j:try-hopcache", "the gate's step `compose`"),
+    ("curl -si -u neo4j:$(cat", "the gate's step `compose`"),
+    ("kubectl", "nothing: no Kubernetes here; the gate's step `helm` checks the chart"),
+    ("helm install", "the gate's step `helm` renders the chart"),
+    ("apt install", "`cargo xtask dist`"),
+    ("editor", "nothing"),
+    ("systemctl", "the gate's step `systemd` checks the unit"),
+    ("openssl", "tests/support/authority.rs makes certificates in the test itself"),
+    ("export HOPCACHE_USER", "this test sets them"),
+    ("examples/", "tests/drivers/examples.rs"),
+    ("cd ", "nothing"),
+    ("git clone", "nothing"),
+    ("pip install", "tests/drivers/install.sh"),
+    ("npm install", "tests/drivers/install.sh"),
+];
+
+/// A cluster as the README starts it, on free ports.
+struct Dev {
+    process: Child,
+    base: u16,
+}
+
+impl Dev {
+    fn start() -> Self {
+        for _ in 0..20 {
+            let base = free_base();
+            let mut process = Command::new(program())
+                .args(["dev", "--json", "--base-port", &base.to_string()])
+                .env_remove("HOPCACHE_USER")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            // It prints one object when it serves, and ends its output when it cannot.
+            let mut output = std::io::BufReader::new(process.stdout.take().unwrap());
+            let mut screen = String::new();
+            let read = std::io::BufRead::read_line(&mut output, &mut screen);
+            if read.is_ok_and(|bytes| bytes > 0) {
+                return Self { process, base };
+            }
+            let _ = process.wait();
+        }
+        panic!("hopcache dev does not start");
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A port below which those of three nodes are free, as far as a look shows.
+fn free_base() -> u16 {
+    loop {
+        let base = free_ports(1)[0];
+        let offsets = [0, 10, 20].into_iter().flat_map(|node| (0..4).map(move |port| node + port));
+        let mut ports = offsets.map(|offset| base.checked_add(offset));
+        if ports.all(|port| port.is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())) {
+            return base;
+        }
+    }
+}
+
+/// The commands of a document's blocks of shell, each with its continuation lines and without its comment.
+fn commands(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut block: Option<&str> = None;
+    let mut goes_on = false;
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            block = if block.is_some() { None } else { Some(language) };
+            goes_on = false;
+            continue;
+        }
+        let said = match block {
+            Some("sh") => Some(line),
+            Some("console") if goes_on => Some(line),
+            Some("console") => line.strip_prefix("$ "),
+            _ => None,
+        };
+        let Some(said) = said.map(|said| said.split("   #").next().unwrap_or(said).trim()) else { continue };
+        let (said, continues) = match said.strip_suffix('\\') {
+            Some(said) => (said.trim_end(), true),
+            None => (said, false),
+        };
+        match found.last_mut() {
+            Some(last) if goes_on => {
+                last.push(' ');
+                last.push_str(said);
+            }
+            _ if said.is_empty() || said.starts_with('#') => continue,
+            _ => found.push(said.to_owned()),
+        }
+        goes_on = continues;
+    }
+    found
+}
+
+/// The command with this cluster's ports and the test's program.
+fn at(command: &str, base: u16) -> String {
+    let mut here =
+        command.replace("cargo run --release -- ", "hopcache ").replace("localhost:", "127.0.0.1:");
+    for node in [0, 10, 20] {
+        for port in 0..4 {
+            let offset: u16 = node + port;
+            here = here.replace(&format!("{}", 7_475 + offset), &format!("{}", base + offset));
+        }
+    }
+    here
+}
+
+fn run(script: &str, dev: &Dev, path: &str) -> Result<String, String> {
+    let mut shell = Command::new("bash")
+        .args(["-euo", "pipefail", "-s"])
+        .env("PATH", path)
+        .env("ADMIN_URL", format!("http://127.0.0.1:{}", dev.base + 2))
+        .env("HOPCACHE_ADMIN_URL", format!("http://127.0.0.1:{}", dev.base + 2))
+        .env("HOPCACHE_USER", "neo4j")
+        .env("HOPCACHE_PASSWORD", "secret")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let done = shell.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+    let is_refused = said.contains("HTTP/1.1 4") || said.contains("HTTP/1.1 5");
+    if done.status.success() && !is_refused { Ok(said) } else { Err(format!("{}: {said}", done.status)) }
+}
+
+#[test]
+fn the_commands_of_the_documentation_run_as_they_stand_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dev = Dev::start();
+    let bin = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(program(), bin.path().join("hopcache")).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let (mut ran, mut elsewhere) = (0, 0);
+    for document in DOCUMENTS {
+        let text = std::fs::read_to_string(root.join(document)).unwrap();
+        // A document defines functions that its later commands use.
+        let mut functions = String::new();
+        for command in commands(&text) {
+            let is_here =
+                command.starts_with("cargo run --release -- explain") || command.starts_with("hopcache ");
+            let listed = ELSEWHERE.iter().find(|(begin, _)| command.starts_with(begin));
+            if command.contains("() {") {
+                functions.push_str(&at(&command, dev.base));
+                functions.push('\n');
+            } else if listed.is_some_and(|(begin, _)| !is_here || *begin == "hopcache serve") {
+                elsewhere += 1;
+            } else {
+                let began = Instant::now();
+                let script = format!("{functions}{}", at(&command, dev.base));
+                let said = run(&script, &dev, &path);
+                assert!(said.is_ok(), "{document}: {command}\n{}", said.unwrap_err());
+                assert!(began.elapsed() < Duration::from_secs(60), "{document}: {command}");
+                ran += 1;
+            }
+        }
+    }
+    assert!(ran >= 10, "{ran} commands ran");
+    say(&format!("{ran} commands of the documents ran, {elsewhere} are tried elsewhere"));
+}
+
+#[test]
+fn a_command_has_its_continuation_and_no_comment() {
+    let text = "```sh\ncurl -i \\\n  http://x   # twice\n# a comment\n```\n```console\n$ ask 1\noutput\n```\n```toml\nkey = 1\n```\n";
+    assert_eq!(commands(text), ["curl -i http://x", "ask 1"]);
+}
