@@ -39,7 +39,8 @@ pub use fetch::{Crowd, CrowdUnderWay, Fetch, Verdict};
 pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
-    ask, degree, event, identity, inspection, live, order, outcome, policy, ports, rendering, trace, worker,
+    ask, degree, event, fetch_times, identity, inspection, live, order, outcome, policy, ports, rendering,
+    trace, worker,
 };
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};

@@ -5,6 +5,7 @@
 
 mod background;
 mod leaving;
+mod own_card;
 mod policy;
 mod secrets;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::TryFutureExt;
 use hopcache_core::limits;
-use hopcache_core::membership::{BoltAddr, Card, Phase, Weight};
+use hopcache_core::membership::BoltAddr;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Origin, Store};
@@ -110,22 +111,18 @@ impl Node {
     /// When an address cannot be bound, or when the configuration does not work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
         let (listeners, socket) = Listeners::bind(settings, &backends.meters).await?;
-        let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
-        let clock = SystemClock::start();
-        let keys = keyring(settings)?;
+        let (clock, keys) = (SystemClock::start(), keyring(settings)?);
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
         let (bolt_addr, bolt_advertised) = bolt_addrs(settings, listeners.bolt.as_ref())?;
-        let weight = Weight::from_factor(settings.node.ring_weight)?;
-        let card = Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Joining);
-        let card = Card { weight, bolt: bolt_advertised.clone(), ..card };
+        let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
+        let card = own_card::card_of(settings, &me, (peer_addr, bolt_advertised.clone()))?;
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(CopyMemory::new(copies_bytes(settings)));
         let (gossip, gossip_task) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
         let traces = Arc::new(Traces::of(&settings.trace, settings.node.name.as_str())?);
-        let request_log = RequestLog::of(&settings.log);
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
@@ -136,7 +133,7 @@ impl Node {
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             renderer: Arc::new(FrontsRenderer),
-            observer: Arc::new(Observing { meters: Arc::clone(&meters), log: request_log }),
+            observer: Arc::new(Observing { meters: Arc::clone(&meters), log: RequestLog::of(&settings.log) }),
             tracer: Arc::clone(&traces) as Arc<dyn Tracer>,
         };
         let transactions = open_transactions(settings, &me);
@@ -149,7 +146,7 @@ impl Node {
             meters,
             hot: HotRequests::new(clock),
             traces,
-            request_log,
+            request_log: RequestLog::of(&settings.log),
             report,
             virtual_nodes,
             joining: Joining::default(),
@@ -158,7 +155,6 @@ impl Node {
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
-        let prober = prober(settings, &members, &link);
         let node = Self {
             client_addr: listeners.client.listener.local_addr()?,
             bolt_addr,
@@ -175,7 +171,7 @@ impl Node {
             drain: settings.node.drain_ms.duration(),
             serve_on: settings.node.serve_on_ms.duration(),
         };
-        node.start_background(prober);
+        node.start_background(prober(settings, &members, &link));
         let engine = Arc::clone(&node.state.engine);
         let heard = Box::new(move |piece: &Bytes| engine.prefetch().heard_spread(piece));
         node.spawn("gossip", gossip_task.on_spread(heard).run());

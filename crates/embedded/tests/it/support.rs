@@ -6,9 +6,9 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::Millis;
 use hopcache_embedded::{EmbeddedOrigin, Sample, Settings};
+use hopcache_engine::fetch_times::FetchTimes;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
-use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::{Reader, Value, encode};
 
 pub(crate) fn sample() -> &'static Sample {

@@ -36,10 +36,10 @@ use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
 use crate::model::event::Event;
+use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Fetched as Ended, Origin, Routing};
-use crate::model::trace::FetchTimes;
 use crate::peers::PeerCalls;
 use crate::writes::Writes;
 

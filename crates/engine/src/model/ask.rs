@@ -19,11 +19,11 @@ use hopcache_core::written::Written;
 use hopcache_tags::ReadTags;
 use tokio_util::sync::CancellationToken;
 
+use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
-use crate::model::trace::FetchTimes;
 
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::model::ask::{Ask, Hints, Query};
 use crate::model::bounds::ValueBounds;
 use crate::model::event::Cause;
+use crate::model::fetch_times::FetchTimes;
 use crate::model::live::LiveRun;
 use crate::model::rendering::RenderingId;
-use crate::model::trace::FetchTimes;
 
 /// A job for the leader (`fetch`).
 #[derive(Debug, Clone)]

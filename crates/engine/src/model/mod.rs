@@ -9,6 +9,7 @@ pub mod context;
 pub mod degree;
 pub mod event;
 pub mod faults;
+pub mod fetch_times;
 pub mod identity;
 pub mod inspection;
 pub mod job;

@@ -9,9 +9,9 @@ use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
 
+use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
-use crate::model::trace::FetchTimes;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]

@@ -23,8 +23,8 @@ use hopcache_core::written::WrittenRecord;
 
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
+use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
-use crate::model::trace::FetchTimes;
 
 pub use hopcache_core::lease::log::{LogCursor, LogMark};
 pub use hopcache_core::written::Heard;

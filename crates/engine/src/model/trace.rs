@@ -1,17 +1,15 @@
-//! What is told of the steps of a request while it goes on: spans of traced requests, and where the time of a fetch went.
+//! What is told of the steps of a request while it goes on: the spans of traced requests.
 //!
 //! A span ends when it is dropped, so a future that is dropped at an await ends its steps too. Nothing here decides which
 //! requests are traced. The front decides that, and from then on the `traceparent` of a request says so (W3C Trace Context,
 //! section 3.2: the flag `sampled`).
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
 use crate::model::event::{Cause, FaultWord, ForwardWord};
 use crate::model::faults::OriginError;
+use crate::model::fetch_times::FetchTimes;
 
 /// A step of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,75 +98,9 @@ pub(crate) fn end_run<T>(
     }
 }
 
-/// Where the time of one fetch went. All its parts share it.
-#[derive(Debug, Clone, Default)]
-pub struct FetchTimes(Arc<Parts>);
-
-#[derive(Debug, Default)]
-struct Parts {
-    lease_ms: AtomicU64,
-    explain_ms: AtomicU64,
-    waited_ms: AtomicU64,
-    run_ms: AtomicU64,
-}
-
-impl FetchTimes {
-    /// The competition for the lease took this long.
-    pub(crate) fn leased(&self, took_ms: Millis) {
-        self.0.lease_ms.store(took_ms.0, Ordering::Relaxed);
-    }
-
-    /// The question for the kind of the statement took this long.
-    pub(crate) fn explained(&self, took_ms: Millis) {
-        self.0.explain_ms.store(took_ms.0, Ordering::Relaxed);
-    }
-
-    /// A run waited this long for a place at the origin. The origin says so.
-    pub fn waited(&self, waited_ms: Millis) {
-        self.0.waited_ms.store(waited_ms.0, Ordering::Relaxed);
-    }
-
-    /// A run took this long, with its wait for a place.
-    pub(crate) fn ran(&self, took_ms: Millis) {
-        self.0.run_ms.store(took_ms.0, Ordering::Relaxed);
-    }
-
-    /// How long the competition for the lease took.
-    #[must_use]
-    pub fn lease_ms(&self) -> Millis {
-        Millis(self.0.lease_ms.load(Ordering::Relaxed))
-    }
-
-    /// How long the question for the kind of the statement took; zero if it was known.
-    #[must_use]
-    pub fn explain_ms(&self) -> Millis {
-        Millis(self.0.explain_ms.load(Ordering::Relaxed))
-    }
-
-    /// How long the run waited for a place.
-    #[must_use]
-    pub fn waited_ms(&self) -> Millis {
-        Millis(self.0.waited_ms.load(Ordering::Relaxed))
-    }
-
-    /// How long the run took at the origin, once it had a place.
-    #[must_use]
-    pub fn run_ms(&self) -> Millis {
-        Millis(self.0.run_ms.load(Ordering::Relaxed).saturating_sub(self.waited_ms().0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_wait_for_a_place_is_no_part_of_the_run() {
-        let times = FetchTimes::default();
-        times.clone().waited(Millis(30));
-        times.ran(Millis(100));
-        assert_eq!((times.waited_ms(), times.run_ms()), (Millis(30), Millis(70)));
-    }
 
     #[test]
     fn what_an_untraced_step_causes_has_the_parent_of_the_step() {

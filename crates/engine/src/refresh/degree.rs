@@ -22,9 +22,9 @@ use crate::fetch::was_sent;
 use crate::model::ask::Query;
 use crate::model::degree::{Degree, DegreeQuestion, DegreeSource};
 use crate::model::event::Event;
+use crate::model::fetch_times::FetchTimes;
 use crate::model::origin_run::RunBookmarks;
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun};
-use crate::model::trace::FetchTimes;
 use crate::refresh::Refresh;
 
 /// How much a plan needs the degree of its key's anchor.

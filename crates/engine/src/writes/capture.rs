@@ -27,8 +27,8 @@ use hopcache_core::turns::RunClass;
 use hopcache_core::written::{Change, Written, WrittenEpoch, WrittenRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
+use crate::model::fetch_times::FetchTimes;
 use crate::model::ports::{AccessMode, OriginError, OriginRun, RunBookmarks, WriteOf};
-use crate::model::trace::FetchTimes;
 use crate::writes::Writes;
 use crate::writes::changes::touched_in;
 

@@ -1,7 +1,10 @@
 //! Hearing of writes: from other nodes at once, and from the store with each look, for what could not be told.
 //!
 //! A look also mends the store. If it lacks a mark that this node has, because it lost its data or because the writing
-//! node could not reach it, the mark is put back. So nothing that any node knows is forgotten.
+//! node could not reach it, the mark is put back. So nothing that any node knows is forgotten. A look that finds a mark missing
+//! and cannot put it back is no look: a watcher's report by its number would prove to others what the mark ends. Schedule:
+//!   A writes while B is stopped · the store loses its data · B looks, and finds no mark · A looks, and cannot put its mark back ·
+//!   A's watcher reports by this look · B looks, takes the report, and proves an entry from before the write.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,15 +28,17 @@ impl Writes {
         loop {
             let began = self.context.now();
             let looked = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
-            let has_heard = looked.is_ok();
-            match looked {
-                Ok(Heard { records, look, reports }) => {
-                    self.take_all(&records, &mut shown);
+            let mut has_heard = false;
+            if let Ok(Heard { records, look, reports }) = looked {
+                self.take_all(&records, &mut shown);
+                if self.mend(&records).await {
+                    has_heard = true;
                     self.cache.proofs().take(look, (began, self.context.now()), &reports);
                     lease.looked(began);
-                    self.mend(&records).await;
                 }
-                Err(_) => lease.missed(began),
+            }
+            if !has_heard {
+                lease.missed(began);
             }
             // Requests that wait have asked already. To look at once would be a busy loop while the store is away.
             let is_waited_for = !has_heard && lease.is_waited_for(self.context.now());
@@ -55,7 +60,8 @@ impl Writes {
         }
     }
 
-    async fn mend(&self, records: &[WrittenRecord]) {
+    /// Puts back the marks that the store lacks. Whether it has all of them then.
+    async fn mend(&self, records: &[WrittenRecord]) -> bool {
         let stored: BTreeMap<_, _> = records.iter().map(|record| (record.place(), record.written)).collect();
         let databases: BTreeMap<_, _> =
             records.iter().map(|record| (record.name, record.written.database())).collect();
@@ -69,9 +75,7 @@ impl Writes {
             Some(_) => !has(own.place(), own) && !has((own.name, None), own),
         };
         let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
-        if !missing.is_empty() {
-            let _ = self.store.tell_written(self.cluster, &missing).await;
-        }
+        missing.is_empty() || self.store.tell_written(self.cluster, &missing).await.is_ok()
     }
 
     /// The marks that this node knows.

@@ -169,9 +169,9 @@ mod tests {
     use hopcache_core::time::Millis;
     use hopcache_core::turns::RunClass;
     use hopcache_core::written::{Written, WrittenEpoch};
+    use hopcache_engine::fetch_times::FetchTimes;
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
-    use hopcache_engine::trace::FetchTimes;
 
     use super::*;
 

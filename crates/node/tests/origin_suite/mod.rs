@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
+use hopcache_engine::fetch_times::FetchTimes;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun, RunBookmarks};
-use hopcache_engine::trace::FetchTimes;
 use hopcache_packstream::{Reader, Value, encode};
 
 /// A statement that reads, within 20 s and 1 MiB.

@@ -162,17 +162,12 @@ impl ScriptedOrigin {
             WriteFate::Uncounted => Ok(written_result(self.commit_write(by, write), write, 0)),
             WriteFate::RefusedInPart => {
                 self.commit_write(by, write);
-                let code = "Neo.ClientError.Security.Forbidden".to_owned();
-                let refused = Neo4jFailure { code, message: "seeded".to_owned() };
-                Err(OriginError::of_sent(OriginFault::Failed(refused)))
+                Err(OriginError::of_sent(OriginFault::Failed(seeded("Neo.ClientError.Security.Forbidden"))))
             }
             WriteFate::Nothing => Ok(written_result(i64::from(self.version()), write, 0)),
             WriteFate::Fails => {
-                let code = "Neo.TransientError.Transaction.DeadlockDetected".to_owned();
-                Err(OriginError::of_sent(OriginFault::Transient(Neo4jFailure {
-                    code,
-                    message: "seeded".to_owned(),
-                })))
+                let failure = seeded("Neo.TransientError.Transaction.DeadlockDetected");
+                Err(OriginError::of_sent(OriginFault::Transient(failure)))
             }
             WriteFate::LostAfter => {
                 self.commit_write(by, write);
@@ -262,6 +257,10 @@ impl ScriptedOrigin {
 }
 
 /// The bookmark of a write is of the newest transaction: as late as its own, or later.
+fn seeded(code: &str) -> Neo4jFailure {
+    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
+}
+
 fn written_result(version: i64, write: WriteStatement, created: i64) -> ResultSet {
     let to = transactions::at(u64::try_from(version).unwrap_or(0));
     let stats = Value::Map(vec![(write.counter.to_owned(), Value::Int(created))]);
