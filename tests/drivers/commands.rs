@@ -2,12 +2,11 @@
 //! tries it elsewhere. A new command in a document fails the test until somebody decides which.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::process::{free_ports, program};
+use crate::support::process::{ports_in_a_row, program};
 use crate::support::say;
 
 /// Documents with commands.
@@ -40,6 +39,9 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("npm install", "tests/drivers/install.sh"),
 ];
 
+/// Of three nodes, four ports each with a distance of ten.
+const PORTS: u16 = 24;
+
 /// A cluster as the README starts it, on free ports.
 struct Dev {
     process: Child,
@@ -49,7 +51,7 @@ struct Dev {
 impl Dev {
     fn start() -> Self {
         for _ in 0..20 {
-            let base = free_base();
+            let base = ports_in_a_row(PORTS);
             let mut process = Command::new(program())
                 .args(["dev", "--json", "--base-port", &base.to_string()])
                 .env_remove("HOPCACHE_USER")
@@ -74,18 +76,6 @@ impl Drop for Dev {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// A port below which those of three nodes are free, as far as a look shows.
-fn free_base() -> u16 {
-    loop {
-        let base = free_ports(1)[0];
-        let offsets = [0, 10, 20].into_iter().flat_map(|node| (0..4).map(move |port| node + port));
-        let mut ports = offsets.map(|offset| base.checked_add(offset));
-        if ports.all(|port| port.is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())) {
-            return base;
-        }
     }
 }
 
@@ -126,20 +116,28 @@ fn commands(text: &str) -> Vec<String> {
 
 /// The command with this cluster's ports and the test's program.
 fn at(command: &str, base: u16) -> String {
-    let mut here =
-        command.replace("cargo run --release -- ", "hopcache ").replace("localhost:", "127.0.0.1:");
-    for node in [0, 10, 20] {
-        for port in 0..4 {
-            let offset: u16 = node + port;
-            here = here.replace(&format!("{}", 7_475 + offset), &format!("{}", base + offset));
+    let here = command.replace("cargo run --release -- ", "hopcache ").replace("localhost:", "127.0.0.1:");
+    // In one pass: a port that was put in may have the digits of another one.
+    let number = |digits: &str| match digits.parse::<u16>() {
+        Ok(port @ 7_475..=7_498) => (base + port - 7_475).to_string(),
+        _ => digits.to_owned(),
+    };
+    let (mut out, mut digits) = (String::new(), String::new());
+    for letter in here.chars() {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+        } else {
+            out.push_str(&number(&std::mem::take(&mut digits)));
+            out.push(letter);
         }
     }
-    here
+    out + &number(&digits)
 }
 
 fn run(script: &str, dev: &Dev, path: &str) -> Result<String, String> {
     let mut shell = Command::new("bash")
         .args(["-euo", "pipefail", "-s"])
+        .current_dir(std::env::temp_dir())
         .env("PATH", path)
         .env("ADMIN_URL", format!("http://127.0.0.1:{}", dev.base + 2))
         .env("HOPCACHE_ADMIN_URL", format!("http://127.0.0.1:{}", dev.base + 2))
@@ -190,6 +188,14 @@ fn the_commands_of_the_documentation_run_as_they_stand_there() {
     }
     assert!(ran >= 10, "{ran} commands ran");
     say(&format!("{ran} commands of the documents ran, {elsewhere} are tried elsewhere"));
+}
+
+#[test]
+fn ports_are_put_in_once() {
+    assert_eq!(
+        at("curl localhost:7475/a; curl localhost:7485", 17_476),
+        "curl 127.0.0.1:17476/a; curl 127.0.0.1:17486"
+    );
 }
 
 #[test]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::install::lines;
-use crate::support::process::{free_ports, program};
+use crate::support::process::{ports_in_a_row, program};
 
 /// Of three nodes, four ports each with a distance of ten, and of the service behind them.
-const PORTS: usize = 25;
+const PORTS: u16 = 25;
 /// A start on a busy machine takes less, in seconds.
 const START_MAX: &str = "300";
 
@@ -29,19 +29,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// Free ports that follow each other: the first and the last of them.
-fn base_and_last_port() -> (u16, u16) {
-    loop {
-        let ports = free_ports(PORTS);
-        if ports.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)) {
-            return (ports[0], ports[PORTS - 1]);
-        }
-    }
-}
-
 /// Runs an example to its end; the lines that it prints. It fails when something is not as the example expects it.
 fn run(example: &str) -> Vec<String> {
-    let (base, service) = base_and_last_port();
+    let base = ports_in_a_row(PORTS);
+    let service = base + PORTS - 1;
     let mut run = Command::new(folder().join(example).join("run.sh"));
     for name in ["NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "HOPCACHE_ADMIN"] {
         run.env_remove(name);

@@ -94,6 +94,7 @@ async fn under_faults_no_answer_is_older_than_the_contract_says() {
     let plan = Plan { reads, reads_of_round, groups, faults, pause, ..CALM };
     let account = run("faults", plan).await;
     assert_eq!(account.violations(), 0, "{account}");
+    assert!(account.torn() <= verdict::torn_max(account.reads), "{account}");
     assert!(account.proved > 0, "too few proofs to show anything: {account}");
 }
 

@@ -46,6 +46,16 @@ pub fn program() -> OsString {
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into())
 }
 
+/// The first of as many free ports that follow each other.
+pub fn ports_in_a_row(count: u16) -> u16 {
+    loop {
+        let ports = free_ports(count.into());
+        if ports.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)) {
+            return ports[0];
+        }
+    }
+}
+
 /// Raises the limit of open files of this process, and of the nodes that inherit it: each of thousands of clients needs
 /// two sockets. If that fails, a test with many clients fails and says why.
 pub fn raise_open_files() {

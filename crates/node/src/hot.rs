@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hopcache_core::cypher::pattern::{PatternId, pattern};
+use hopcache_core::cypher::pattern::{PatternId, shown_pattern};
 use hopcache_core::hot::{Answered, HotCounts, HotTable, SampleRate};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
@@ -180,7 +180,7 @@ fn shown(statement: &str) -> Arc<str> {
     if statement.len() > HOT_TEXT_BYTES_MAX {
         return format!("a statement of {} bytes", statement.len()).into();
     }
-    let mut text = pattern(statement);
+    let Some(mut text) = shown_pattern(statement) else { return "an unreadable statement".into() };
     text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
     text.into()
 }

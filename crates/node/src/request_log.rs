@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_core::cypher::pattern::pattern;
+use hopcache_core::cypher::pattern::shown_pattern;
 use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
@@ -113,7 +113,7 @@ impl Observer for Observing {
 
 /// The pattern of a statement, or its beginning.
 fn shown(statement: &str) -> String {
-    let mut text = pattern(statement);
+    let Some(mut text) = shown_pattern(statement) else { return "an unreadable statement".to_owned() };
     if text.len() > PATTERN_TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
         text.push('…');
@@ -141,6 +141,11 @@ mod tests {
             shown("MATCH (p {name: 'Ann'}) RETURN p LIMIT 5"),
             "MATCH ( p { name : ? } ) RETURN p LIMIT ?"
         );
+        for secret in
+            [r"CREATE USER a SET PASSWORD 'pa\u0027ss'", "RETURN 'secret", "RETURN 4111111111111111x"]
+        {
+            assert_eq!(shown(secret), "an unreadable statement");
+        }
         let long = shown(&format!("RETURN {}", "ä".repeat(PATTERN_TEXT_BYTES_MAX)));
         assert!(long.len() <= PATTERN_TEXT_BYTES_MAX + '…'.len_utf8(), "{}", long.len());
     }

@@ -153,6 +153,13 @@ async fn a_write_without_updates_ends_nothing() {
     let failure = hopcache_engine::ports::Neo4jFailure { code: syntax, message: String::new() };
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure)));
     write(&world, 0).await;
+    // Who has no rights, not even to ask for the newest transaction, ends nothing by any statement.
+    let code = "Neo.ClientError.Security.Forbidden".to_owned();
+    let forbidden = hopcache_engine::ports::Neo4jFailure { code, message: String::new() };
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden)));
+    for statement in [WRITE_BY_CALL, WRITE_IN_PARTS] {
+        world.send(0, &world.ask(statement)).await.unwrap();
+    }
     world.origin.set_behavior(OriginBehavior::Well);
     for node in 0..NODES {
         assert!(is_hit(&read(&world, node, &ask).await));

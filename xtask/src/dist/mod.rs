@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     for platform in options.platforms()? {
         let program = match &options.program {
             Some(program) => program.clone(),
-            None => platform.build(root, &options.profile)?,
+            None => platform.build(root, &options.profile, &release.commit)?,
         };
         if !options.deb {
             release.archive(platform, &program, &bill)?;
@@ -87,6 +87,8 @@ struct Release {
     version: String,
     /// Time of the commit, in seconds since 1970: the time of every file.
     time_s: String,
+    /// The commit, for `hopcache_build_info`.
+    commit: String,
 }
 
 impl Release {
@@ -95,7 +97,8 @@ impl Release {
         let version = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
         let version = version.context("Cargo.toml has no version")?.trim_end_matches('"').to_owned();
         let time_s = output(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]))?;
-        Ok(Self { root: root.to_owned(), folder: root.join("target/dist-archives"), version, time_s })
+        let commit = output(Command::new("git").current_dir(root).args(["rev-parse", "--short=12", "HEAD"]))?;
+        Ok(Self { root: root.to_owned(), folder: root.join("target/dist-archives"), version, time_s, commit })
     }
 
     fn bill(&self) -> Result<PathBuf> {

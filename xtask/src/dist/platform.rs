@@ -33,7 +33,7 @@ impl Platform {
     }
 
     /// Builds the program, without symbols, and returns its path.
-    pub(super) fn build(self, root: &Path, profile: &str) -> Result<PathBuf> {
+    pub(super) fn build(self, root: &Path, profile: &str, commit: &str) -> Result<PathBuf> {
         let (tools, linker): (&[Tool], _) = match self {
             Self::StaticX86 => (&[install::MUSL], None),
             Self::X86 => (&[], None),
@@ -47,6 +47,7 @@ impl Platform {
             &format!("rustup target add {triple}"),
         )?;
         let mut cargo = Command::new("cargo");
+        cargo.env("HOPCACHE_COMMIT", commit);
         cargo.current_dir(root).args(["build", "--locked", "--package", "hopcache", "--bin", "hopcache"]);
         cargo.args(["--profile", profile, "--target", triple]);
         if let Some(linker) = linker {

@@ -27,6 +27,14 @@ pub fn pattern(text: &str) -> String {
     pattern_of(text, tokens(text))
 }
 
+/// The pattern as it may be shown to people who may not see literals. A text that the lexer does not read to its end has none: what
+/// it does not read may be a literal.
+#[must_use]
+pub fn shown_pattern(text: &str) -> Option<String> {
+    let is_read = tokens(text).all(|token| !matches!(token.kind, TokenKind::Trouble(_)));
+    is_read.then(|| pattern(text))
+}
+
 fn pattern_of(text: &str, tokens: impl Iterator<Item = Token>) -> String {
     let mut form = PatternText { out: String::with_capacity(text.len()), lists: Vec::new() };
     let mut before: Option<Token> = None;

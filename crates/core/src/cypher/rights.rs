@@ -1,45 +1,45 @@
 //! Whether a statement may change users, roles, rights or databases. Neo4j carries it out in its database `system`, whatever database
 //! its client has named, and counts that in `system`'s transactions.
 
-use super::lexer::{TokenKind, tokens};
+use super::calls::holds;
+use super::escapes::decoded;
+use super::lexer::{Token, TokenKind, tokens};
 
 const RIGHTS: [&str; 3] = ["GRANT", "DENY", "REVOKE"];
 const VERBS: [&str; 6] = ["CREATE", "DROP", "ALTER", "RENAME", "START", "STOP"];
 /// What may stand between a verb and its object.
-const BETWEEN: [&str; 5] = ["OR", "REPLACE", "CURRENT", "IMMUTABLE", "COMPOSITE"];
-const OBJECTS: [&str; 5] = ["USER", "ROLE", "DATABASE", "ALIAS", "SERVER"];
+const BETWEEN: [&str; 6] = ["OR", "REPLACE", "CURRENT", "IMMUTABLE", "COMPOSITE", "AUTH"];
+const OBJECTS: [&str; 6] = ["USER", "ROLE", "DATABASE", "ALIAS", "SERVER", "RULE"];
 /// What may stand before a whole statement.
 const PREFIXES: [&str; 4] = ["CYPHER", "EXPLAIN", "PROFILE", "USE"];
 
-/// Whether `text` may be such a statement. A text that the lexer does not read to its end may be. Takes time linear in the length of
-/// the text.
+/// Whether `text` may be such a statement. Takes time linear in the length of the text.
 #[must_use]
 pub fn may_change_rights(text: &str) -> bool {
-    let is = |word: &str, of: &[&str]| of.iter().any(|each| word.eq_ignore_ascii_case(each));
-    let has_prefix = is_prefixed(text);
-    let (mut is_start, mut follows_verb) = (true, false);
-    for token in tokens(text) {
-        let word = match token.kind {
-            TokenKind::Trouble(_) => return true,
-            TokenKind::Word => token.text(text),
-            _ => {
-                follows_verb = false;
-                continue;
-            }
-        };
-        if (follows_verb && is(word, &OBJECTS)) || (is_start && is(word, &RIGHTS)) {
+    let text = decoded(text);
+    let is = |token: &Token, of: &[&str]| {
+        token.kind == TokenKind::Word && of.iter().any(|each| token.text(&text).eq_ignore_ascii_case(each))
+    };
+    let has_prefix = tokens(&text).next().is_some_and(|token| is(&token, &PREFIXES));
+    let (mut follows_verb, mut before) = (false, None::<Token>);
+    let mut tokens_left = tokens(&text).peekable();
+    while let Some(token) = tokens_left.next() {
+        if matches!(token.kind, TokenKind::Trouble(_)) {
+            // This lexer does not read on. Without such a word there is no such statement.
+            return RIGHTS.iter().chain(&OBJECTS).any(|word| holds(&text, word));
+        }
+        // `CREATE user = (a)-->(b)` names a path.
+        let names_path = tokens_left.peek().is_some_and(|next| next.is('='));
+        // Behind a prefix come its options, and a graph's name: the statement begins with any word then.
+        let is_name = before.is_some_and(|before| [':', '.', '$'].iter().any(|mark| before.is(*mark)));
+        let may_begin = before.is_none() || (has_prefix && !is_name);
+        if (follows_verb && !names_path && is(&token, &OBJECTS)) || (may_begin && is(&token, &RIGHTS)) {
             return true;
         }
-        follows_verb = is(word, &VERBS) || (follows_verb && is(word, &BETWEEN));
-        // Behind a prefix come its options, and a graph's name: the statement begins with any word then.
-        is_start = is_start && has_prefix;
+        follows_verb = is(&token, &VERBS) || (follows_verb && is(&token, &BETWEEN));
+        before = Some(token);
     }
     false
-}
-
-fn is_prefixed(text: &str) -> bool {
-    let first = tokens(text).find(|token| matches!(token.kind, TokenKind::Word));
-    first.is_some_and(|token| PREFIXES.iter().any(|prefix| token.text(text).eq_ignore_ascii_case(prefix)))
 }
 
 #[cfg(test)]
@@ -59,7 +59,9 @@ mod tests {
             "USE system DROP USER ann",
             "DROP COMPOSITE DATABASE all",
             "RENAME ROLE a TO b",
+            "CREATE OR REPLACE AUTH RULE r SET CONDITION true",
             r"\u0047RANT ROLE reader TO ann",
+            r"CREATE USER ann SET PASSWORD 'pa\u0027ss",
         ] {
             assert!(may_change_rights(text), "{text}");
         }
@@ -72,6 +74,10 @@ mod tests {
             "MATCH (grant:Grant) SET grant.user = $user RETURN grant",
             "WITH 1 AS grant CREATE (:Role {revoke: grant})",
             "MERGE (s:Server {alias: 'CREATE USER'}) DELETE s",
+            "CREATE user = (a)-[:KNOWS]->(b)",
+            "USE shard MATCH (n:Grant) SET n.deny = 1",
+            r"SET n.name = 'O\u0027Brien'",
+            "RETURN 'not ended",
         ] {
             assert!(!may_change_rights(text), "{text}");
         }

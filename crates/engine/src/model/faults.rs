@@ -130,6 +130,16 @@ impl OriginFault {
         matches!(self, Self::Failed(said) if said.refuses_statement())
     }
 
+    /// Whether the server refuses the identity, or what it may do.
+    #[must_use]
+    pub fn is_about_rights(&self) -> bool {
+        match self {
+            Self::Unauthorized(_) => true,
+            Self::Failed(said) => said.code.starts_with("Neo.ClientError.Security."),
+            _ => false,
+        }
+    }
+
     /// As [`Neo4jFailure::is_bookmark_timeout`].
     #[must_use]
     pub fn is_bookmark_timeout(&self) -> bool {

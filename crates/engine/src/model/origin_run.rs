@@ -57,9 +57,8 @@ pub struct WriteOf {
     pub timeout_ms: Millis,
     /// Whether a statement of it may name a graph by itself (`USE`). Then it may have written in any database.
     pub may_name_graph: bool,
-    /// Whether a statement of it may call a procedure, or commit in parts. Then a failure does not show that it has changed
-    /// nothing.
-    pub may_call: bool,
+    /// Whether parts of it may be committed although it fails: by a procedure that it calls, or in batches.
+    pub may_commit_in_parts: bool,
     /// Whether a statement of it may change users or rights, which Neo4j does in `system` whatever database is named. Then it ends
     /// all entries.
     pub changes_rights: bool,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
-use hopcache_core::cypher::calls::may_call;
+use hopcache_core::cypher::calls::{may_call_procedure, may_commit_in_parts};
 use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
@@ -101,7 +101,7 @@ fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
         may_name_graph: may_name_graph(&run.statement),
-        may_call: may_call(&run.statement),
+        may_commit_in_parts: may_commit_in_parts(&run.statement),
         changes_rights: may_change_rights(&run.statement),
         touched: effects.touched(),
         tokens: effects.tokens(),
@@ -135,6 +135,6 @@ async fn end_write(
 /// Whether the summary of a run shows that nothing was updated. A procedure may have written in transactions of its own,
 /// which its summary does not count.
 fn has_changed_nothing(result: &ResultSet, statement: &str) -> bool {
-    let may_hide = may_call(statement) && result.kind != Some(StatementKind::Read);
+    let may_hide = may_call_procedure(statement) && result.kind != Some(StatementKind::Read);
     !result.has_updates() && !may_hide
 }

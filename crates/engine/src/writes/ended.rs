@@ -55,13 +55,16 @@ impl OpenWrite {
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
-        let is_of_rights = of.changes_rights || of.database.eq_ignore_ascii_case("system");
+        // Of a refused one nothing is carried out, and whoever may not do it must not end everything.
+        let changes_rights = of.changes_rights && !matches!(end, WriteEnd::Refused);
+        let is_of_rights = changes_rights || of.database.eq_ignore_ascii_case("system");
         if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || is_of_rights {
             writes.purge(&Scope::All).await;
         }
         let ended = end.clone();
         let kept = match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
+            WriteEnd::Refused if writes.may_not_ask(&of).await => None,
             WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
@@ -121,6 +124,17 @@ impl Writes {
         let told =
             unsettled.map(|(name, written)| self.note_and_tell(name, (written, &Touched::Anything), false));
         let _ = join_all(told.collect::<Vec<_>>()).await;
+    }
+
+    /// Whether Neo4j refuses this identity even the question for the newest transaction. Then it has carried out nothing for it, and its
+    /// failed statements end nothing: otherwise anybody without rights could end all entries again and again.
+    async fn may_not_ask(&self, of: &WriteOf) -> bool {
+        let within = Millis(WRITTEN_ASK_MS_MAX);
+        tokio::select! {
+            biased;
+            answer = self.origin.newest(of, within) => answer.is_err_and(|error| error.kind.is_about_rights()),
+            () = self.context.sleep(within) => false,
+        }
     }
 
     async fn newest(&self, of: &WriteOf) -> Newest {
@@ -205,7 +219,9 @@ impl Writes {
         let doubt = doubts.entry(name).or_insert(Doubt { of: of.clone(), until });
         doubt.until = doubt.until.max(until);
         let may_name_graph = doubt.of.may_name_graph || of.may_name_graph;
-        doubt.of = WriteOf { may_name_graph, ..of };
+        let changes_rights = doubt.of.changes_rights || of.changes_rights;
+        let touched = of.touched.clone().and(&doubt.of.touched);
+        doubt.of = WriteOf { may_name_graph, changes_rights, touched, ..of };
         drop(doubts);
         if is_first {
             let writes = Arc::clone(self);
@@ -220,6 +236,16 @@ impl Writes {
         }
     }
 
+    /// Whether no lost write of this name can be committed any more, at a question of `asked`. Then it is forgotten.
+    fn is_doubt_over(&self, name: DatabaseTag, asked: MonoTime) -> bool {
+        let mut doubts = self.doubts.lock();
+        let is_over = doubts.get(&name).is_none_or(|doubt| doubt.until <= asked);
+        if is_over {
+            doubts.remove(&name);
+        }
+        is_over
+    }
+
     async fn ask_until_settled(self: &Arc<Self>, name: DatabaseTag) {
         loop {
             self.context.sleep(Millis(WRITTEN_ASK_AGAIN_MS)).await;
@@ -229,9 +255,11 @@ impl Writes {
                 self.end_elsewhere(name).await;
             }
             self.ask_and_tell(&of, name).await;
-            let mut doubts = self.doubts.lock();
-            if doubts.get(&name).is_none_or(|doubt| doubt.until <= asked) {
-                doubts.remove(&name);
+            if self.is_doubt_over(name, asked) {
+                if of.changes_rights {
+                    // It is committed in `system`, if at all, and the question was about another database.
+                    self.purge(&Scope::All).await;
+                }
                 return;
             }
         }

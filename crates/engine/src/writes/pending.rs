@@ -97,8 +97,8 @@ impl PendingWrite {
     /// statement calls may have committed before it failed, with any code:
     ///   a first batch is committed · the second one meets a label that its user may not write · `Security.Forbidden`.
     pub async fn refused(self, code: &str) {
-        let may_call = self.open.as_ref().is_some_and(|open| open.of.may_call);
-        if !may_call && was_never_executed(code) {
+        let is_in_parts = self.open.as_ref().is_some_and(|open| open.of.may_commit_in_parts);
+        if !is_in_parts && was_never_executed(code) {
             return self.changed_nothing();
         }
         self.end(WriteEnd::Refused).await;

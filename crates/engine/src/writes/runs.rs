@@ -24,7 +24,7 @@ fn asker(query: &Query) -> WriteOf {
         impersonated: query.impersonated.clone(),
         timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
         may_name_graph: false,
-        may_call: false,
+        may_commit_in_parts: false,
         changes_rights: false,
         touched: Touched::nothing(),
         tokens: None,

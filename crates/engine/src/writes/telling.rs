@@ -10,12 +10,14 @@
 //! - The store has the mark, and the node's lease there has run out. The node looks at the store before it serves an
 //!   entry from before the mark, and hears of it (`cache::write_lease`).
 //! - The store cannot be reached, the node was silent for a whole lease, and what it may have proved by the watchers' reports of
-//!   before the write is over. Schedule:
-//!     node A reaches neither B nor the store · B reaches the store, and has its lease · A's write ends · the watcher finds a
-//!     transaction that nobody accounts for · B proves nothing from before it.
+//!   before the write is over.
 //!
 //! Nodes that only the store knows count too. Schedule:
 //!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
+//!
+//! Why a report has to be over, where the store cannot be reached. Schedule:
+//!   node A reaches neither B nor the store · B reaches the store, and has its lease · A's write ends · the watcher finds a
+//!   transaction that nobody accounts for · B proves nothing from before it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

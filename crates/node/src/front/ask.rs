@@ -38,6 +38,8 @@ use crate::transactions::held::Terms;
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// A longer one is ignored (W3C Trace Context, section 3.3.1.5: at least 512 characters are passed on).
+const TRACESTATE_BYTES_MAX: usize = 512;
 
 /// The parts of a request that decide its query, concatenated.
 pub struct Raw(Option<Vec<u8>>);
@@ -290,7 +292,8 @@ pub(crate) fn is_traceparent(value: &str) -> bool {
 /// The trace context that came with a request.
 pub(crate) fn trace_of(head: &Parts) -> Carried<'_> {
     let text = |name: &HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
-    Carried { traceparent: text(&TRACEPARENT), tracestate: text(&TRACESTATE) }
+    let tracestate = text(&TRACESTATE).filter(|state| state.len() <= TRACESTATE_BYTES_MAX);
+    Carried { traceparent: text(&TRACEPARENT), tracestate }
 }
 
 /// Plain data: a request of an explicit transaction. What only counts for a new one is ignored in the others, as by the

@@ -38,6 +38,11 @@ impl Metric {
         gauge!(self.name)
     }
 
+    pub(super) fn gauge_of_labels<const N: usize>(self, labels: [(&'static str, &'static str); N]) -> Gauge {
+        describe_gauge!(self.name, self.help);
+        gauge!(self.name, &labels)
+    }
+
     pub(super) fn gauge_of(self, label: &'static str, value: &'static str) -> Gauge {
         describe_gauge!(self.name, self.help);
         gauge!(self.name, label => value)
@@ -131,7 +136,7 @@ metrics! {
     BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
     HTTP_TRANSACTIONS = "hopcache_http_transactions": "Explicit transactions over HTTP that this node holds open.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
-    BUILD_INFO = "hopcache_build_info": "Always 1. The label version has the version of the program.";
+    BUILD_INFO = "hopcache_build_info": "Always 1. The labels have the version of the program, and the commit that it was built from, if its builder said so (HOPCACHE_COMMIT).";
     PROCESS_CPU = "process_cpu_seconds_total": "User and system CPU time of the process, in seconds.";
     PROCESS_OPEN_FDS = "process_open_fds": "Open file descriptors of the process.";
     PROCESS_MAX_FDS = "process_max_fds": "Most file descriptors that the process may have open.";

@@ -18,8 +18,11 @@ pub(super) struct ProcessGauges {
 
 impl ProcessGauges {
     pub(super) fn register() -> Self {
-        // Its value never changes. Its label is the point.
-        defined::BUILD_INFO.gauge_of("version", env!("CARGO_PKG_VERSION")).set(1.0);
+        // Its value never changes. Its labels are the point.
+        let commit = option_env!("HOPCACHE_COMMIT").unwrap_or("unknown");
+        defined::BUILD_INFO
+            .gauge_of_labels([("version", env!("CARGO_PKG_VERSION")), ("commit", commit)])
+            .set(1.0);
         Self {
             cpu_seconds: defined::PROCESS_CPU.gauge(),
             open_fds: defined::PROCESS_OPEN_FDS.gauge(),

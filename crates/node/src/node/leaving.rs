@@ -72,8 +72,8 @@ impl Node {
         let _ = timeout(schedule.goodbye, self.gossip.leave()).await;
         self.stop_rest.cancel();
         self.background.close();
-        let _ = timeout(schedule.last_words, self.background.wait()).await;
-        self.state.traces.end().await;
+        let ending = timeout(schedule.last_words, self.background.wait());
+        let _ = tokio::join!(ending, self.state.traces.end(schedule.last_words));
         // Last, so that no request of a peer takes a lease afterwards.
         let engine = &self.state.engine;
         let _ = timeout(schedule.last_words, engine.fetch().give_back_leases()).await;

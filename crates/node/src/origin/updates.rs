@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hopcache_core::cypher::calls::may_call;
+use hopcache_core::cypher::calls::{may_call_procedure, may_commit_in_parts};
 use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_core::tags::{TagId, Touched};
@@ -16,6 +16,8 @@ use hopcache_packstream::Value;
 pub(crate) struct WriteWords {
     /// Whether it may call a procedure.
     pub(crate) may_call: bool,
+    /// Whether parts of it may be committed although it fails.
+    pub(crate) may_commit_in_parts: bool,
     /// Whether it may name a graph by itself (`USE`).
     pub(crate) may_name_graph: bool,
     /// Whether it may change users or rights.
@@ -28,7 +30,8 @@ impl WriteWords {
     /// `params` are the parameters of the run: one PackStream map.
     pub(crate) fn of(statement: &str, params: &[u8]) -> Self {
         Self {
-            may_call: may_call(statement),
+            may_call: may_call_procedure(statement),
+            may_commit_in_parts: may_commit_in_parts(statement),
             may_name_graph: may_name_graph(statement),
             changes_rights: may_change_rights(statement),
             effects: Effects::of(statement, params),
@@ -47,8 +50,8 @@ pub(crate) struct TransactionWrites {
     has_written: bool,
     /// Whether one of them may name a graph by itself: then the COMMIT ends the entries of all databases.
     pub(crate) may_name_graph: bool,
-    /// Whether one of them may call a procedure.
-    pub(crate) may_call: bool,
+    /// Whether parts of one of them may be committed although it fails.
+    pub(crate) may_commit_in_parts: bool,
     /// Whether one of them may change users or rights.
     pub(crate) changes_rights: bool,
     pub(crate) touched: Touched,
@@ -61,7 +64,7 @@ impl Default for TransactionWrites {
         Self {
             has_written: false,
             may_name_graph: false,
-            may_call: false,
+            may_commit_in_parts: false,
             changes_rights: false,
             touched: Touched::nothing(),
             tokens: Some(Arc::from([])),
@@ -81,7 +84,7 @@ impl TransactionWrites {
     /// A statement goes to Neo4j.
     pub(crate) fn sent(&mut self, words: &WriteWords) {
         self.may_name_graph |= words.may_name_graph;
-        self.may_call |= words.may_call;
+        self.may_commit_in_parts |= words.may_commit_in_parts;
         self.changes_rights |= words.changes_rights;
         self.tokens = self.tokens.take().zip(words.effects.tokens()).map(|(own, more)| {
             if more.iter().all(|token| own.contains(token)) {

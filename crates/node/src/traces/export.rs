@@ -67,6 +67,8 @@ impl Sender {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .redirect(reqwest::redirect::Policy::none())
+            // As all connections of a node: a proxy of the machine is not asked.
+            .no_proxy()
             .timeout(EXPORT_TIMEOUT)
             .build()?;
         Ok(Self { runtime: Handle::try_current()?, client })

@@ -11,10 +11,9 @@ mod export;
 mod request;
 
 use std::borrow::Cow;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use hopcache_core::time::Millis;
 use hopcache_engine::ports::Dice;
 use hopcache_engine::trace::{Fact, LeaseWord, Span, Step, Tracer};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
@@ -31,8 +30,6 @@ use crate::labels;
 
 pub(crate) use request::{About, RequestSpan};
 
-/// How long the end of a node waits until its last spans are sent.
-const LAST_SPANS_MS_MAX: Millis = Millis(2_000);
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
@@ -88,13 +85,12 @@ impl Traces {
         Some(RequestSpan::new(span, exported.shows_statements))
     }
 
-    /// Sends the spans that are still here.
-    pub(crate) async fn end(&self) {
+    /// Sends the spans that are still here, for this long at most.
+    pub(crate) async fn end(&self, within: Duration) {
         let Some(exported) = &self.0 else { return };
         let provider = exported.provider.clone();
         // The provider blocks its thread until its exporter, a task of this runtime, has ended.
-        let ended =
-            tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_SPANS_MS_MAX.duration()));
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(within));
         if let Ok(Err(error)) = ended.await {
             tracing::warn!(%error, "the last spans may be lost");
         }

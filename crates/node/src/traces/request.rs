@@ -1,13 +1,17 @@
 //! The span of a client's request.
 
+use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Class, Outcome, Reason};
+use hopcache_engine::outcome::{Answer, Class, Outcome, Reason};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, Status};
 use opentelemetry_sdk::trace::Span;
 
 use super::traceparent_of;
 use crate::labels;
+
+/// Longest statement in a span, in bytes; the rest is cut. With it, spans that wait take 8 MiB at most.
+const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The span of a client's request. Dropping it ends it.
 pub(crate) struct RequestSpan {
@@ -20,8 +24,8 @@ pub(crate) struct RequestSpan {
 pub(crate) struct About<'a> {
     pub(crate) ask: &'a Ask,
     pub(crate) outcome: &'a Outcome,
-    /// The status of the response; for Bolt, the one that HTTP would have.
-    pub(crate) status: u16,
+    /// The status of the response; `None` over Bolt.
+    pub(crate) status: Option<u16>,
 }
 
 impl RequestSpan {
@@ -41,11 +45,11 @@ impl RequestSpan {
         let mut attributes = vec![
             KeyValue::new("db.system.name", "neo4j"),
             KeyValue::new("db.namespace", ask.query.database.to_string()),
-            KeyValue::new("http.response.status_code", i64::from(status)),
             KeyValue::new("hopcache.class", labels::CLASSES[class_place(&outcome.how.class)]),
             KeyValue::new("hopcache.pattern", format!("{:016x}", ask.query.pattern.0)),
             KeyValue::new("hopcache.proved", outcome.how.is_proved),
         ];
+        attributes.extend(status.map(|status| KeyValue::new("http.response.status_code", i64::from(status))));
         let detail = match outcome.how.class {
             Class::Bypass(reason) => Some(labels::reason_label(reason)),
             _ => outcome.how.detail.and_then(labels::answer_detail),
@@ -53,11 +57,15 @@ impl RequestSpan {
         attributes.extend(detail.map(|detail| KeyValue::new("hopcache.detail", detail)));
         let owner = outcome.answered_by.as_ref();
         attributes.extend(owner.map(|node| KeyValue::new("hopcache.answered_by", node.as_str().to_owned())));
-        if self.shows_statements {
-            attributes.push(KeyValue::new("db.query.text", ask.query.statement.to_string()));
+        // Such a statement may have a password in it.
+        if self.shows_statements && !may_change_rights(&ask.query.statement) {
+            let text = &*ask.query.statement;
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            attributes.push(KeyValue::new("db.query.text", text[..end].to_owned()));
         }
         self.span.set_attributes(attributes);
-        if status >= 500 {
+        // An error of the client is none of the server's (OpenTelemetry semantic conventions, HTTP spans, status).
+        if matches!(&outcome.answer, Answer::Failed(failure) if failure.kind.is_outage()) {
             self.span.set_status(Status::error("the request failed"));
         }
     }

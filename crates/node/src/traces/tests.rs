@@ -1,4 +1,4 @@
-//! Tests of which requests are traced, without a collector. `tests/cluster/traced.rs` has the spans themselves.
+//! Tests of which requests are traced, without a collector. A provider blocks the thread that drops it: two threads. `tests/cluster/traced.rs` has the spans themselves.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn request(traces: &Traces, traceparent: Option<&str>) -> Option<String> {
     traces.request("RUN", Instant::now(), carried).map(|span| span.traceparent())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_decides_before_the_ratio() {
     let (sampled, unsampled) =
         (format!("00-{TRACE}-00f067aa0ba902b7-01"), format!("00-{TRACE}-00f067aa0ba902b7-00"));
@@ -33,7 +33,7 @@ async fn the_client_decides_before_the_ratio() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_is_traced_if_its_request_is() {
     let traces = traces(1.0);
     let sampled = format!("00-{TRACE}-00f067aa0ba902b7-01");

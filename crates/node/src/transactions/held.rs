@@ -221,7 +221,7 @@ impl HeldTransaction {
             impersonated: self.terms.impersonated.clone(),
             timeout_ms: Millis::from(within),
             may_name_graph: self.writes.may_name_graph,
-            may_call: self.writes.may_call,
+            may_commit_in_parts: self.writes.may_commit_in_parts,
             changes_rights: self.writes.changes_rights,
             touched,
             tokens,

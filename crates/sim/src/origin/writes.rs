@@ -256,11 +256,11 @@ impl ScriptedOrigin {
     }
 }
 
-/// The bookmark of a write is of the newest transaction: as late as its own, or later.
 fn seeded(code: &str) -> Neo4jFailure {
     Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
 }
 
+/// The bookmark of a write is of the newest transaction: as late as its own, or later.
 fn written_result(version: i64, write: WriteStatement, created: i64) -> ResultSet {
     let to = transactions::at(u64::try_from(version).unwrap_or(0));
     let stats = Value::Map(vec![(write.counter.to_owned(), Value::Int(created))]);

@@ -177,7 +177,7 @@ impl Session {
             impersonated: options.impersonated.clone(),
             timeout_ms,
             may_name_graph: writes.may_name_graph,
-            may_call: writes.may_call,
+            may_commit_in_parts: writes.may_commit_in_parts,
             changes_rights: writes.changes_rights,
             touched: writes.touched,
             tokens: writes.tokens,

@@ -150,7 +150,7 @@ impl Session {
         state.hot.saw(&ask.query, &outcome.how, took);
         state.request_log.answered(Front::Bolt, ask, (outcome, status), took);
         if let Some(span) = span {
-            span.answered(&About { ask, outcome, status });
+            span.answered(&About { ask, outcome, status: None });
         }
     }
 

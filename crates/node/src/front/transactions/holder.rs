@@ -170,8 +170,8 @@ impl Front {
                 Verb::Open | Verb::Run => may_hold_use(&arrived.body),
                 Verb::RollBack => false,
             },
-            // This node does not know the statements before a COMMIT.
-            may_call: true,
+            // This node does not know the statements of the transaction.
+            may_commit_in_parts: true,
             changes_rights: false,
             touched: Touched::Anything,
             // The holder counts its own write. This one only stands in for it.
