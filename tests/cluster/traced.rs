@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::collector::{Collector, Seen};
 use crate::support::{environment, http, say, until};
+use crate::written::bolt;
 
 const WITHIN: Duration = Duration::from_secs(30);
 const STATEMENT: &str = "UNWIND [$k] AS canary_of_a_trace RETURN canary_of_a_trace";
@@ -128,9 +128,7 @@ async fn a_read_over_bolt_is_traced_by_its_metadata() {
     const TRACE: &str = "3af7651916cd43dd8448eb211c80319c";
     let collector = Collector::start().await;
     let cluster = cluster(&collector, "sample_ratio = 0.0").await;
-    let mut client = BoltClient::connect(cluster.nodes[0].addrs.bolt).await.unwrap();
-    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
-    client.log_on("neo4j", &password).await.unwrap().unwrap();
+    let mut client = bolt(cluster.nodes[0].addrs.bolt).await;
     let metadata = json!({ "traceparent": format!("00-{TRACE}-{CLIENT_SPAN}-01") });
     let options = json!({ "db": "neo4j", "mode": "r", "tx_metadata": metadata });
     client.run_with(STATEMENT, &json!({"k": 1}), options).await.unwrap().unwrap();

@@ -6,22 +6,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::stage::{bolt, neo4j_bolt};
 use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{ONE_AT_A_TIME, OwnLabel};
-use crate::support::{environment, say};
+use crate::support::say;
 
 /// Nodes that one transaction changes together.
 const NODES: usize = 400;
 /// Until a torn read is seen. The first one comes within a second.
 const WITHIN: Duration = Duration::from_secs(60);
-
-async fn client() -> BoltClient {
-    let bolt = environment("HOPCACHE_TEST_NEO4J_BOLT");
-    let address = bolt.trim_start_matches("bolt://").trim_end_matches('/').parse().unwrap();
-    let mut client = BoltClient::connect(address).await.unwrap();
-    client.log_on("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD")).await.unwrap().unwrap();
-    client
-}
 
 async fn write(client: &mut BoltClient, statement: &str, parameters: &serde_json::Value) {
     client.write("neo4j", statement, parameters).await.unwrap().unwrap();
@@ -33,7 +26,8 @@ async fn neo4j_alone_shows_a_transaction_in_part() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let own = OwnLabel::new("Isolation");
     let label = &own.0;
-    let (mut reader, mut writer) = (client().await, client().await);
+    let at = neo4j_bolt();
+    let (mut reader, mut writer) = (bolt(at).await.unwrap(), bolt(at).await.unwrap());
     write(
         &mut writer,
         &format!("UNWIND range(1, {NODES}) AS id CREATE (:{label} {{id: id, v: 0}})"),

@@ -7,8 +7,8 @@
 //! - The write that it misses could not be told to the store, or the store lost its list of those who listen, within a lease.
 //! - Neo4j itself showed a transaction in part. It isolates at "read committed": a statement that runs beside a commit may see some
 //!   of its changes and not others (`isolation` shows this at Neo4j alone). Such an answer is of no version. It is excused only if
-//!   it is of a run of this very request, which it did not join, a write of its cell was under way meanwhile, and each row is of one of these
-//!   versions, or an aggregate. Their number has a bound ([`torn_max`]).
+//!   it is of a run of this very request, which it did not join, a write of its cell was under way meanwhile, and each row is of
+//!   one of these versions, or an aggregate. Their number has a bound ([`torn_max`]).
 //!
 //! An answer that is marked `proved` has no excuse, and neither has a hit that is of no version at all.
 

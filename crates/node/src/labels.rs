@@ -5,7 +5,7 @@ use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::event::{Cause, FaultWord, ForwardWord};
-use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_engine::outcome::{Class, Detail, How, Reason};
 use hopcache_engine::prefetch::Skip;
 use hopcache_engine::refresh_view::Timing;
 
@@ -278,6 +278,25 @@ pub const fn answer_detail(detail: Detail) -> Option<&'static str> {
         Detail::Off => Some("off"),
         Detail::NotCached => Some("not-cached"),
         Detail::Failed => None,
+    }
+}
+
+/// Index of a class in [`CLASSES`].
+#[must_use]
+pub const fn class_place(class: &Class) -> usize {
+    match class {
+        Class::Hit => 0,
+        Class::Miss { .. } => 1,
+        Class::Bypass(_) => 2,
+    }
+}
+
+/// The detail of an answer: why it bypassed the cache, or more about a hit or a miss.
+#[must_use]
+pub fn detail_of(how: &How) -> Option<&'static str> {
+    match how.class {
+        Class::Bypass(reason) => Some(reason_label(reason)),
+        Class::Hit | Class::Miss { .. } => how.detail.and_then(answer_detail),
     }
 }
 

@@ -270,9 +270,18 @@ impl Meters {
         self.tls.get(listener).into_iter().for_each(|counters| counters.reloaded(reload));
     }
 
-    /// The exposition text, with the present values of the gauges.
+    /// What Prometheus reads: every metric under all its names, with the present values of the gauges.
     #[must_use]
     pub fn render(&self, now: Readings) -> String {
+        self.gauges.read_process();
+        let mut text = self.render_first_names(now);
+        renamed::append(&mut text);
+        text
+    }
+
+    /// The same for a reader within the node: without second names, and without a look at the process.
+    #[must_use]
+    pub(crate) fn render_first_names(&self, now: Readings) -> String {
         self.gauges.set(now);
         self.hits.show();
         self.near_hits.show();
@@ -283,7 +292,6 @@ impl Meters {
         self.requests.iter().flatten().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
         self.times.write(&mut text);
-        renamed::append(&mut text);
         text
     }
 }

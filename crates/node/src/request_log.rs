@@ -12,8 +12,8 @@ use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class, Outcome};
-use hopcache_engine::ports::{Fetched, Observer};
+use hopcache_engine::outcome::{Answer, Outcome};
+use hopcache_engine::ports::{EndedFetch, Observer};
 
 use crate::config::LogSection;
 use crate::labels::{self, Front};
@@ -45,12 +45,6 @@ impl RequestLog {
         if !is_slow && !self.has_all {
             return;
         }
-        let how = &outcome.how;
-        let (class, detail) = match how.class {
-            Class::Hit => ("hit", how.detail.and_then(labels::answer_detail)),
-            Class::Miss { .. } => ("miss", how.detail.and_then(labels::answer_detail)),
-            Class::Bypass(reason) => ("bypass", Some(labels::reason_label(reason))),
-        };
         let bytes = match &outcome.answer {
             Answer::Body(body) => body.len(),
             Answer::Failed(_) => 0,
@@ -59,8 +53,8 @@ impl RequestLog {
             front = labels::FRONTS[front as usize],
             database = &*ask.query.database,
             pattern = shown(&ask.query.statement),
-            class,
-            detail,
+            class = labels::CLASSES[labels::class_place(&outcome.how.class)],
+            detail = labels::detail_of(&outcome.how),
             status,
             took_ms = millis(took),
             bytes,
@@ -75,7 +69,7 @@ impl RequestLog {
         self.slow.is_some_and(|slow| took >= slow)
     }
 
-    fn fetched(self, fetch: &Fetched<'_>) {
+    fn fetched(self, fetch: &EndedFetch<'_>) {
         if !self.is_slow(fetch.took_ms.duration()) {
             return;
         }
@@ -106,7 +100,7 @@ impl Observer for Observing {
         self.meters.note(event);
     }
 
-    fn fetched(&self, fetch: &Fetched<'_>) {
+    fn fetched(&self, fetch: &EndedFetch<'_>) {
         self.log.fetched(fetch);
     }
 }

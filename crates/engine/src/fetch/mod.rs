@@ -39,7 +39,7 @@ use crate::model::event::Event;
 use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
-use crate::model::ports::{Fetched as Ended, Origin, Routing};
+use crate::model::ports::{EndedFetch, Origin, Routing};
 use crate::peers::PeerCalls;
 use crate::writes::Writes;
 
@@ -128,7 +128,7 @@ impl Fetch {
         let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };
         let began = self.context.now();
         let fetched = self.fetch_marked(job, terms, held).await;
-        self.context.fetched(&Ended {
+        self.context.fetched(&EndedFetch {
             query: &job.query,
             cause: job.cause,
             took_ms: self.context.now().since(began),

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::model::event::Event;
 use crate::model::lifecycle::Lifecycle;
-use crate::model::ports::{Clock, Dice, Fetched, Observer};
+use crate::model::ports::{Clock, Dice, EndedFetch, Observer};
 use crate::model::span::scaled;
 use crate::model::trace::{Span, Step, Tracer};
 
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// Reports the end of a fetch.
-    pub fn fetched(&self, fetch: &Fetched<'_>) {
+    pub fn fetched(&self, fetch: &EndedFetch<'_>) {
         self.observer.fetched(fetch);
     }
 

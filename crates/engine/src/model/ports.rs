@@ -249,11 +249,11 @@ pub trait Observer: Send + Sync + 'static {
     /// Notes an event. Never blocks.
     fn note(&self, event: Event);
     /// A fetch ended, and where its time went. Never blocks.
-    fn fetched(&self, _: &Fetched<'_>) {}
+    fn fetched(&self, _: &EndedFetch<'_>) {}
 }
 
 /// Plain data: a fetch that ended.
-pub struct Fetched<'a> {
+pub struct EndedFetch<'a> {
     /// What was fetched.
     pub query: &'a Query,
     /// For what.

@@ -42,6 +42,8 @@ enum Newest {
     At(Position),
     /// The database does not exist, so nothing was written.
     NoDatabase,
+    /// It refuses the identity, or what it may do.
+    Forbidden,
     /// It did not say.
     Unknown,
     /// Its bookmarks are not understood.
@@ -64,8 +66,8 @@ impl OpenWrite {
         let ended = end.clone();
         let kept = match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
-            WriteEnd::Refused if writes.may_not_ask(&of).await => None,
-            WriteEnd::Committed(None) | WriteEnd::Refused => writes.ask_and_tell(&of, name).await,
+            WriteEnd::Committed(None) => writes.ask_and_tell(&of, name).await,
+            WriteEnd::Refused => writes.ask_of_refused(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
                 writes.ask_and_tell(&of, name).await
@@ -98,13 +100,33 @@ impl Writes {
     /// Asks Neo4j for its newest transaction, and tells it. The mark, if the store has it then.
     pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
         let before = self.cache.written().of(name);
+        let newest = self.newest(of).await;
+        self.tell_newest((of, name), before, newest).await
+    }
+
+    /// As [`Writes::ask_and_tell`], after Neo4j has refused the write. If it refuses this identity even the question, it has carried out
+    /// nothing for it, and nothing ends: otherwise anybody without rights could end all entries again and again.
+    async fn ask_of_refused(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
+        let before = self.cache.written().of(name);
         match self.newest(of).await {
+            Newest::Forbidden => None,
+            newest => self.tell_newest((of, name), before, newest).await,
+        }
+    }
+
+    async fn tell_newest(
+        self: &Arc<Self>,
+        (of, name): (&WriteOf, DatabaseTag),
+        before: Option<Written>,
+        newest: Newest,
+    ) -> Option<Written> {
+        match newest {
             Newest::NoDatabase => return None,
             Newest::At(position) => {
                 let (written, is_back) = self.cache.written().after_asking(before, position);
                 return self.note_and_tell(name, (written, &of.touched), is_back).await;
             }
-            Newest::Unknown => {
+            Newest::Forbidden | Newest::Unknown => {
                 if let Some(written) = self.cache.written().in_doubt(name) {
                     return self.note_and_tell(name, (written, &Touched::Anything), false).await;
                 }
@@ -126,17 +148,6 @@ impl Writes {
         let _ = join_all(told.collect::<Vec<_>>()).await;
     }
 
-    /// Whether Neo4j refuses this identity even the question for the newest transaction. Then it has carried out nothing for it, and its
-    /// failed statements end nothing: otherwise anybody without rights could end all entries again and again.
-    async fn may_not_ask(&self, of: &WriteOf) -> bool {
-        let within = Millis(WRITTEN_ASK_MS_MAX);
-        tokio::select! {
-            biased;
-            answer = self.origin.newest(of, within) => answer.is_err_and(|error| error.kind.is_about_rights()),
-            () = self.context.sleep(within) => false,
-        }
-    }
-
     async fn newest(&self, of: &WriteOf) -> Newest {
         let within = Millis(WRITTEN_ASK_MS_MAX);
         let answer = tokio::select! {
@@ -148,6 +159,7 @@ impl Writes {
             Ok(Some(position)) => Newest::At(position),
             Ok(None) => Newest::Untold,
             Err(error) if error.kind.is_unknown_database() => Newest::NoDatabase,
+            Err(error) if error.kind.is_about_rights() => Newest::Forbidden,
             Err(error) => {
                 tracing::debug!(?error, "the newest transaction after a write is not known");
                 Newest::Unknown

@@ -16,7 +16,7 @@ use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
 use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenRecord};
 
-use crate::model::ports::{Heard, Store, StoreError};
+use crate::model::ports::{Heard, Store};
 use crate::writes::Writes;
 
 impl Writes {
@@ -75,14 +75,7 @@ impl Writes {
             Some(_) => !has(own.place(), own) && !has((own.name, None), own),
         };
         let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
-        if missing.is_empty() {
-            return true;
-        }
-        match self.store.tell_written(self.cluster, &missing).await {
-            // The answer may be lost.
-            Err(StoreError::TimedOut) => self.store.tell_written(self.cluster, &missing).await.is_ok(),
-            told => told.is_ok(),
-        }
+        missing.is_empty() || self.tell_store_of(&missing).await.is_ok()
     }
 
     /// The marks that this node knows.

@@ -354,6 +354,14 @@ impl Writes {
         self.context.spawn(async move { writes.tell_store().await });
     }
 
+    /// Tells the store of these, once more if the answer was lost.
+    pub(super) async fn tell_store_of(&self, records: &[WrittenRecord]) -> Result<StoreTold, StoreError> {
+        match self.store.tell_written(self.cluster, records).await {
+            Err(StoreError::TimedOut) => self.store.tell_written(self.cluster, records).await,
+            answer => answer,
+        }
+    }
+
     async fn tell_store(self: &Arc<Self>) {
         loop {
             let (number, news) = {
@@ -365,10 +373,7 @@ impl Writes {
                 }
                 state.after(state.store.told)
             };
-            let mut answer = self.store.tell_written(self.cluster, &news).await;
-            if answer == Err(StoreError::TimedOut) {
-                answer = self.store.tell_written(self.cluster, &news).await;
-            }
+            let answer = self.tell_store_of(&news).await;
             let now = self.context.now();
             if let Ok(told) = &answer {
                 self.take_answer(&news, &told.anew);

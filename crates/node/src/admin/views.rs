@@ -39,13 +39,20 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 /// Every metric, as Prometheus reads it.
-pub(super) fn exposition(state: &NodeState) -> String {
+fn exposition(state: &NodeState) -> String {
+    let mut text = state.meters.render(readings(state));
+    crate::meters::freshness::append(&mut text, &state.engine.writes().positions());
+    text
+}
+
+/// The present values of the gauges.
+pub(super) fn readings(state: &NodeState) -> Readings {
     let degraded = state.degraded();
     let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
     let (entries, entry_bytes) = state.memory.size();
     let ring = state.engine.view();
     let learned = state.engine.prefetch().learning_sizes();
-    let mut text = state.meters.render(Readings {
+    Readings {
         ring_members: ring.members().len(),
         ring_epoch: ring.epoch().0,
         entries,
@@ -68,9 +75,7 @@ pub(super) fn exposition(state: &NodeState) -> String {
         http_transactions: state.transactions.len(),
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: labels::PARTS.map(is_degraded),
-    });
-    crate::meters::freshness::append(&mut text, &state.engine.writes().positions());
-    text
+    }
 }
 
 /// The members, each with its share of the ring.

@@ -114,9 +114,9 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     let how = &outcome.how;
     let mut member = match how.class {
         Class::Hit => Member::hit(node),
-        Class::Bypass(reason) => {
+        Class::Bypass(_) => {
             let mut member = Member::forward(node, Forward::Bypass);
-            member.detail = Some(labels::reason_label(reason));
+            member.detail = labels::detail_of(how);
             return member;
         }
         Class::Miss { kept, role } => {
@@ -129,7 +129,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     member.ttl_s = how.ttl_ms.map(|ttl| ttl.div_euclid(1_000));
     member.key = Some(key);
     member.is_proved = how.is_proved;
-    member.detail = how.detail.and_then(labels::answer_detail);
+    member.detail = labels::detail_of(how);
     member
 }
 

@@ -1,4 +1,4 @@
-//! The values that are read for an exposition, and the gauges that show them. `process` alone reads its own.
+//! The values that are read for an exposition, and the gauges that show them. Those of the process alone read their own.
 
 use metrics::{Counter, Gauge};
 
@@ -82,6 +82,11 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
+    /// Reads the process anew.
+    pub(super) fn read_process(&self) {
+        self.process.read();
+    }
+
     pub(super) fn register() -> Self {
         Self {
             ring_members: defined::RING_MEMBERS.gauge(),
@@ -136,6 +141,5 @@ impl Gauges {
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));
         }
-        self.process.read();
     }
 }

@@ -2,7 +2,7 @@
 
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Class, Outcome, Reason};
+use hopcache_engine::outcome::{Answer, Outcome, Reason};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, Status};
 use opentelemetry_sdk::trace::Span;
@@ -45,16 +45,13 @@ impl RequestSpan {
         let mut attributes = vec![
             KeyValue::new("db.system.name", "neo4j"),
             KeyValue::new("db.namespace", ask.query.database.to_string()),
-            KeyValue::new("hopcache.class", labels::CLASSES[class_place(&outcome.how.class)]),
+            KeyValue::new("hopcache.class", labels::CLASSES[labels::class_place(&outcome.how.class)]),
             KeyValue::new("hopcache.pattern", format!("{:016x}", ask.query.pattern.0)),
             KeyValue::new("hopcache.proved", outcome.how.is_proved),
         ];
         attributes.extend(status.map(|status| KeyValue::new("http.response.status_code", i64::from(status))));
-        let detail = match outcome.how.class {
-            Class::Bypass(reason) => Some(labels::reason_label(reason)),
-            _ => outcome.how.detail.and_then(labels::answer_detail),
-        };
-        attributes.extend(detail.map(|detail| KeyValue::new("hopcache.detail", detail)));
+        attributes
+            .extend(labels::detail_of(&outcome.how).map(|detail| KeyValue::new("hopcache.detail", detail)));
         let owner = outcome.answered_by.as_ref();
         attributes.extend(owner.map(|node| KeyValue::new("hopcache.answered_by", node.as_str().to_owned())));
         // Such a statement may have a password in it.
@@ -82,13 +79,5 @@ impl RequestSpan {
         if status >= 500 {
             self.span.set_status(Status::error("the request was refused"));
         }
-    }
-}
-
-const fn class_place(class: &Class) -> usize {
-    match class {
-        Class::Hit => 0,
-        Class::Miss { .. } => 1,
-        Class::Bypass(_) => 2,
     }
 }
