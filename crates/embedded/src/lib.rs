@@ -20,7 +20,7 @@
 //!
 //! **Credentials**: any are accepted.
 //!
-//! [`examples`] has statements to try.
+//! [`examples()`] has statements to try.
 
 mod examples;
 mod failure;

@@ -3,7 +3,7 @@
 //! Off unless `trace.otlp_endpoint` is set. A request is traced if its client traces it (the flag `sampled` of its
 //! `traceparent`; W3C Trace Context, section 3.2), or else by chance (`trace.sample_ratio`). The engine begins steps by the
 //! `traceparent` of a request, so a hop or a run of a request that is not traced costs a look at one flag. Nothing here waits:
-//! spans go into a bounded queue, and [`export`] sends them. A span that finds no place is dropped.
+//! spans go into a bounded queue, and `export` sends them. A span that finds no place is dropped.
 //!
 //! Statements and parameters are not in a span, unless `trace.statements` adds the statement.
 
