@@ -79,6 +79,17 @@ async fn a_forwarded_miss_is_one_trace_from_the_client_to_neo4j() {
     let names: Vec<String> = collector.of_trace(HIT).into_iter().map(|span| span.name).collect();
     assert!(!names.iter().any(|name| name == "run" || name == "lease"), "{names:?}");
 
+    // The histogram of the node that the client asked names both traces, for a reader that takes exemplars.
+    let open = "GET /metrics HTTP/1.1\r\nhost: t\r\naccept: application/openmetrics-text\r\n\r\n";
+    let open = http::ask(cluster.nodes[0].addrs.admin, open.as_bytes()).await.unwrap().body;
+    let open = String::from_utf8(open).unwrap();
+    assert!(open.ends_with("# EOF\n"), "{open}");
+    for (result, trace) in [("miss", TRACE), ("hit", HIT)] {
+        let bucket = format!("hopcache_request_duration_seconds_bucket{{class=\"read\",result=\"{result}\"");
+        let mut buckets = open.lines().filter(|line| line.starts_with(&bucket));
+        assert!(buckets.any(|line| line.contains(&format!("# {{trace_id=\"{trace}\"}} "))), "{open}");
+    }
+
     let shown = format!("{:?}", collector.all());
     for secret in ["canary_of_a_trace", &environment("HOPCACHE_TEST_NEO4J_PASSWORD")] {
         assert!(!shown.contains(secret), "a span has {secret}");

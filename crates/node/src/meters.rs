@@ -15,6 +15,7 @@ use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use opentelemetry::TraceId;
 
 use crate::config::RefreshSection;
 use crate::gossip::refused::Refused;
@@ -24,6 +25,8 @@ use crate::tls::Reload;
 
 mod counters;
 mod definitions;
+mod exemplars;
+mod exposition;
 mod family;
 pub(crate) mod freshness;
 mod gauges;
@@ -33,11 +36,13 @@ mod refreshes;
 mod renamed;
 #[cfg(test)]
 mod tests;
+mod times;
 mod tls;
 
-use counters::{BusyCounter, Histogram, LIVED, TAKEN};
+use counters::BusyCounter;
 use definitions as defined;
 pub use definitions::{ALL, Metric};
+pub use exposition::Exposition;
 use family::Family;
 use freshness::ProofCounters;
 use gauges::Gauges;
@@ -45,6 +50,7 @@ pub use gauges::Readings;
 use prefetches::Prefetches;
 use refreshes::Refreshes;
 pub use renamed::RENAMED;
+use times::Times;
 use tls::TlsCounters;
 
 /// A node's metrics and their exporter.
@@ -90,14 +96,6 @@ pub struct Meters {
     tls: [TlsCounters; labels::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
-}
-
-struct Times {
-    requests: [Histogram; 3],
-    runs: Histogram,
-    refreshes: Histogram,
-    age: Histogram,
-    ttl_left: Histogram,
 }
 
 impl Meters {
@@ -162,6 +160,11 @@ impl Meters {
         let class = self.count_class(&outcome.how);
         self.count_status(front, class, status);
         self.times.requests[class].record(took);
+    }
+
+    /// Names the trace of a request that was counted: the newest one of each duration is shown beside its histogram.
+    pub(crate) fn exemplify(&self, how: &How, took: Duration, trace: TraceId) {
+        self.times.requests[labels::class_place(&how.class)].exemplify(took, trace);
     }
 
     /// Counts a request over HTTP that was refused before it became a query.
@@ -270,18 +273,24 @@ impl Meters {
         self.tls.get(listener).into_iter().for_each(|counters| counters.reloaded(reload));
     }
 
-    /// What Prometheus reads: every metric under all its names, with the present values of the gauges.
+    /// What Prometheus reads: every metric under all its names, with the present values of the gauges. The families of
+    /// `more` stand behind them.
     #[must_use]
-    pub fn render(&self, now: Readings) -> String {
+    pub fn render(&self, now: Readings, form: Exposition, more: &str) -> String {
         self.gauges.read_process();
-        let mut text = self.render_first_names(now);
+        let mut text = self.render_with(now, form);
         renamed::append(&mut text);
-        text
+        text.push_str(more);
+        form.complete(text)
     }
 
     /// The same for a reader within the node: without second names, and without a look at the process.
     #[must_use]
     pub(crate) fn render_first_names(&self, now: Readings) -> String {
+        self.render_with(now, Exposition::Prometheus)
+    }
+
+    fn render_with(&self, now: Readings, form: Exposition) -> String {
         self.gauges.set(now);
         self.hits.show();
         self.near_hits.show();
@@ -291,7 +300,7 @@ impl Meters {
         self.proofs.show();
         self.requests.iter().flatten().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
-        self.times.write(&mut text);
+        self.times.write(&mut text, form);
         text
     }
 }
@@ -324,33 +333,6 @@ fn unserved_on(listener: &'static str) -> Family<{ labels::UNSERVED.len() }> {
     Family::made(&labels::UNSERVED, |reason| {
         defined::UNSERVED.counter_of_labels([("listener", listener), ("reason", reason)])
     })
-}
-
-impl Times {
-    fn register() -> Self {
-        let taken = |metric: Metric, labels| Histogram::new(metric.name, labels, &TAKEN);
-        Self {
-            requests: [
-                taken(defined::REQUEST_TIMES, r#"class="read",result="hit""#),
-                taken(defined::REQUEST_TIMES, r#"class="read",result="miss""#),
-                taken(defined::REQUEST_TIMES, r#"class="bypass",result="bypass""#),
-            ],
-            runs: taken(defined::RUN_TIMES, ""),
-            refreshes: taken(defined::REFRESH_TIMES, ""),
-            age: Histogram::new(defined::AGES.name, "", &LIVED),
-            ttl_left: Histogram::new(defined::TTLS_LEFT.name, "", &LIVED),
-        }
-    }
-
-    fn write(&self, out: &mut String) {
-        for (class, histogram) in self.requests.iter().enumerate() {
-            histogram.write(out, (class == 0).then_some(defined::REQUEST_TIMES.help));
-        }
-        self.runs.write(out, Some(defined::RUN_TIMES.help));
-        self.refreshes.write(out, Some(defined::REFRESH_TIMES.help));
-        self.age.write(out, Some(defined::AGES.help));
-        self.ttl_left.write(out, Some(defined::TTLS_LEFT.help));
-    }
 }
 
 impl Observer for Meters {
@@ -397,7 +379,8 @@ impl Observer for Meters {
 const fn invalidation_place(word: InvalidationWord) -> usize {
     match word {
         InvalidationWord::OwnWrite => 0,
-        InvalidationWord::Purge => 1,
+        InvalidationWord::ForeignWrite => 1,
+        InvalidationWord::Purge => 2,
     }
 }
 
@@ -423,6 +406,7 @@ const fn kept_place(kept: Kept) -> usize {
         Kept::Stored => 0,
         Kept::Fenced => 1,
         Kept::Skipped => 2,
+        Kept::InMemory => 3,
     }
 }
 

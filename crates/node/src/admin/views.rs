@@ -7,11 +7,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_engine::memory::Memory;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::{Admin, json as answer};
-use crate::meters::Readings;
+use crate::meters::{Exposition, Readings};
 use crate::node_state::NodeState;
 use crate::{audit, labels};
 
@@ -31,18 +31,17 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     answer(status, &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
-pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    let mut response = Response::new(Body::from(exposition(&admin.state)));
-    let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
-}
-
 /// Every metric, as Prometheus reads it.
-fn exposition(state: &NodeState) -> String {
-    let mut text = state.meters.render(readings(state));
-    crate::meters::freshness::append(&mut text, &state.engine.writes().positions());
-    text
+pub(super) async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let form = Exposition::asked_for(accept);
+    let state = &admin.state;
+    let positions = crate::meters::freshness::positions(&state.engine.writes().positions());
+    let text = state.meters.render(readings(state), form, &positions);
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form.content_type()));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 /// The present values of the gauges.

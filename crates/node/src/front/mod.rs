@@ -270,6 +270,7 @@ impl Front {
         self.state.hot.saw(&ask.query, &outcome.how, took);
         self.state.request_log.answered(labels::Front::Http, &ask, (&outcome, status), took);
         if let Some(span) = span {
+            self.state.meters.exemplify(&outcome.how, took, span.trace());
             span.answered(&About { ask: &ask, outcome: &outcome, status: Some(status) });
         }
         response

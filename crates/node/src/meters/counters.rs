@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use metrics::Counter;
+use opentelemetry::TraceId;
+
+use super::exemplars::Exemplars;
+use super::exposition::Exposition;
 
 /// Number of stripes. More threads share stripes. A power of two.
 const STRIPES: usize = 8;
@@ -107,6 +111,11 @@ impl Scale {
         let units = if self.per_second == 1_000 { span.as_millis() } else { span.as_micros() };
         u64::try_from(units).unwrap_or(u64::MAX)
     }
+
+    /// The place of the first bound that is not below.
+    fn bucket(&self, units: u64) -> usize {
+        self.bounds.partition_point(|bound| *bound < units)
+    }
 }
 
 #[derive(Default)]
@@ -122,18 +131,20 @@ pub(super) struct Histogram {
     labels: &'static str,
     scale: &'static Scale,
     stripes: [Stripe<Buckets>; STRIPES],
+    exemplars: Exemplars<{ BUCKETS + 1 }>,
 }
 
 impl Histogram {
     /// An empty histogram. `labels` are as in the exposition, such as `class="read"`, or empty.
     pub(super) fn new(name: &'static str, labels: &'static str, scale: &'static Scale) -> Self {
-        Self { name, labels, scale, stripes: std::array::from_fn(|_| Stripe(Buckets::default())) }
+        let stripes = std::array::from_fn(|_| Stripe(Buckets::default()));
+        Self { name, labels, scale, stripes, exemplars: Exemplars::none() }
     }
 
     /// Counts a duration.
     pub(super) fn record(&self, span: Duration) {
         let units = self.scale.units(span);
-        let bucket = self.scale.bounds.partition_point(|bound| *bound < units);
+        let bucket = self.scale.bucket(units);
         let Some(Stripe(mine)) = self.stripes.get(stripe()) else { return };
         mine.sum.fetch_add(units, Ordering::Relaxed);
         if let Some(count) = mine.counts.get(bucket) {
@@ -141,8 +152,13 @@ impl Histogram {
         }
     }
 
+    /// A duration that was counted is that of a request of this trace.
+    pub(super) fn exemplify(&self, span: Duration, trace: TraceId) {
+        self.exemplars.keep(self.scale.bucket(self.scale.units(span)), span, trace);
+    }
+
     /// Appends its lines. Histograms of the same name follow each other, so only the first gets `help`.
-    pub(super) fn write(&self, out: &mut String, help: Option<&str>) {
+    pub(super) fn write(&self, out: &mut String, help: Option<&str>, form: Exposition) {
         let Self { name, labels, scale, .. } = self;
         if let Some(help) = help {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
@@ -151,7 +167,11 @@ impl Histogram {
         let mut below = 0;
         for (bucket, bound) in scale.text.iter().chain(&["+Inf"]).enumerate() {
             below += self.sum(|buckets| buckets.counts.get(bucket));
-            let _ = writeln!(out, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {below}");
+            let _ = write!(out, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {below}");
+            if form == Exposition::OpenMetrics {
+                self.exemplars.write(bucket, out);
+            }
+            out.push('\n');
         }
         let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         let sum = self.sum(|buckets| Some(&buckets.sum));
@@ -181,7 +201,7 @@ mod tests {
             histogram.record(Duration::from_micros(us));
         }
         let mut text = String::new();
-        histogram.write(&mut text, Some("What."));
+        histogram.write(&mut text, Some("What."), Exposition::Prometheus);
         assert!(text.starts_with("# HELP t_seconds What.\n# TYPE t_seconds histogram\n"), "{text}");
         for line in [
             "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
@@ -193,6 +213,30 @@ mod tests {
         ] {
             assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_bucket_shows_its_newest_trace_in_open_metrics_only() {
+        let histogram = Histogram::new("t_seconds", "", &TAKEN);
+        for (us, trace) in [(9, 1), (10, 2), (70_000_000, 3)] {
+            histogram.record(Duration::from_micros(us));
+            histogram.exemplify(Duration::from_micros(us), TraceId::from(trace));
+        }
+        let (mut open, mut plain) = (String::new(), String::new());
+        histogram.write(&mut open, None, Exposition::OpenMetrics);
+        histogram.write(&mut plain, None, Exposition::Prometheus);
+        let shown: Vec<&str> = open.lines().filter(|line| line.contains(" # ")).collect();
+        let [first, last] = shown[..] else { panic!("{open}") };
+        let at = |le: &str, count: u32, trace: u32, took: &str| {
+            format!("t_seconds_bucket{{le=\"{le}\"}} {count} # {{trace_id=\"{trace:032x}\"}} {took} ")
+        };
+        assert!(first.starts_with(&at("0.00001", 2, 2, "0.000010")), "{first}");
+        assert!(last.starts_with(&at("+Inf", 3, 3, "70.000000")), "{last}");
+        let counts = |text: &str| -> Vec<String> {
+            text.lines().map(|line| line.split(" # ").next().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(counts(&open), counts(&plain));
+        assert!(!plain.contains(" # "), "{plain}");
     }
 
     #[test]
@@ -214,7 +258,7 @@ mod tests {
             histogram.record(Duration::from_secs(seconds));
         }
         let mut text = String::new();
-        histogram.write(&mut text, None);
+        histogram.write(&mut text, None, Exposition::Prometheus);
         for line in [
             "t_seconds_bucket{le=\"0\"} 1",
             "t_seconds_bucket{le=\"90\"} 2",
@@ -235,7 +279,7 @@ mod tests {
             }
         });
         let mut text = String::new();
-        histogram.write(&mut text, None);
+        histogram.write(&mut text, None, Exposition::Prometheus);
         assert!(text.contains("t_seconds_count 1600"), "{text}");
     }
 }

@@ -77,6 +77,7 @@ metrics! {
     PROVED_HITS = "hopcache_proved_hits_total": "Hits that were proved: every transaction since their run is known and touches nothing of them. They are counted at the entry node.";
     REVALIDATED = "hopcache_revalidated_total": "Copies that were kept past their TTL by a proof, without a run. Each copy counts once, at the node that has it.";
     WATCHED = "hopcache_watched_total": "Looks for transactions that went past Hopcache, by what they found: known (all ids are of its own writes), foreign, or uncertain (writes were under way, and the look is repeated).";
+    FOREIGN_WRITES = "hopcache_foreign_writes_total": "Looks of this node, as the watcher of a database, that found transactions past Hopcache. Transactions between two looks count once. It is hopcache_watched_total for foreign.";
     TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies; retries do not count again. The sum is completed + failed + xfetch_active_refreshes.";
     COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, from their own run or found in the store.";
     FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";
@@ -90,7 +91,7 @@ metrics! {
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
     SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it gave one.";
-    INVALIDATIONS = "hopcache_invalidations_total": "Times that entries were ended, by cause. own_write: a write through this node moved the mark of its database. purge: a purge that began at this node.";
+    INVALIDATIONS = "hopcache_invalidations_total": "Times that entries were ended, by cause. own_write: a write through this node moved a mark of its database. foreign_write: a write past Hopcache was told or captured, and moved one; or this node noticed one as the watcher of its database, and ended proofs only. purge: a purge that began at this node, also one that a write brought about.";
     PREFETCHES = "prefetch_attempts_total": "Prefetches that this node launched for keys that it owns. The sum is hits + late + waste + prefetch_pending.";
     PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one. Each prefetch counts once.";
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";

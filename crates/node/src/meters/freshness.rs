@@ -9,7 +9,7 @@ use hopcache_engine::event::Event;
 use metrics::Counter;
 
 use super::counters::BusyCounter;
-use super::definitions::{FRESHNESS_TXID, PROVED_HITS, REVALIDATED, WATCHED};
+use super::definitions::{FOREIGN_WRITES, FRESHNESS_TXID, PROVED_HITS, REVALIDATED, WATCHED};
 use super::family::Family;
 use crate::labels;
 
@@ -18,6 +18,7 @@ pub(super) struct ProofCounters {
     hits: BusyCounter,
     revalidated: Counter,
     watched: Family<{ labels::WATCHED.len() }>,
+    foreign: Counter,
 }
 
 impl ProofCounters {
@@ -26,6 +27,7 @@ impl ProofCounters {
             hits: BusyCounter::new(PROVED_HITS.counter()),
             revalidated: REVALIDATED.counter(),
             watched: Family::new(WATCHED, "found", &labels::WATCHED),
+            foreign: FOREIGN_WRITES.counter(),
         }
     }
 
@@ -38,7 +40,10 @@ impl ProofCounters {
         match event {
             Event::Revalidated => self.revalidated.increment(1),
             Event::Watched(Finding::Known) => self.watched.add(0),
-            Event::Watched(Finding::Foreign) => self.watched.add(1),
+            Event::Watched(Finding::Foreign) => {
+                self.watched.add(1);
+                self.foreign.increment(1);
+            }
             Event::Watched(Finding::Uncertain) => self.watched.add(2),
             _ => {}
         }
@@ -49,15 +54,16 @@ impl ProofCounters {
     }
 }
 
-/// Appends the gauge of each database to an exposition.
-pub(crate) fn append(text: &mut String, positions: &[(Arc<str>, u64)]) {
-    let name = FRESHNESS_TXID.name;
+/// The gauge of each database, as an exposition has it.
+pub(crate) fn positions(positions: &[(Arc<str>, u64)]) -> String {
+    let (name, mut text) = (FRESHNESS_TXID.name, String::new());
     if !positions.is_empty() {
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} gauge", FRESHNESS_TXID.help);
     }
     for (database, id) in positions {
         let _ = writeln!(text, "{name}{{database=\"{}\"}} {id}", escaped(database));
     }
+    text
 }
 
 fn escaped(label: &str) -> String {
@@ -70,10 +76,8 @@ mod tests {
 
     #[test]
     fn each_database_has_a_line() {
-        let mut text = String::new();
-        append(&mut text, &[]);
-        assert_eq!(text, "");
-        append(&mut text, &[("neo4j".into(), 42), ("odd\"\n".into(), 7)]);
+        assert_eq!(positions(&[]), "");
+        let text = positions(&[("neo4j".into(), 42), ("odd\"\n".into(), 7)]);
         let lines: Vec<&str> = text.lines().skip(2).collect();
         let expected = [
             "hopcache_freshness_txid{database=\"neo4j\"} 42",

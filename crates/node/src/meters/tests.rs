@@ -14,6 +14,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const PLAIN: Exposition = Exposition::Prometheus;
+
 /// The sum of a metric's samples.
 fn total(text: &str, name: &str) -> f64 {
     let of_it = |line: &&str| {
@@ -123,7 +125,7 @@ proptest! {
     fn requests_add_up(requests in prop::collection::vec(request(), 0..60)) {
         let meters = meters();
         requests.iter().for_each(|each| send(&meters, each));
-        let text = meters.render(Readings::default());
+        let text = meters.render(Readings::default(), PLAIN, "");
         let of = |name| total(&text, name);
         let (hits, misses) = (of("cache_hit_total"), of("cache_miss_total"));
         prop_assert_eq!(of("hopcache_requests_total"), requests.len() as f64);
@@ -144,7 +146,7 @@ proptest! {
         let meters = meters();
         refreshes.iter().for_each(|each| go(&meters, each));
         let active = refreshes.iter().filter(|each| matches!(each, Refresh::UnderWay)).count();
-        let text = meters.render(Readings { refreshes: active, refreshes_waiting: 3, ..Readings::default() });
+        let text = meters.render(Readings { refreshes: active, refreshes_waiting: 3, ..Readings::default() }, PLAIN, "");
         let of = |name| total(&text, name);
         let ended = of("xfetch_refresh_completed_total") + of("xfetch_refresh_failed_total");
         prop_assert_eq!(of("xfetch_refresh_triggered_total"), ended + of("xfetch_active_refreshes"));
@@ -174,7 +176,7 @@ fn prefetches_add_up() {
     }
     note(PrefetchWord::Launched(overlap));
     Skip::ALL.into_iter().for_each(|skip| note(PrefetchWord::Skipped(skip)));
-    let text = meters.render(Readings { prefetches_pending: 1, ..Readings::default() });
+    let text = meters.render(Readings { prefetches_pending: 1, ..Readings::default() }, PLAIN, "");
     let of = |name| total(&text, name);
     let ended = of("prefetch_hits_total") + of("prefetch_late_total") + of("prefetch_waste_total");
     assert_eq!((of("prefetch_attempts_total"), ended), (11.0, 10.0));
@@ -195,7 +197,7 @@ fn prefetches_add_up() {
 /// Before any event too: an alert on a series that does not exist never fires.
 #[test]
 fn every_metric_is_shown_from_the_start_with_its_definition() {
-    let text = meters().render(Readings::default());
+    let text = meters().render(Readings::default(), PLAIN, "");
     for metric in ALL {
         let Metric { name, help } = metric;
         assert!(
@@ -213,6 +215,36 @@ fn every_metric_is_shown_from_the_start_with_its_definition() {
     assert_eq!(text.matches("# TYPE ").count(), defined.len(), "each type is given once");
 }
 
+/// OpenMetrics 1.0: no empty line, each sample below the type of its family, and a mark at the end.
+#[test]
+fn each_sample_of_open_metrics_stands_below_its_family() {
+    let form = Exposition::OpenMetrics;
+    let meters = meters();
+    send(&meters, &Request::Hit { is_near: false, left_ms: 5 });
+    let how = How { class: Class::Hit, age_ms: None, ttl_ms: None, detail: None, is_proved: false };
+    meters.exemplify(&how, Duration::from_micros(80), TraceId::from(7));
+    let text = meters.render(Readings::default(), form, &freshness::positions(&[("neo4j".into(), 42)]));
+    let lines = text.strip_suffix("# EOF\n").unwrap();
+    let (mut family, mut seen) = (("", ""), BTreeSet::new());
+    for line in lines.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|typed| typed.split_once(' ')) {
+            assert!(seen.insert(name), "{name} is typed twice");
+            family = (name, kind);
+        } else if !line.starts_with("# HELP ") {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let suffix = name.strip_prefix(family.0);
+            let fits = match family.1 {
+                "counter" => suffix == Some("_total"),
+                "histogram" => matches!(suffix, Some("_bucket" | "_sum" | "_count")),
+                _ => suffix == Some(""),
+            };
+            assert!(fits, "{line:?} stands below {family:?}");
+        }
+    }
+    // Under both names of a family, if it has two; this one has one.
+    assert_eq!(text.matches("trace_id=\"00000000000000000000000000000007\"").count(), 1);
+}
+
 /// Issue 5: a flight with as many followers as the operator has configured.
 #[test]
 fn a_stampede_is_as_many_followers_as_configured() {
@@ -223,7 +255,7 @@ fn a_stampede_is_as_many_followers_as_configured() {
             meters.note(Event::Landed { followers });
         }
         assert_eq!(
-            total(&meters.render(Readings::default()), "stampede_events_total"),
+            total(&meters.render(Readings::default(), PLAIN, ""), "stampede_events_total"),
             counted,
             "{configured}"
         );
@@ -234,7 +266,7 @@ fn a_stampede_is_as_many_followers_as_configured() {
 fn degrees_are_counted_by_whether_one_was_known() {
     let meters = meters();
     [true, true, false].into_iter().for_each(|is_known| meters.note(Event::DegreeAsked { is_known }));
-    let text = meters.render(Readings::default());
+    let text = meters.render(Readings::default(), PLAIN, "");
     let of = |outcome| total(&text, &format!("hopcache_degree_queries_total{{outcome=\"{outcome}\"}}"));
     assert_eq!((of("known"), of("unknown")), (2.0, 1.0));
 }

@@ -3,8 +3,8 @@
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, Outcome, Reason};
-use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, Status};
+use opentelemetry::{KeyValue, TraceId};
 use opentelemetry_sdk::trace::Span;
 
 use super::traceparent_of;
@@ -31,6 +31,11 @@ pub(crate) struct About<'a> {
 impl RequestSpan {
     pub(super) fn new(span: Span, shows_statements: bool) -> Self {
         Self { span: Box::new(span), shows_statements }
+    }
+
+    /// The trace that the span belongs to.
+    pub(crate) fn trace(&self) -> TraceId {
+        self.span.span_context().trace_id()
     }
 
     /// The `traceparent` for what the request causes.

@@ -150,6 +150,7 @@ impl Session {
         state.hot.saw(&ask.query, &outcome.how, took);
         state.request_log.answered(Front::Bolt, ask, (outcome, status), took);
         if let Some(span) = span {
+            state.meters.exemplify(&outcome.how, took, span.trace());
             span.answered(&About { ask, outcome, status: None });
         }
     }
