@@ -65,6 +65,15 @@ async fn what_a_told_write_has_touched_ends_on_every_node_and_nothing_else_does(
     assert_eq!(at.everywhere(&cluster).await[0].0, json!(3));
     assert_eq!(seen.everywhere(&cluster).await[0].0, json!(3));
 
+    // A node without a label: who counts all nodes depends on no label and no key.
+    let all = Read::of("MATCH (n) RETURN count(n) AS count_of_told");
+    let before = all.everywhere(&cluster).await[0].0.clone();
+    at_neo4j("CREATE ()").await;
+    let order = json!({"database": "neo4j", "nodes": true});
+    cluster.nodes[1].order("/admin/v1/invalidate", &order).await;
+    assert_ne!(all.everywhere(&cluster).await[0].0, before);
+    assert!(elsewhere.is_hit_everywhere(&cluster).await, "it has a label");
+
     at_neo4j(&format!("CREATE (:{other} {{at: 1}})")).await;
     cluster.nodes[0].order("/admin/v1/invalidate", &json!({"database": "neo4j", "anything": true})).await;
     for read in [&at, &seen, &elsewhere] {

@@ -5,6 +5,7 @@
 //! crate's manifest refuses them. So the same inputs give the same decision in a test, in the
 //! simulator and in production.
 
+pub mod admission;
 pub mod backoff;
 pub mod bookmark;
 pub mod breaker;

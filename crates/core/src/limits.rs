@@ -19,6 +19,7 @@
 //! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB for each of the two fronts |
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
+//! | keys that were run lately | 2 × [`ADMISSION_SEEN_BITS`] = 2 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
 //! | observed requests | [`OBSERVATIONS_MAX`] and [`LESSONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 = 64 MiB that wait, most of them copies of requests; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
@@ -35,6 +36,7 @@
 //! worker thread parses it, the tree may take many times its length.
 
 mod access;
+mod admission;
 mod bodies;
 mod bolt_front;
 mod clients;
@@ -54,6 +56,7 @@ mod transactions;
 mod writes;
 
 pub use access::*;
+pub use admission::*;
 pub use bodies::*;
 pub use bolt_front::*;
 pub use clients::*;

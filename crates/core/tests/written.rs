@@ -174,6 +174,11 @@ fn a_full_table_says_so() {
     }
     assert_eq!(table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), Told::Now), Change::Full);
     assert_eq!(table.records().len(), WRITTEN_DATABASES_MAX);
+    // Of a database that has a place the mark is kept, by whatever name it comes: its entries by other names are ended.
+    let database = DatabaseUuid([0; 16]);
+    let later = Written::at(WrittenEpoch(0), Position { database, id: TransactionId(9) });
+    assert_eq!(table.take(record(DatabaseTag(u64::MAX), later), Told::Now), Change::Full);
+    assert_eq!(table.of(DatabaseTag(0)), Some(later));
 }
 
 #[test]

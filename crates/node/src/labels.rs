@@ -50,13 +50,13 @@ pub const PARTS: [&str; 6] = ["store", "origin", "members", "peer", "load", "ret
 pub const HANDOVERS: [&str; 7] =
     ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
 /// Labels of `hopcache_commits_total`.
-pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
+pub const KEPT: [&str; 4] = ["stored", "fenced", "skipped", "in_memory"];
 /// Labels of `hopcache_lease_grants_total`.
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels of `hopcache_degree_queries_total`.
 pub const DEGREES: [&str; 2] = ["known", "unknown"];
 /// `cause` of `hopcache_invalidations_total`.
-pub const INVALIDATIONS: [&str; 2] = ["own_write", "purge"];
+pub const INVALIDATIONS: [&str; 3] = ["own_write", "foreign_write", "purge"];
 /// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
 pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
 /// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use hopcache::config::{self, RefreshSection};
 use hopcache::labels;
-use hopcache::meters::{ALL, Meters, RENAMED, Readings};
+use hopcache::meters::{ALL, Exposition, Meters, RENAMED, Readings};
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
 
@@ -93,7 +93,8 @@ fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
 
 #[test]
 fn every_metric_is_listed() {
-    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let text =
+        Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -123,7 +124,8 @@ fn metrics_of_alerts() -> BTreeSet<&'static str> {
 fn every_metric_of_an_alert_is_exported() {
     let names = metrics_of_alerts();
     assert!(names.contains("hopcache_degraded") && names.len() >= 10, "{names:?}");
-    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let text =
+        Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     for name in names {
         let base =
             ["_count", "_sum", "_bucket"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
@@ -133,9 +135,13 @@ fn every_metric_of_an_alert_is_exported() {
     for selector in ["hopcache_degraded{part=\"store\"}", "hopcache_degraded{part=\"origin\"}"] {
         assert!(ALERTS.contains(selector) && text.contains(selector), "{selector}");
     }
-    for (metric, word) in [("hopcache_commits_total", "fenced"), ("hopcache_commits_total", "stored")] {
-        let selector = format!("{metric}{{outcome=\"{word}\"}}");
-        assert!(ALERTS.contains(&selector) && text.contains(&selector), "{selector}");
+    for (selector, words) in
+        [("=\"fenced\"", ["fenced"].as_slice()), ("=~\"stored|in_memory\"", &["stored", "in_memory"])]
+    {
+        assert!(ALERTS.contains(&format!("hopcache_commits_total{{outcome{selector}}}")), "{selector}");
+        for word in words {
+            assert!(text.contains(&format!("hopcache_commits_total{{outcome=\"{word}\"}}")), "{word}");
+        }
     }
     for cause in ["miss", "refresh"] {
         assert!(text.contains(&format!("hopcache_origin_runs_total{{cause=\"{cause}\"}}")), "{cause}");
@@ -204,7 +210,8 @@ fn is_explained(metric: &str, word: &str) -> bool {
 /// Every label is explained beside its metric.
 #[test]
 fn every_word_of_a_label_is_explained() {
-    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let text =
+        Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     let mut words = 0;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let Some((metric, _)) = line.split_once('{') else { continue };
@@ -224,7 +231,8 @@ fn every_word_of_a_label_is_explained() {
 /// The reasons why an item was not launched, observed or shared: each has a row in the section of its metric.
 #[test]
 fn every_word_of_learning_and_prefetch_is_explained() {
-    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let text =
+        Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     for (metric, label) in [
         ("prefetch_skipped_total", "reason"),
         ("hopcache_observations_total", "outcome"),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hopcache::config::{self, RefreshSection};
-use hopcache::meters::{ALL, Meters, RENAMED, Readings};
+use hopcache::meters::{ALL, Exposition, Meters, RENAMED, Readings};
 use serde_json::Value;
 
 /// The variable that makes these tests write the pages.
@@ -121,7 +121,8 @@ fn the_page_of_the_configuration_is_current() {
 
 /// The type of each metric, as the exposition says it.
 fn kinds() -> Vec<(String, String)> {
-    let exposition = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let exposition =
+        Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     let types = exposition.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     types
         .filter_map(|line| line.split_once(' '))

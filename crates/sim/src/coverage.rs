@@ -171,12 +171,14 @@ fn word_of_commit(kept: Kept) -> &'static str {
         Kept::Stored => "commit stored",
         Kept::Fenced => "commit fenced",
         Kept::Skipped => "commit skipped",
+        Kept::InMemory => "commit in memory",
     }
 }
 
 fn word_of_invalidation(word: InvalidationWord) -> &'static str {
     match word {
         InvalidationWord::OwnWrite => "entries ended by a write",
+        InvalidationWord::ForeignWrite => "entries ended by a foreign write",
         InvalidationWord::Purge => "entries purged",
     }
 }
@@ -205,6 +207,7 @@ const fn word_of_kept(kept: Kept) -> &'static str {
         Kept::Stored => "kept stored",
         Kept::Fenced => "kept fenced",
         Kept::Skipped => "kept skipped",
+        Kept::InMemory => "kept in memory",
     }
 }
 

@@ -35,6 +35,8 @@ pub struct NetWeather {
     pub lost: u64,
     /// Questions in a thousand that come twice.
     pub doubled: u64,
+    /// Questions in a thousand that something on the way resets, as a firewall may. Nothing arrives, and the peer lives.
+    pub reset: u64,
     /// Whether a dead node's address dies with it, as a container's address does. Then no host is left to refuse a
     /// probe.
     pub dead_are_silent: bool,
@@ -48,6 +50,8 @@ pub struct Net {
     /// The addresses of the seeds' name.
     seeds: Mutex<Vec<usize>>,
     cut_ways: Mutex<BTreeSet<(usize, usize)>>,
+    /// Ways on which something between the nodes answers each message with a reset.
+    reset_ways: Mutex<BTreeSet<(usize, usize)>>,
     weather: Mutex<NetWeather>,
     forwards: Mutex<u64>,
     dice: SimDice,
@@ -80,6 +84,7 @@ impl Net {
             cards: Mutex::default(),
             seeds: Mutex::default(),
             cut_ways: Mutex::default(),
+            reset_ways: Mutex::default(),
             weather: Mutex::default(),
             forwards: Mutex::default(),
             dice: SimDice::new(seed),
@@ -130,6 +135,21 @@ impl Net {
         if changed {
             self.record.note(What::Link { from, to, is_cut });
         }
+    }
+
+    /// Something between the nodes resets what comes this way, as a firewall may, or lets it through again. The node at the
+    /// end of it lives.
+    pub fn set_way_reset(&self, from: usize, to: usize, is_reset: bool) {
+        let mut ways = self.reset_ways.lock();
+        if is_reset {
+            ways.insert((from, to));
+        } else {
+            ways.remove(&(from, to));
+        }
+    }
+
+    fn is_reset(&self, from: usize, to: usize) -> bool {
+        self.reset_ways.lock().contains(&(from, to))
     }
 
     /// Sets the weather of messages.
@@ -192,6 +212,16 @@ pub struct PeersPort {
 impl PeersPort {
     fn gone() -> PeerError {
         PeerError::Gone("killed by the simulation".to_owned())
+    }
+
+    /// Whether a question is reset on its way.
+    fn is_reset(&self, from: usize, to: usize) -> bool {
+        let reset = self.net.weather().reset;
+        let is_reset = self.net.is_reset(from, to) || (reset > 0 && self.net.dice.chance(reset));
+        if is_reset {
+            self.net.record.note(What::Reset { from, to });
+        }
+        is_reset
     }
 
     /// Whether messages from `from` arrive at `to`.
@@ -302,7 +332,7 @@ impl Peers for PeersPort {
         let hop = self.net.record.next_hop();
         let (ask, from) = (self.ask_of(&message), self.by.node);
         self.net.record.note(What::Hop { hop, ask, from, to: host.life.node });
-        if host.process.power() == Power::Off {
+        if host.process.power() == Power::Off || self.is_reset(from, host.life.node) {
             return Err(Self::gone());
         }
         let answer = tokio::select! {
@@ -327,6 +357,7 @@ impl Peers for PeersPort {
             self.net.record.cover("dead one silent");
         }
         let answer = match power {
+            _ if self.net.is_reset(here, there) => Err(Self::gone()),
             Power::Off if !is_silent => Err(Self::gone()),
             Power::On if !is_cut && !is_lost => {
                 host.engine.upgrade().map(|engine| engine.me().incarnation).ok_or_else(Self::gone)

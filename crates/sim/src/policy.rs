@@ -1,12 +1,13 @@
 //! The policy of a simulated world that no test has changed.
 
+use hopcache_core::admission::Room;
 use hopcache_core::limits::NEAR_RATE_PER_S_MIN;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
-/// TTL 60 s, grace 0.5, no jitter. Writes end no entries: tests about them say so, and follow the store.
+/// TTL 60 s, grace 0.5, no jitter. Everything is stored. Writes end no entries: tests about them say so, and follow the store.
 #[must_use]
 pub fn default_policy() -> Policy {
     Policy {
@@ -14,6 +15,7 @@ pub fn default_policy() -> Policy {
         grace: 0.5,
         ttl_jitter: 0.0,
         entry_bytes_max: 1 << 20,
+        store_room: Room::UNBOUNDED,
         run_timeout_ms: Millis(30_000),
         probe_timeout_ms: Millis(200),
         procedures: Vec::new(),

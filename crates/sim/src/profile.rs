@@ -1,6 +1,7 @@
 //! The profile of a seed's world: how many nodes it has, which queries clients ask, and which kinds of fault occur.
 //! Each seed has only a few kinds, because faults hide each other (swarm testing: Groce et al., ISSTA 2012).
 
+use hopcache_core::admission::Room;
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -84,6 +85,8 @@ pub struct Profile {
     pub steps: usize,
     /// The operator's settings. With prefetch, sessions walk and nodes learn from them.
     pub policy: Policy,
+    /// Whether weather resets messages to nodes that live.
+    pub resets: bool,
     /// Runs that the origin takes at a time, as far as the nodes know.
     pub slots: Option<usize>,
     /// Largest difference of the nodes' clocks.
@@ -109,6 +112,8 @@ pub const NODES_MAX: usize = 6;
 
 /// Few enough that some prefetches find the origin busy.
 const SLOTS: usize = 6;
+/// Room in the store for a few small entries within the life of an entry: their runs take long enough to pay a tenth.
+const NARROW_ROOM: Room = Room { bytes: 64, life_ms: Millis(TTL_MS) };
 /// Fewer than are asked.
 const FEW_PATTERNS: u32 = 2;
 /// Few enough that each is asked again and again.
@@ -135,6 +140,7 @@ impl Profile {
             stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
             refresh: refresh(seed),
             entry_bytes_max: if is_living || learns { BIG_BYTES } else { default_policy().entry_bytes_max },
+            store_room: store_room(seed),
             prefetch: prefetch(seed),
             freshness_lease_ms: writes(seed).then_some(Millis(FRESHNESS_LEASE_MS_DEFAULT)),
             proofs: proves(seed).then(|| proof_settings(seed)),
@@ -147,6 +153,7 @@ impl Profile {
             has_one_name: has_one_name(seed),
             subjects: with_names(seed, if learns { walked(dice) } else { subjects(dice, is_living) }),
             slots: (learns && seed.is_multiple_of(3)).then_some(SLOTS),
+            resets: resets(seed),
             kinds,
             steps: 100,
             policy,
@@ -239,6 +246,7 @@ impl Profile {
             delay_ms_max: dice.between(0, NET_DELAY_MS_MAX),
             lost: dice.below(100),
             doubled: dice.below(200),
+            reset: if self.resets { dice.below(30) } else { 0 },
             dead_are_silent: dice.chance(250),
         }
     }
@@ -356,6 +364,17 @@ fn kinds(seed: u64, is_living: bool, dice: &SimDice) -> Vec<Kind> {
             some.filter(|(place, _)| *place == first || dice.chance(300)).map(|(_, kind)| kind).collect()
         }
     }
+}
+
+/// In a quarter of the worlds most keys that were run once stay in their owner's memory: in none of
+/// `tests/regression_seeds.rs`.
+const fn store_room(seed: u64) -> Room {
+    if matches!(seed % 16, 3 | 8 | 9 | 11) { NARROW_ROOM } else { Room::UNBOUNDED }
+}
+
+/// In five of nineteen worlds with weather: in none of `tests/regression_seeds.rs`.
+const fn resets(seed: u64) -> bool {
+    matches!(seed % 19, 0 | 2 | 4 | 5 | 8)
 }
 
 /// Half of the worlds refresh early, by one of the rules. Some have few workers, so that refreshes wait and are

@@ -238,6 +238,8 @@ pub enum What {
     Power { node: usize, power: &'static str },
     /// A way between two nodes.
     Link { from: usize, to: usize, is_cut: bool },
+    /// A question to a living node was reset on its way: to the asking node, the other one is gone.
+    Reset { from: usize, to: usize },
     /// A node's way to the store.
     StoreLink { node: usize, is_cut: bool },
     /// A purge was asked for.

@@ -170,6 +170,7 @@ impl SeedCounters {
             What::Power { power: "left", .. } => "node left",
             What::GossipLink { is_cut: true, .. } => "gossip only cut",
             What::MajorityHealed { .. } => "majority healed",
+            What::Reset { .. } => "message reset",
             What::Link { from, to, is_cut } => {
                 self.link((*from, *to), *is_cut);
                 return None;

@@ -2,6 +2,7 @@
 //!
 //! One scene file alone: `cargo test -p hopcache-sim --test scenes promises::`.
 
+mod admission;
 mod bookmarks;
 mod degrees;
 mod flight_ends;

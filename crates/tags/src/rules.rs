@@ -87,8 +87,9 @@
 //! its old result is still one that Neo4j could give, and stays. The same holds for ids of elements: a result has ids of
 //! elements that were not deleted, since a deletion touches it.
 //!
-//! Not seen by these rules: triggers (APOC), and other code in the server that writes behind a statement. Where such
-//! code runs, writes count as `Anything`.
+//! Not seen by these rules: triggers (APOC), and other code in the server that writes behind a statement; and rights that
+//! depend on labels or properties (Enterprise), by which a write changes what a user may see in a read that does not name
+//! them. The operator then sets `freshness.triggers`, and writes count as `Anything`.
 
 /// What a read depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

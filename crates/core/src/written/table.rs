@@ -189,17 +189,19 @@ impl WrittenTable {
         let WrittenRecord { name, written, tag } = record;
         let is_new_name = !self.names.contains_key(&name);
         let is_new_mark = !self.marks.contains_key(&written.database);
-        if (is_new_name && self.names.len() >= WRITTEN_DATABASES_MAX)
-            || (is_new_mark && self.marks.len() >= WRITTEN_DATABASES_MAX)
-        {
+        if is_new_mark && self.marks.len() >= WRITTEN_DATABASES_MAX {
             return Change::Full;
         }
+        let has_place = !is_new_name || self.names.len() < WRITTEN_DATABASES_MAX;
         let before = self.names.get(&name).copied();
-        if is_new_name || told == Told::Now {
+        if has_place && (is_new_name || told == Told::Now) {
             self.names.insert(name, written.database);
         }
         let marks = self.marks.entry(written.database).or_insert_with(|| Marks::nothing(written.database));
         let is_later = marks.take(tag, written);
+        if !has_place {
+            return Change::Full;
+        }
         let is_renamed = before != self.names.get(&name).copied();
         if is_later || is_new_mark || is_renamed { Change::Later } else { Change::Known }
     }

@@ -19,8 +19,8 @@
 //! another file is named.
 //!
 //! - Computing: `State::Computing`. Followers wait, new ones join. Test: `a_flight_under_way_is_joined_and_seen`.
-//! - Done: `FetchResult::Ran` with `Kept::Stored`. Followers get the value.
-//!   Test: `done_everybody_gets_the_value_and_it_is_kept`.
+//! - Done: `FetchResult::Ran` with `Kept::Stored` or `Kept::InMemory`. Followers get the value.
+//!   Tests: `done_everybody_gets_the_value_and_it_is_kept`, `admission.rs`.
 //! - Done by another node: `FetchResult::Found`. Followers get the store's value.
 //!   Test: `done_elsewhere_is_found_in_the_store`.
 //! - Done, stale: `FetchResult::Stale`. Followers get the stale value, and a refresh runs.

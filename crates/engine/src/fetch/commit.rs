@@ -1,4 +1,5 @@
-//! The use of a result: it is committed under the lease, kept briefly, or only returned to the waiters.
+//! The use of a result: it is committed under the lease, kept in this node's memory, kept briefly, or only returned to the
+//! waiters.
 //!
 //! It decides what may be stored and for how long. The store decides whether the token is still the current one (I3).
 
@@ -21,6 +22,16 @@ use crate::model::ports::{Store, StoreError};
 use crate::model::span::{jittered_ttl, scaled};
 use crate::model::worker::apart_if_large;
 
+/// What a run under a lease offers to the store.
+enum Offered {
+    /// An entry.
+    Entry(Bytes),
+    /// Nothing: it would not fit into an entry.
+    TooLarge,
+    /// Nothing: it is not worth its room (`admission`).
+    Nothing,
+}
+
 impl Fetch {
     /// Decides the use of a result.
     pub(super) async fn settle(
@@ -40,11 +51,14 @@ impl Fetch {
             let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
-        let (copy, sealed) = self.copy_of(job, &under, result, times).await;
+        let is_admitted = under.lease.is_some() && {
+            self.admission.admits(job, under.held, (result.weight_bytes(), reading.took_ms))
+        };
+        let (copy, offered) = self.copy_of(job, (&under, is_admitted), result, times).await;
         let (kept, detail) = match under.lease {
             None if under.is_beside_lease => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
-            Some(lease) => match self.commit(&job.query, lease.token(), (&copy, sealed)).await {
+            Some(lease) => match self.commit(&job.query, lease.token(), (&copy, offered)).await {
                 // The store cannot tell whether there is a newer leader, and by this node's clock there may be one:
                 //   we read X · we are stopped or cut off past our lease · another node leads and reads Y · we go on
                 //   without the store.
@@ -77,14 +91,14 @@ impl Fetch {
         (times.soft_ms == Millis::ZERO).then_some(Detail::Off)
     }
 
-    /// The copy of a result, and under a lease the entry to store, if it is not too large for one.
+    /// The copy of a result, and what is offered to the store.
     async fn copy_of(
         &self,
         job: &FetchJob,
-        under: &RunUnder<'_>,
+        (under, is_admitted): (&RunUnder<'_>, bool),
         result: ResultSet,
         times: CopyTimes,
-    ) -> (SharedCopy, Option<Bytes>) {
+    ) -> (SharedCopy, Offered) {
         let query = Arc::clone(&job.query);
         let token = under.lease.map(RunLease::token);
         let held = under.held.map(|copy| &**copy);
@@ -94,8 +108,11 @@ impl Fetch {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
             let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
             let copy = copy.with_provenance(provenance);
-            let sealed = token.and_then(|token| cache.seal(&query.key, &copy, token));
-            (Arc::new(copy), sealed)
+            let offered = match token.filter(|_| is_admitted) {
+                None => Offered::Nothing,
+                Some(token) => cache.seal(&query.key, &copy, token).map_or(Offered::TooLarge, Offered::Entry),
+            };
+            (Arc::new(copy), offered)
         })
         .await
     }
@@ -127,7 +144,7 @@ impl Fetch {
         &self,
         query: &Query,
         token: Token,
-        (copy, sealed): (&MemoryCopy, Option<Bytes>),
+        (copy, offered): (&MemoryCopy, Offered),
     ) -> (Kept, Option<Detail>) {
         debug_assert_eq!(
             copy.token(),
@@ -138,9 +155,13 @@ impl Fetch {
         // `entry::Head::read` requires this order of every entry.
         let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
         debug_assert!(is_in_order, "I4: {times:?}");
-        let Some(bytes) = sealed else {
-            let _ = self.store.release(&query.key, token).await;
-            return (Kept::Skipped, Some(Detail::TooLarge));
+        let bytes = match offered {
+            Offered::Entry(bytes) => bytes,
+            Offered::Nothing => return self.keep_in_memory_only(query, token).await,
+            Offered::TooLarge => {
+                let _ = self.store.release(&query.key, token).await;
+                return (Kept::Skipped, Some(Detail::TooLarge));
+            }
         };
         // Age counts from the start of the read. So the run's time is already spent (I4), and so is the time for which
         // a silent store delayed the second try.
@@ -161,6 +182,17 @@ impl Fetch {
             Ok(Commit::Fenced) if was_silent => self.whose_commit(query, token).await,
             Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
             Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        }
+    }
+
+    /// Gives the lease back without an entry. As with a commit, the store's answer says whether the token is still the current
+    /// one: a holder that was stopped past its lease must not keep what it read (I3, F2). Without an answer it must not either:
+    ///   we read X · our lease is given back, and the answer is lost · another node gets the lease, reads Y and stores it.
+    async fn keep_in_memory_only(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
+        match self.store.release(&query.key, token).await {
+            Ok(true) => (Kept::InMemory, None),
+            Ok(false) => (Kept::Fenced, Some(Detail::Fenced)),
+            Err(_) => (Kept::Fenced, Some(Detail::Degraded)),
         }
     }
 
@@ -207,7 +239,7 @@ pub(super) fn copy_to_keep(result: &FetchResult) -> Option<&SharedCopy> {
     match result {
         FetchResult::Found(copy)
         | FetchResult::Stale(copy)
-        | FetchResult::Ran { copy, kept: Kept::Stored, .. }
+        | FetchResult::Ran { copy, kept: Kept::Stored | Kept::InMemory, .. }
         | FetchResult::Ran {
             copy, kept: Kept::Skipped, detail: Some(Detail::Degraded | Detail::Busy), ..
         } => Some(copy),

@@ -4,6 +4,7 @@
 //! It decides which node runs and which results may be stored. It serves nobody and starts no flight: the rooms above
 //! do.
 
+mod admission;
 mod classify;
 mod commit;
 mod crowds;
@@ -24,6 +25,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{FlightTable, Leader};
 use crate::cache::{Cache, WatchedStore};
+use crate::fetch::admission::Admission;
 use crate::fetch::crowds::Crowds;
 use crate::fetch::failure_backoff::FailureBackoff;
 use crate::fetch::lease_acquire::Acquired;
@@ -73,6 +75,7 @@ pub struct Fetch {
     classifier: Classifier,
     backoff: FailureBackoff,
     shedding: LoadShedding,
+    admission: Admission,
     policy: FetchPolicy,
 }
 
@@ -108,6 +111,7 @@ impl Fetch {
             classifier: Classifier::new(context, origin, policy.run_timeout_ms),
             backoff: FailureBackoff::new(),
             shedding: LoadShedding::default(),
+            admission: Admission::new(context, routing, policy.store_room),
             policy: FetchPolicy {
                 ttl_ms: policy.ttl_ms,
                 grace: policy.grace,

@@ -59,7 +59,7 @@ pub enum Class {
     Hit,
     /// Served from an origin run, this request's or one that it joined.
     Miss {
-        /// Whether the store took the result.
+        /// What became of the result.
         kept: Kept,
         /// Whether this request led the run or joined it.
         role: Role,
@@ -68,7 +68,7 @@ pub enum Class {
     Bypass(Reason),
 }
 
-/// Whether the store took a result.
+/// What became of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// The store took it.
@@ -76,8 +76,19 @@ pub enum Kept {
     /// The store refused the token: there is a newer leader (I3). Or the store could not be asked, and the lease had
     /// ended by this node's own clock: there may be a newer leader (F2).
     Fenced,
+    /// It lives in this node's memory only: its key was not run before, and there is no room in the store for such keys
+    /// (`hopcache_core::admission`).
+    InMemory,
     /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, or the run failed.
     Skipped,
+}
+
+impl Kept {
+    /// Whether later requests are answered from the result.
+    #[must_use]
+    pub const fn is_kept(self) -> bool {
+        matches!(self, Self::Stored | Self::InMemory)
+    }
 }
 
 /// A request's part in a flight.

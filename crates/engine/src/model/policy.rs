@@ -1,5 +1,6 @@
 //! The operator's settings, as far as the engine needs them. They decide nothing by themselves.
 
+use hopcache_core::admission::Room;
 use hopcache_core::limits::PATTERNS_DEFAULT;
 use hopcache_core::refresh::Rule;
 use hopcache_core::time::Millis;
@@ -15,6 +16,8 @@ pub struct Policy {
     pub ttl_jitter: f64,
     /// Largest entry body.
     pub entry_bytes_max: usize,
+    /// Room in the store for entries whose key was run once.
+    pub store_room: Room,
     /// Deadline of one origin run.
     pub run_timeout_ms: Millis,
     /// Deadline of one peer probe.

@@ -13,7 +13,7 @@ use crate::fetch::FetchResult;
 use crate::model::ask::{Ask, Hints};
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
-use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Outcome, Reason, Role};
 use crate::model::ports::Store;
 use crate::model::span::scaled;
 use crate::path::Path;
@@ -138,7 +138,7 @@ impl Path {
                     _ => self.answer_of(copy, ask),
                 };
                 let mut how = copy.how(Class::Miss { kept: *kept, role }, *detail, now);
-                if *kept != Kept::Stored {
+                if !kept.is_kept() {
                     how.ttl_ms = None;
                 }
                 Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }

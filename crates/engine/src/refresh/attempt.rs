@@ -271,7 +271,9 @@ impl Refresh {
 
 fn tried(result: FetchResult) -> Tried {
     match result {
-        FetchResult::Found(_) | FetchResult::Ran { kept: Kept::Stored, .. } => Tried::NewValue(result),
+        FetchResult::Found(_) | FetchResult::Ran { kept: Kept::Stored | Kept::InMemory, .. } => {
+            Tried::NewValue(result)
+        }
         FetchResult::Failed(OriginError { kind, .. }) => match kind {
             kind if kind.refuses_statement() => Tried::Gone,
             OriginFault::Failed(_) | OriginFault::Unauthorized(_) | OriginFault::TooLarge { .. } => {

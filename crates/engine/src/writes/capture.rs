@@ -27,6 +27,7 @@ use hopcache_core::turns::RunClass;
 use hopcache_core::written::{Change, Written, WrittenEpoch, WrittenRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
+use crate::model::event::InvalidationWord;
 use crate::model::fetch_times::FetchTimes;
 use crate::model::ports::{AccessMode, OriginError, OriginRun, RunBookmarks, WriteOf};
 use crate::writes::Writes;
@@ -76,7 +77,7 @@ impl Writes {
         let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
         let records = records_of(name, (ids.newest.database, ids.epoch), &touched);
-        self.note(&records) != Change::Full && self.tell(&records).await
+        self.note(&records, InvalidationWord::ForeignWrite) != Change::Full && self.tell(&records).await
     }
 
     async fn ask_capture(

@@ -6,6 +6,19 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_packstream::Value;
 use hopcache_tags::{Counters, Touch, WriteEffects};
 
+/// Plain data: what a write past this cluster has touched.
+#[derive(Debug, Clone, Default)]
+pub struct ToldWrite {
+    /// Whether nodes came or went, with labels or without.
+    pub nodes: bool,
+    /// Nodes with these labels came, went, changed, or got or lost them.
+    pub labels: Vec<String>,
+    /// Relationships of these types came, went or changed.
+    pub types: Vec<String>,
+    /// These property keys changed, of nodes or of relationships.
+    pub keys: Vec<String>,
+}
+
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
 pub struct Effects {
@@ -19,15 +32,16 @@ impl Effects {
         Self { found: WriteEffects::of(statement, params) }
     }
 
-    /// What a write past this cluster has touched, as somebody tells it: nodes with these labels came, went, or changed; so
-    /// did relationships of these types, and these property keys of either.
+    /// What a write past this cluster has touched, as somebody tells it.
     #[must_use]
-    pub fn told(labels: &[String], types: &[String], keys: &[String]) -> Self {
+    pub fn told(told: &ToldWrite) -> Self {
+        let ToldWrite { nodes, labels, types, keys } = told;
+        let nodes = nodes.then_some(Touch::NodeCreated);
         let labels = labels.iter().flat_map(|name| [Touch::NodeCreated, Touch::LabelChanged(name.clone())]);
         let types = types.iter().map(|name| Touch::Relationship(name.clone()));
         let key = |name: &String| [Touch::NodeKey(name.clone()), Touch::RelationshipKey(name.clone())];
         let keys = keys.iter().flat_map(key);
-        Self { found: WriteEffects::from_parts(labels.chain(types).chain(keys)) }
+        Self { found: WriteEffects::from_parts(nodes.into_iter().chain(labels).chain(types).chain(keys)) }
     }
 
     /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it

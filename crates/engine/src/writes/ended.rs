@@ -66,11 +66,11 @@ impl OpenWrite {
         let ended = end.clone();
         let kept = match end {
             WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
-            WriteEnd::Committed(None) => writes.ask_and_tell(&of, name).await,
+            WriteEnd::Committed(None) => writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await,
             WriteEnd::Refused => writes.ask_of_refused(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
-                writes.ask_and_tell(&of, name).await
+                writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await
             }
         };
         // All nodes in touch have heard of it.
@@ -94,14 +94,18 @@ impl Writes {
         position: Position,
     ) -> Option<Written> {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
-        self.note_and_tell(name, (written, &of.touched), is_back).await
+        self.note_and_tell(name, (written, &of.touched), is_back, InvalidationWord::OwnWrite).await
     }
 
     /// Asks Neo4j for its newest transaction, and tells it. The mark, if the store has it then.
-    pub(super) async fn ask_and_tell(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
+    pub(super) async fn ask_and_tell(
+        self: &Arc<Self>,
+        (of, name): (&WriteOf, DatabaseTag),
+        word: InvalidationWord,
+    ) -> Option<Written> {
         let before = self.cache.written().of(name);
         let newest = self.newest(of).await;
-        self.tell_newest((of, name), before, newest).await
+        self.tell_newest((of, name), before, newest, word).await
     }
 
     /// As [`Writes::ask_and_tell`], after Neo4j has refused the write. If it refuses this identity even the question, it has carried out
@@ -110,7 +114,7 @@ impl Writes {
         let before = self.cache.written().of(name);
         match self.newest(of).await {
             Newest::Forbidden => None,
-            newest => self.tell_newest((of, name), before, newest).await,
+            newest => self.tell_newest((of, name), before, newest, InvalidationWord::OwnWrite).await,
         }
     }
 
@@ -119,16 +123,17 @@ impl Writes {
         (of, name): (&WriteOf, DatabaseTag),
         before: Option<Written>,
         newest: Newest,
+        word: InvalidationWord,
     ) -> Option<Written> {
         match newest {
             Newest::NoDatabase => return None,
             Newest::At(position) => {
                 let (written, is_back) = self.cache.written().after_asking(before, position);
-                return self.note_and_tell(name, (written, &of.touched), is_back).await;
+                return self.note_and_tell(name, (written, &of.touched), is_back, word).await;
             }
             Newest::Forbidden | Newest::Unknown => {
                 if let Some(written) = self.cache.written().in_doubt(name) {
-                    return self.note_and_tell(name, (written, &Touched::Anything), false).await;
+                    return self.note_and_tell(name, (written, &Touched::Anything), false, word).await;
                 }
             }
             Newest::Untold => {}
@@ -143,8 +148,9 @@ impl Writes {
         let marks = self.cache.written();
         let others = marks.names().into_iter().filter(|name| *name != own);
         let unsettled = others.filter_map(|name| Some((name, marks.in_doubt(name)?)));
-        let told =
-            unsettled.map(|(name, written)| self.note_and_tell(name, (written, &Touched::Anything), false));
+        let told = unsettled.map(|(name, written)| {
+            self.note_and_tell(name, (written, &Touched::Anything), false, InvalidationWord::OwnWrite)
+        });
         let _ = join_all(told.collect::<Vec<_>>()).await;
     }
 
@@ -173,30 +179,38 @@ impl Writes {
         name: DatabaseTag,
         (written, touched): (Written, &Touched),
         is_back: bool,
+        word: InvalidationWord,
     ) -> Option<Written> {
         let records = self.cache.written().records_of(name, written, touched);
-        if self.note(&records) == Change::Full {
-            self.purge_name(name).await;
-            return None;
-        }
+        let has_place = self.note(&records, word) != Change::Full;
         if is_back {
             self.purge_names(written);
         }
-        self.tell(&records).await.then_some(written)
+        if has_place {
+            return self.tell(&records).await.then_some(written);
+        }
+        // Other nodes may have a place for the mark, and this one may have read by another name.
+        tokio::join!(self.purge_name(name), self.tell(&records));
+        None
     }
 
     /// Takes the marks of one write. However many tags it has touched, it counts as one.
-    pub(super) fn note(&self, records: &[WrittenRecord]) -> Change {
+    pub(super) fn note(&self, records: &[WrittenRecord], word: InvalidationWord) -> Change {
         let mut noted = Change::Known;
+        let mut is_later = false;
         for record in records {
             match self.cache.written().take(*record, Told::Now) {
-                Change::Full => return Change::Full,
-                Change::Later => noted = Change::Later,
+                // Entries by other names of the database need the other marks too.
+                Change::Full => noted = Change::Full,
+                Change::Later => is_later = true,
                 Change::Known => {}
             }
         }
-        if noted == Change::Later {
-            self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
+        if noted == Change::Known && is_later {
+            noted = Change::Later;
+        }
+        if is_later {
+            self.context.note(Event::Invalidation(word));
         }
         noted
     }
@@ -207,7 +221,7 @@ impl Writes {
     }
 
     async fn purge(&self, scope: &Scope) {
-        self.context.note(Event::Invalidation(InvalidationWord::OwnWrite));
+        // The purge counts itself.
         let _ = self.invalidate.purge(scope).await;
     }
 
@@ -266,7 +280,7 @@ impl Writes {
             if of.may_name_graph {
                 self.end_elsewhere(name).await;
             }
-            self.ask_and_tell(&of, name).await;
+            self.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await;
             if self.is_doubt_over(name, asked) {
                 if of.changes_rights {
                     // It is committed in `system`, if at all, and the question was about another database.

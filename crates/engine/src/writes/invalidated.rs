@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::Touched;
 
+use crate::model::event::InvalidationWord;
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;
 
@@ -31,7 +32,8 @@ impl Writes {
             self.purge_name(name).await;
             return Some(Invalidated::Database);
         };
-        self.ask_and_tell(&WriteOf { touched, ..of }, name).await;
+        let of = WriteOf { touched, ..of };
+        self.ask_and_tell((&of, name), InvalidationWord::ForeignWrite).await;
         Some(Invalidated::Touched)
     }
 }

@@ -6,25 +6,34 @@
 //!   A writes while B is stopped · the store loses its data · B looks, and finds no mark · A looks, and cannot put its mark back ·
 //!   A's watcher reports by this look · B looks, takes the report, and proves an entry from before the write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
+use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Told, Written, WrittenRecord};
+use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
-use crate::model::ports::{Heard, Store};
+use crate::model::ports::{Heard, Scope, Store};
 use crate::writes::Writes;
+
+/// What the store has shown so far.
+#[derive(Default)]
+struct Shown {
+    databases: BTreeMap<DatabaseTag, DatabaseUuid>,
+    /// Marks that found no place, so that each ends entries once.
+    without_place: BTreeMap<(DatabaseTag, Option<TagId>), Written>,
+}
 
 impl Writes {
     /// Looks for writes at the store for ever.
     pub(crate) async fn follow(&self) -> Infallible {
         let Some(lease_ms) = self.lease_ms() else { return pending().await };
         let lease = self.cache.lease();
-        let mut shown = BTreeMap::new();
+        let mut shown = Shown::default();
         loop {
             let began = self.context.now();
             let looked = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
@@ -51,13 +60,36 @@ impl Writes {
         }
     }
 
-    /// Takes the store's records. A name that leads to another database than at the last look is news.
-    fn take_all(&self, records: &[WrittenRecord], shown: &mut BTreeMap<DatabaseTag, DatabaseUuid>) {
-        for record in records {
-            let database = record.written.database();
-            let is_news = shown.insert(record.name, database).is_some_and(|before| before != database);
-            self.cache.written().take(*record, if is_news { Told::Now } else { Told::Before });
+    /// The last look of a node that has answered its last request: its lease ends now, and no write waits for it.
+    pub async fn say_farewell(&self) {
+        if self.lease_ms().is_some() {
+            let _ = self.store.hear_written(self.cluster, self.context.node(), Millis::ZERO).await;
         }
+    }
+
+    /// Takes the store's records. A name that leads to another database than at the last look is news.
+    fn take_all(&self, records: &[WrittenRecord], shown: &mut Shown) {
+        let (mut places, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for record in records {
+            places.insert(record.place());
+            names.insert(record.name);
+            let database = record.written.database();
+            let is_news =
+                shown.databases.insert(record.name, database).is_some_and(|before| before != database);
+            let told = if is_news { Told::Now } else { Told::Before };
+            if self.cache.written().take(*record, told) == Change::Full
+                && shown.without_place.insert(record.place(), record.written) != Some(record.written)
+            {
+                self.forget_name(record.name);
+            }
+        }
+        shown.databases.retain(|name, _| names.contains(name));
+        shown.without_place.retain(|place, _| places.contains(place));
+    }
+
+    /// There is no place for a mark: this node's memory forgets what it may have ended (`limits::WRITTEN_DATABASES_MAX`).
+    fn forget_name(&self, name: DatabaseTag) {
+        self.cache.forget(&Scope::Tag(Tag::Database(name)));
     }
 
     /// Puts back the marks that the store lacks. Whether it has all of them then.
@@ -87,7 +119,9 @@ impl Writes {
     /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
     pub(crate) fn hear(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
         let known = |record: &WrittenRecord| {
-            self.cache.written().take(*record, Told::Now);
+            if self.cache.written().take(*record, Told::Now) == Change::Full {
+                self.forget_name(record.name);
+            }
             self.cache.written().record_of_all(record.name)
         };
         let mut known: Vec<_> = records.iter().filter_map(known).collect();

@@ -101,7 +101,8 @@ impl PendingWrite {
         if !is_in_parts && was_never_executed(code) {
             return self.changed_nothing();
         }
-        self.end(WriteEnd::Refused).await;
+        let end = if may_be_committed_later(code) { WriteEnd::InDoubt } else { WriteEnd::Refused };
+        self.end(end).await;
     }
 
     /// Its answer was lost, or its time was over. It may have been committed, or may be later.
@@ -135,4 +136,41 @@ fn was_never_executed(code: &str) -> bool {
         "Neo.ClientError.Transaction.InvalidBookmark",
     ];
     CODES.contains(&code) || code.starts_with("Neo.ClientError.Security.")
+}
+
+/// Neo4j's codes for a commit whose outcome its server does not know: a cluster may still replicate it, by its next leader
+/// (`org.neo4j.kernel.api.exceptions.Status` of Neo4j 5.26).
+fn may_be_committed_later(code: &str) -> bool {
+    const CODES: [&str; 4] = [
+        "Neo.TransientError.Cluster.ReplicationFailure",
+        "Neo.TransientError.Transaction.LeaderSwitch",
+        "Neo.TransientError.Transaction.LeaseExpired",
+        "Neo.DatabaseError.Transaction.TransactionCommitFailed",
+    ];
+    CODES.contains(&code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the server has not begun is over. What a cluster cannot answer for is in doubt. Any other failure is asked about once.
+    #[test]
+    fn a_code_says_whether_a_write_may_be_committed() {
+        let table = [
+            ("Neo.ClientError.Statement.SyntaxError", true, false),
+            ("Neo.ClientError.Security.Forbidden", true, false),
+            ("Neo.TransientError.Transaction.DeadlockDetected", false, false),
+            ("Neo.ClientError.Schema.ConstraintValidationFailed", false, false),
+            ("Neo.TransientError.Transaction.LeaderSwitch", false, true),
+            ("Neo.DatabaseError.Transaction.TransactionCommitFailed", false, true),
+        ];
+        for (code, never_executed, in_doubt) in table {
+            assert_eq!(
+                (was_never_executed(code), may_be_committed_later(code)),
+                (never_executed, in_doubt),
+                "{code}"
+            );
+        }
+    }
 }

@@ -13,6 +13,7 @@ use hopcache_core::time::Millis;
 use hopcache_core::written::{Change, Written, WrittenRecord};
 
 use crate::model::ask::Query;
+use crate::model::event::InvalidationWord;
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;
 
@@ -77,7 +78,7 @@ impl Writes {
         //   27, and begins epoch 5: at (5, 26) the write would be forgotten.
         let (written, is_back) = self.cache.written().after_asking(Some(before), range.to());
         let record = WrittenRecord::of_all(name, written);
-        if self.note(&[record]) == Change::Known {
+        if self.note(&[record], InvalidationWord::OwnWrite) == Change::Known {
             return;
         }
         if is_back {

@@ -6,11 +6,13 @@
 //!
 //! A write waits for each node until one of these holds:
 //! - The node has the mark.
-//! - The node refuses connections. It is dead, and looks at the store before it serves anything.
 //! - The store has the mark, and the node's lease there has run out. The node looks at the store before it serves an
 //!   entry from before the mark, and hears of it (`cache::write_lease`).
 //! - The store cannot be reached, the node was silent for a whole lease, and what it may have proved by the watchers' reports of
 //!   before the write is over.
+//!
+//! A node that refuses connections counts as silent. It may be dead, and then its lease ends. Or it is not:
+//!   a firewall resets what A sends to B · B reaches the store and its clients, and has the lease · A's write ends.
 //!
 //! Nodes that only the store knows count too. Schedule:
 //!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
@@ -295,7 +297,7 @@ impl Writes {
         }
     }
 
-    /// Whether the node has these now, or is dead.
+    /// Whether the node has these now.
     async fn tell_node_once(self: &Arc<Self>, node: &NodeName, news: &[WrittenRecord]) -> bool {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
@@ -304,11 +306,12 @@ impl Writes {
                 self.take_answer(news, &known);
                 true
             }
-            Err(error @ PeerError::Gone(_)) => {
-                self.routing.report(node, life, &error);
-                true
+            Err(error) => {
+                if matches!(error, PeerError::Gone(_)) {
+                    self.routing.report(node, life, &error);
+                }
+                false
             }
-            Err(_) => false,
         }
     }
 

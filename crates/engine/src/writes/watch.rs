@@ -32,7 +32,7 @@ use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::model::event::Event;
+use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::peers::TallyWanted;
 use crate::writes::Writes;
@@ -192,6 +192,7 @@ impl Writes {
             Finding::Foreign if self.tell_captured((name, of), from, &ids).await => Some(account),
             Finding::Foreign => {
                 account.foreign = newest.id;
+                self.context.note(Event::Invalidation(InvalidationWord::ForeignWrite));
                 self.tell_foreign(name, newest);
                 // Capture may have been switched on since it was refused.
                 if account.change.is_none() {
@@ -252,7 +253,8 @@ impl Writes {
         let (written, is_back) = self.cache.written().after_asking(seen, newest);
         if is_back {
             self.tallies.forget_known(name);
-            self.note_and_tell(name, (written, &Touched::Anything), true).await;
+            let word = InvalidationWord::ForeignWrite;
+            self.note_and_tell(name, (written, &Touched::Anything), true, word).await;
         }
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);

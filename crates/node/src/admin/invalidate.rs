@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::limits::INVALIDATE_NAMES_MAX;
 use hopcache_core::tags::Touched;
-use hopcache_engine::{Effects, Invalidated};
+use hopcache_engine::{Effects, Invalidated, ToldWrite};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -21,6 +21,7 @@ use crate::audit;
 #[serde(default, deny_unknown_fields)]
 struct Order {
     database: Option<String>,
+    nodes: bool,
     labels: Vec<String>,
     types: Vec<String>,
     keys: Vec<String>,
@@ -33,9 +34,9 @@ impl Order {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        if self.anything == (self.tags() > 0) {
+        if self.anything == (self.nodes || self.tags() > 0) {
             return Err(Problem::bad(
-                "send what the write has touched (labels, types, keys), or anything (true), and not both",
+                "send what the write has touched (nodes, labels, types, keys), or anything (true), and not both",
             ));
         }
         if self.tags() > INVALIDATE_NAMES_MAX {
@@ -51,7 +52,8 @@ impl Order {
         if self.anything {
             Touched::Anything
         } else {
-            Effects::told(&self.labels, &self.types, &self.keys).touched()
+            let (labels, types, keys) = (self.labels.clone(), self.types.clone(), self.keys.clone());
+            Effects::told(&ToldWrite { nodes: self.nodes, labels, types, keys }).touched()
         }
     }
 }

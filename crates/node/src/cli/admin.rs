@@ -34,6 +34,9 @@ pub(super) struct InvalidateArgs {
     /// The database that was written
     #[arg(long, default_value = "neo4j")]
     database: String,
+    /// Nodes came or went, with labels or without
+    #[arg(long, group = "touched")]
+    nodes: bool,
     /// A label: nodes that have it came, went or changed
     #[arg(long = "label", group = "touched")]
     labels: Vec<String>,
@@ -44,7 +47,7 @@ pub(super) struct InvalidateArgs {
     #[arg(long = "key", group = "touched")]
     keys: Vec<String>,
     /// Anything may have changed
-    #[arg(long, group = "touched", conflicts_with_all = ["labels", "types", "keys"])]
+    #[arg(long, group = "touched", conflicts_with_all = ["nodes", "labels", "types", "keys"])]
     anything: bool,
     #[command(flatten)]
     admin: AdminArgs,
@@ -65,6 +68,10 @@ pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow:
     if args.anything {
         body["anything"] = json!(true);
     } else {
+        // An older node refuses a field that it does not know.
+        if args.nodes {
+            body["nodes"] = json!(true);
+        }
         body["labels"] = json!(args.labels);
         body["types"] = json!(args.types);
         body["keys"] = json!(args.keys);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use hopcache_core::limits::{
     ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX,
-    VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -286,11 +286,17 @@ pub struct StoreSection {
     /// of the operating system.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub ca_file: Option<PathBuf>,
+    /// Room in the store, for each node, for entries whose key was run once: so many bytes within the life of an entry. Entries
+    /// that were slow to run take less. Without room an entry stays in the memory of its key's owner, until the key is run
+    /// again. 0: only keys that are run again are stored.
+    #[serde(with = "size")]
+    #[schemars(with = "size::Text", extend("x-min" = "0", "x-max" = format_size(STORE_RUN_ONCE_BYTES_MAX)))]
+    pub run_once_bytes: u64,
 }
 
 impl Default for StoreSection {
     fn default() -> Self {
-        Self { uri: StoreUri::Memory, ca_file: None }
+        Self { uri: StoreUri::Memory, ca_file: None, run_once_bytes: 64 << 20 }
     }
 }
 

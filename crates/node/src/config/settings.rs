@@ -37,6 +37,8 @@ pub struct Settings {
     pub origin: OriginSettings,
     /// The store that the nodes share.
     pub store: StoreUri,
+    /// Room in the store for entries whose key was run once, in bytes.
+    pub run_once_bytes: u64,
     /// Authorities that sign the store's certificate, if not those of the system.
     pub store_authorities: Option<Authorities>,
     /// How long entries live, and how large they may be.
@@ -185,6 +187,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
         cluster,
         origin,
         store: document.store.uri.clone(),
+        run_once_bytes: document.store.run_once_bytes,
         store_authorities,
         entry: document.entry.clone(),
         freshness: document.freshness.clone(),

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
+use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Reason, Role};
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::CHALLENGE;
@@ -121,7 +121,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
         }
         Class::Miss { kept, role } => {
             let mut member = Member::forward(node, Forward::Miss);
-            member.stored = if kept == Kept::Stored { Stored::Yes } else { Stored::No };
+            member.stored = if kept.is_kept() { Stored::Yes } else { Stored::No };
             member.collapsed = if role == Role::Joined { Collapsed::Yes } else { Collapsed::No };
             member
         }

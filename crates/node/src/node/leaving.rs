@@ -51,7 +51,7 @@ impl Node {
     /// 3. The node announces that it drains: the ring of every node is without it.
     /// 4. The node serves on until balancers have seen that it is not ready.
     /// 5. Requests, transactions and flights end, or are rolled back or handed on.
-    /// 6. The node says goodbye, sends its last spans, and gives its leases back.
+    /// 6. The node says goodbye, sends its last spans, and gives back its leases, that of freshness too.
     pub async fn leave(self) {
         let schedule = Schedule::new(self.drain, self.serve_on);
         let state = &self.state;
@@ -76,7 +76,14 @@ impl Node {
         let _ = tokio::join!(ending, self.state.traces.end(schedule.last_words));
         // Last, so that no request of a peer takes a lease afterwards.
         let engine = &self.state.engine;
-        let _ = timeout(schedule.last_words, engine.fetch().give_back_leases()).await;
+        let leases = async {
+            engine.fetch().give_back_leases().await;
+            // A client that is still served may get a value from before a write: its node has to be waited for.
+            if self.clients.is_empty() {
+                engine.writes().say_farewell().await;
+            }
+        };
+        let _ = timeout(schedule.last_words, leases).await;
         match engine.fetch().leases_held() {
             0 => tracing::info!("left"),
             leases => tracing::warn!(leases, "left; the store did not take these leases back, they lapse"),

@@ -1,5 +1,6 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
+use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -17,6 +18,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         grace: settings.entry.grace,
         ttl_jitter: settings.entry.ttl_jitter,
         entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
+        store_room: store_room(settings),
         run_timeout_ms: settings.origin.timeout_ms,
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
@@ -40,6 +42,15 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         prefetch: prefetch_policy(&settings.prefetch),
         near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,
     }
+}
+
+/// The room for keys that were run once comes back as their entries end: after the life of an entry in the store.
+fn store_room(settings: &Settings) -> Room {
+    let entry = &settings.entry;
+    let physical = entry.ttl.duration().mul_f64(1.0 + entry.grace);
+    let life_ms =
+        u64::try_from(physical.as_millis()).unwrap_or(u64::MAX).saturating_add(entry.stale_if_error.0);
+    Room { bytes: settings.run_once_bytes, life_ms: Millis(life_ms.clamp(1, limits::ENTRY_LIFE_MS_MAX)) }
 }
 
 /// The policy of refreshes. `refresh.min_ttl` stays as configured, because the engine takes the jitter into account.
@@ -87,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Sources, load, schema};
-    use crate::meters::{Meters, Readings};
+    use crate::meters::{Exposition, Meters, Readings};
 
     fn settings_with(set: &str) -> Settings {
         let sources = Sources { file: None, environment: Vec::new(), sets: vec![set.to_owned()] };
@@ -124,7 +135,7 @@ mod tests {
         let stampedes = |set: &str| {
             let meters = Meters::with(&settings_with(set).refresh);
             meters.note(Event::Landed { followers: 5 });
-            let text = meters.render(Readings::default());
+            let text = meters.render(Readings::default(), Exposition::Prometheus, "");
             text.lines().any(|line| line == "stampede_events_total 1")
         };
         assert!(stampedes("refresh.stampede_followers=5") && !stampedes("refresh.stampede_followers=6"));

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hopcache_core::admission::Room;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::STORE_SILENCES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
@@ -50,6 +51,8 @@ pub(super) struct Runs {
     served: BTreeMap<(u32, Life), u32>,
     /// Events that can cost a lease: of one node, or of all.
     trouble: Vec<(MonoTime, Option<usize>)>,
+    /// Questions to living nodes that were reset on their way, each with its way.
+    resets: Vec<(MonoTime, (usize, usize))>,
     powers: BTreeMap<usize, (&'static str, MonoTime)>,
     lives: BTreeMap<usize, u32>,
     runs: BTreeMap<u32, (KeyId, Life)>,
@@ -157,6 +160,10 @@ impl Runs {
                 self.trouble.push((fact.at, Some(*node)));
                 Ok(())
             }
+            What::Reset { from, to } => {
+                self.resets.push((fact.at, (*from, *to)));
+                Ok(())
+            }
             What::StoreLost { .. }
             | What::StoreFellBack { .. }
             | What::StoreJumped { .. }
@@ -183,7 +190,7 @@ impl Runs {
             if is_current && stolen != Some(held.token) {
                 return Err(format!("I1: a lease was granted over the current one {held:?}: {fact}"));
             }
-            if is_current && !self.is_dead(held.by) {
+            if is_current && !self.is_dead(held.by) && !self.seemed_gone(&held, by, fact.at) {
                 return Err(format!("I1: a living holder was robbed of {held:?}: {fact}"));
             }
             if !is_current && !self.is_explained(&held, fact.at) {
@@ -200,6 +207,15 @@ impl Runs {
         let lives = self.lives.get(&life.node).copied().unwrap_or(0);
         lives != life.life
             || self.powers.get(&life.node).is_some_and(|(power, _)| matches!(*power, "killed" | "left"))
+    }
+
+    /// Whether a question of this node to the holder was reset, so that the holder seems dead to it. Then there is one more run,
+    /// and the fence refuses the holder's commit.
+    fn seemed_gone(&self, held: &Held, to: Life, now: MonoTime) -> bool {
+        let since = held.granted - COMPETITION;
+        let is_such =
+            |at: MonoTime, way: (usize, usize)| way == (to.node, held.by.node) && at >= since && at <= now;
+        self.resets.iter().any(|(at, way)| is_such(*at, *way))
     }
 
     /// Whether an event can have cost the holder its lease: an event of its process, of its way to the store, or of the
@@ -328,7 +344,13 @@ impl Runs {
         key: KeyId,
         (store, age_max): (MonoTime, Option<Millis>),
     ) -> Result<(), String> {
-        let (Some(fresh), Some(age_max)) = (self.book.fresh(key, store, None), age_max) else {
+        let Some(age_max) = age_max else { return Ok(()) };
+        let Some(fresh) = self.book.fresh(key, store, None) else {
+            // What is refreshed may live in its owner's memory only.
+            let policy = &seen.ground.policy;
+            if policy.store_room != Room::UNBOUNDED && policy.refresh.is_early {
+                self.early.insert(key);
+            }
             return Ok(());
         };
         let age = fresh.age(store);

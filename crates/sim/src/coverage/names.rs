@@ -1,13 +1,14 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 148] = [
+pub const OUTCOMES: [&str; 151] = [
     "class hit",
     "class miss",
     "class bypass",
     "kept stored",
     "kept fenced",
     "kept skipped",
+    "kept in memory",
     "role led",
     "role joined",
     "reason text",
@@ -58,6 +59,7 @@ pub const OUTCOMES: [&str; 148] = [
     "commit stored",
     "commit fenced",
     "commit skipped",
+    "commit in memory",
     "grant free",
     "grant expired",
     "grant stolen",
@@ -110,6 +112,7 @@ pub const OUTCOMES: [&str; 148] = [
     "watched: known",
     "watched: foreign",
     "watched: uncertain",
+    "entries ended by a foreign write",
     "entries purged",
     "prefetch launched",
     "prefetch used",
@@ -153,11 +156,12 @@ pub const OUTCOMES: [&str; 148] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 47] = [
+pub const FAULTS: [&str; 48] = [
     "message lost",
     "message late",
     "message twice",
     "message overtaken",
+    "message reset",
     "way cut both",
     "way cut one",
     "probe unanswered",

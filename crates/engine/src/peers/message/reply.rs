@@ -63,6 +63,8 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
     let (class, kept, role) = match outcome.how.class {
         Class::Hit if outcome.how.is_proved => (PROVED_HIT, 0, 0),
         Class::Hit | Class::Bypass(_) => (0, 0, 0),
+        // For the node that asked, both are kept; an older version knows only one of them.
+        Class::Miss { kept: Kept::InMemory, role } => (1, place(&KEPT, Kept::Stored), place(&ROLES, role)),
         Class::Miss { kept, role } => (1, place(&KEPT, kept), place(&ROLES, role)),
     };
     let detail = outcome.how.detail.map_or(0, |detail| place(&DETAILS, detail) + 1);

@@ -114,7 +114,8 @@ pub fn decode_answer(message: &Bytes) -> Option<Handled> {
     reader.is_empty().then_some(Handled { status, headers, body, how })
 }
 
-// Numbers between nodes are places in these lists. New items are added at the end only.
+// Numbers between nodes are places in these lists. New items are added at the end only. What a node keeps in memory only counts as
+// stored: an older version knows no other word.
 const KEPT: [Kept; 3] = [Kept::Stored, Kept::Fenced, Kept::Skipped];
 const ROLES: [Role; 2] = [Role::Led, Role::Joined];
 

@@ -1,0 +1,56 @@
+//! Which runs of this node offer their results to the store (`hopcache_core::admission`).
+//!
+//! Only the owner of a key may keep a result to itself: other nodes ask it. Other leaders always offer their results, because
+//! nodes look for those only in the store.
+//!
+//! A request that wants more than an earlier value may have such a value in the store (`no-cache`, a bookmark). Its result is
+//! always offered too. Schedule without that:
+//!   the store has X · a request with a later bookmark runs, and its result Y stays in memory · the memory evicts Y · the next
+//!   request gets X.
+
+use std::sync::Arc;
+
+use hopcache_core::admission::{self, Offer, Room};
+use hopcache_core::time::Millis;
+use parking_lot::Mutex;
+
+use crate::cache::copy::SharedCopy;
+use crate::model::context::Context;
+use crate::model::event::Cause;
+use crate::model::job::FetchJob;
+use crate::model::ports::Routing;
+
+/// The decision, with what it needs to know.
+pub(super) struct Admission {
+    context: Context,
+    routing: Arc<dyn Routing>,
+    decision: Mutex<admission::Admission>,
+}
+
+impl Admission {
+    pub(super) fn new(context: &Context, routing: &Arc<dyn Routing>, room: Room) -> Self {
+        let decision = admission::Admission::new(room, context.now());
+        Self { context: context.clone(), routing: Arc::clone(routing), decision: Mutex::new(decision) }
+    }
+
+    /// Whether the result of a run is offered to the store. `held` is the copy that it replaces.
+    pub(super) fn admits(
+        &self,
+        job: &FetchJob,
+        held: Option<&SharedCopy>,
+        (bytes, cost_ms): (usize, Millis),
+    ) -> bool {
+        let (key, now) = (&job.query.key, self.context.now());
+        let bounds = &job.bounds;
+        let wants_more = bounds.age_max_ms.is_some() || !bounds.after.is_empty();
+        if wants_more || held.is_some() || job.cause == Cause::Refresh || !self.is_owner(job) {
+            self.decision.lock().saw(key, now);
+            return true;
+        }
+        self.decision.lock().admits(key, Offer { bytes: bytes as u64, cost_ms }, now)
+    }
+
+    fn is_owner(&self, job: &FetchJob) -> bool {
+        self.routing.view().owner(&job.query.key) == Some(self.context.node())
+    }
+}
