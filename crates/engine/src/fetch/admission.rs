@@ -1,7 +1,8 @@
 //! Which runs of this node offer their results to the store (`hopcache_core::admission`).
 //!
 //! Only the owner of a key may keep a result to itself: other nodes ask it. Other leaders always offer their results, because
-//! nodes look for those only in the store.
+//! nodes look for those only in the store. So does everybody for a while after the ring has changed: nodes may not agree on it
+//! yet, or a part of them is cut off and has owners of its own.
 //!
 //! A request that wants more than an earlier value may have such a value in the store (`no-cache`, a bookmark). Its result is
 //! always offered too. Schedule without that:
@@ -33,17 +34,18 @@ impl Admission {
         Self { context: context.clone(), routing: Arc::clone(routing), decision: Mutex::new(decision) }
     }
 
-    /// Whether the result of a run is offered to the store. `held` is the copy that it replaces.
+    /// Whether the result of a run is offered to the store. `held` is the copy that it replaces; `is_settled`: no key moves.
     pub(super) fn admits(
         &self,
         job: &FetchJob,
-        held: Option<&SharedCopy>,
+        (held, is_settled): (Option<&SharedCopy>, bool),
         (bytes, cost_ms): (usize, Millis),
     ) -> bool {
         let (key, now) = (&job.query.key, self.context.now());
         let bounds = &job.bounds;
         let wants_more = bounds.age_max_ms.is_some() || !bounds.after.is_empty();
-        if wants_more || held.is_some() || job.cause == Cause::Refresh || !self.is_owner(job) {
+        let is_asked_again = held.is_some() || job.cause == Cause::Refresh;
+        if wants_more || is_asked_again || !is_settled || !self.is_owner(job) {
             self.decision.lock().saw(key, now);
             return true;
         }

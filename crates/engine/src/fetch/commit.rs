@@ -52,7 +52,8 @@ impl Fetch {
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
         let is_admitted = under.lease.is_some() && {
-            self.admission.admits(job, under.held, (result.weight_bytes(), reading.took_ms))
+            let is_settled = !self.invalidate.do_keys_move();
+            self.admission.admits(job, (under.held, is_settled), (result.weight_bytes(), reading.took_ms))
         };
         let (copy, offered) = self.copy_of(job, (&under, is_admitted), result, times).await;
         let (kept, detail) = match under.lease {

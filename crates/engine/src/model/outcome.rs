@@ -74,7 +74,7 @@ pub enum Kept {
     /// The store took it.
     Stored,
     /// The store refused the token: there is a newer leader (I3). Or the store could not be asked, and the lease had
-    /// ended by this node's own clock: there may be a newer leader (F2).
+    /// ended by this node's own clock, or nothing was offered to it: there may be a newer leader (F2).
     Fenced,
     /// It lives in this node's memory only: its key was not run before, and there is no room in the store for such keys
     /// (`hopcache_core::admission`).

@@ -76,7 +76,11 @@ impl Writes {
         let carried = Bookmark::NONE.with(Some(ids.newest));
         let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
-        let records = records_of(name, (ids.newest.database, ids.epoch), &touched);
+        let records = if self.has_triggers {
+            vec![WrittenRecord::of_all(name, Written::at(ids.epoch, ids.newest))]
+        } else {
+            records_of(name, (ids.newest.database, ids.epoch), &touched)
+        };
         self.note(&records, InvalidationWord::ForeignWrite) != Change::Full && self.tell(&records).await
     }
 

@@ -32,7 +32,7 @@ impl Writes {
             self.purge_name(name).await;
             return Some(Invalidated::Database);
         };
-        let of = WriteOf { touched, ..of };
+        let of = WriteOf { touched: self.with_triggers(touched), ..of };
         self.ask_and_tell((&of, name), InvalidationWord::ForeignWrite).await;
         Some(Invalidated::Touched)
     }

@@ -79,7 +79,8 @@ pub struct Writes {
     capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
-    /// Whether the origin runs code of its own in the transactions of writes: then a write touches more than its text says.
+    /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
+    /// then a write changes more than it touches.
     has_triggers: bool,
     /// Names of databases that were written through this node, for its metrics.
     shown: Mutex<BTreeMap<DatabaseTag, Arc<str>>>,
@@ -113,14 +114,17 @@ impl Writes {
         })
     }
 
+    /// What a write may have changed that has touched this, whoever has made it.
+    fn with_triggers(&self, touched: Touched) -> Touched {
+        if self.has_triggers { Touched::Anything } else { touched }
+    }
+
     /// A write goes to the origin now.
     pub fn begin(self: &Arc<Self>, mut of: WriteOf) -> PendingWrite {
         if self.lease_ms().is_none() {
             return PendingWrite::new(None);
         }
-        if self.has_triggers {
-            of.touched = Touched::Anything;
-        }
+        of.touched = self.with_triggers(of.touched);
         let name = DatabaseTag::of(&self.hasher, &of.database);
         let before = self.cache.written().of(name);
         let mut shown = self.shown.lock();

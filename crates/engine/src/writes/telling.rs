@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::WRITTEN_RECORDS_MAX;
+use hopcache_core::limits::{FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
@@ -387,8 +387,10 @@ impl Writes {
                     state.store.told = number;
                     let others =
                         listeners.into_iter().filter(|listener| listener.node != *self.context.node());
+                    // No lease is longer than this, whatever the store's clock says.
+                    let until = |left_ms: Millis| now + left_ms.min(Millis(FRESHNESS_LEASE_MS_MAX));
                     state.store.listeners =
-                        others.map(|listener| (listener.node, now + listener.left_ms)).collect();
+                        others.map(|listener| (listener.node, until(listener.left_ms))).collect();
                 }
                 Err(_) => state.store.failed = number,
             }

@@ -13,8 +13,10 @@
 
 use std::collections::BTreeMap;
 
+use hopcache_core::admission::Room;
 use hopcache_core::limits::{DEGRADED_TTL_MS, LEASE_MS_MIN};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Class, Detail};
 
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
@@ -168,7 +170,7 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
         (Some(_), Some(report)) => real.min(ground.history.outdated_for(run, &report, ask.at)),
         _ => real,
     };
-    let (soft, physical, total) = lives(run);
+    let (soft, physical, total) = lives(run, &ground.policy);
     let longest = if served.how.detail == Some(Detail::StaleIfError) { total } else { physical };
     // The store may have kept an entry longer, by the time that its clock was set back (F24), and by the time that the
     // commit was on its way (the lease bounds this: later commits are refused). The answer of a shared forward may have
@@ -213,10 +215,11 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
 }
 
 /// Soft, physical and total life as stored, or the largest possible ones. A result that was never offered to the store
-/// lives briefly after its run, however long the run took.
-fn lives(run: &RunSeen) -> (Millis, Millis, Millis) {
+/// lives briefly after its run, however long the run took, unless there was no room in the store for it.
+fn lives(run: &RunSeen, policy: &Policy) -> (Millis, Millis, Millis) {
     let longest = TTL_MS + TTL_MS / 10;
     let physical = Millis((longest + longest / 2).max(DEGRADED_TTL_MS));
-    // A result that was never stored is never kept beyond grace.
-    run.lives.unwrap_or((Millis(longest), physical, physical))
+    // For want of a lease a result is never kept beyond grace.
+    let beyond_ms = if policy.store_room == Room::UNBOUNDED { 0 } else { policy.stale_if_error_ms.0 };
+    run.lives.unwrap_or((Millis(longest), physical, Millis(physical.0 + beyond_ms)))
 }

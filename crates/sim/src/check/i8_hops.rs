@@ -31,6 +31,8 @@ pub(super) struct Hops {
     resumed: BTreeMap<usize, MonoTime>,
     /// When a look for writes last failed.
     look_failed: BTreeMap<Life, MonoTime>,
+    /// When a node last failed to use the store.
+    store_failed: BTreeMap<Life, MonoTime>,
 }
 
 struct Serving {
@@ -110,8 +112,11 @@ impl Check for Hops {
                 What::PurgeEnded { purge, .. } => {
                     self.purging.remove(purge);
                 }
-                What::StoreSaid { by, word: "hear_written", .. } => {
-                    self.look_failed.insert(*by, fact.at);
+                What::StoreSaid { by, word, .. } => {
+                    if *word == "hear_written" {
+                        self.look_failed.insert(*by, fact.at);
+                    }
+                    self.store_failed.insert(*by, fact.at);
                 }
                 _ => {}
             }
@@ -138,7 +143,12 @@ impl Hops {
             // The next look, if the last one failed, as long as the request may wait for looks.
             let failed = self.look_failed.get(&serving.by).copied().unwrap_or_default();
             let looks_end = serving.came.max(awake) + Millis(WRITTEN_LOOK_MS_MAX);
-            let look = looks_end.min(failed + Millis(PAUSE_LOOK_RETRY_MS));
+            // A look is not over when the store has answered: it puts back what the store lacks, and that may fail too
+            // (seed 5479).
+            let is_store_ill =
+                self.store_failed.get(&serving.by).is_some_and(|at| *at + COMMAND >= serving.came);
+            let look =
+                if is_store_ill { looks_end } else { looks_end.min(failed + Millis(PAUSE_LOOK_RETRY_MS)) };
             let since = (*serving.alone.get_or_insert(seen.now)).max(awake).max(look);
             if seen.now.since(since) > COMMAND {
                 let (key, by) = (serving.key, serving.by);

@@ -50,6 +50,18 @@ async fn a_foreign_write_ends_what_it_touches_and_nothing_else() {
     }
 }
 
+/// Where rights depend on labels, a write may change more than it touches (`freshness.triggers`): what is captured of it too.
+#[tokio::test(start_paused = true)]
+async fn a_captured_write_may_change_more_than_it_touches() {
+    let policy = Policy { has_triggers: true, ..captured() };
+    let (world, [left, right]) = warm_world_with(495, &policy, |world| world.origin.capture_changes()).await;
+    world.origin.write_past_with(WRITE_LEFT);
+    world.pass(BOUND_MS).await;
+    for ask in [&left, &right] {
+        assert_eq!(version(&read(&world, 0, ask).await), FIRST + 1);
+    }
+}
+
 /// Own writes beside: the watcher's question brings their changes too.
 #[tokio::test(start_paused = true)]
 async fn own_writes_and_foreign_ones_together() {
