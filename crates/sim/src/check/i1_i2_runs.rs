@@ -73,6 +73,9 @@ impl Check for Runs {
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.note_write(fact, seen);
+            if let What::Reset { from, to } = fact.what {
+                self.resets.push((fact.at, (from, to)));
+            }
             self.judge(fact, seen)?;
             self.book.write(fact);
         }
@@ -158,10 +161,6 @@ impl Runs {
                     *self.lives.entry(*node).or_default() += 1;
                 }
                 self.trouble.push((fact.at, Some(*node)));
-                Ok(())
-            }
-            What::Reset { from, to } => {
-                self.resets.push((fact.at, (*from, *to)));
                 Ok(())
             }
             What::StoreLost { .. }
