@@ -69,6 +69,33 @@ fn a_lease_that_is_not_looked_at_is_seen() {
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 
+/// After how many of ten writes their node's neighbour still has a hit from before, while something between them resets what the
+/// writing node sends.
+async fn hits_behind_a_firewall() -> usize {
+    let world = world(82).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    world.net.set_way_reset(1 - owner, owner, true);
+    let mut hits = 0;
+    for round in 0..10 {
+        world.send(owner, &ask).await.unwrap();
+        let written = world.send(1 - owner, &world.ask(WRITE)).await.unwrap();
+        assert!(matches!(written.answer, Answer::Body(_)));
+        hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
+        world.pass(37 * round).await;
+    }
+    hits
+}
+
+/// A node that refuses connections may live: its lease of freshness decides.
+#[test]
+fn a_reset_that_counts_as_told_is_seen() {
+    let well = run_with(None, hits_behind_a_firewall());
+    let ill = run_with(Some(Bug::GoneCountsAsTold), hits_behind_a_firewall());
+    println!("GoneCountsAsTold: {ill} of 10 writes leave a hit from before them, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
 /// In how many worlds the owner answers from before a write that was answered. Messages are slow, so that a second write
 /// ends while the first one's telling is on its way back:
 ///   the owner hears of the first write and reads · the second write ends · the first telling is answered.
