@@ -45,6 +45,4 @@ pub use model::{
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
-pub use writes::{
-    DatabaseMarks, Effects, Invalidated, MARKER_KEY, PendingWrite, ToldWrite, Writes, watched_words,
-};
+pub use writes::{DatabaseMarks, Effects, Invalidated, MARKER_KEY, PendingWrite, Writes, watched_words};

@@ -6,19 +6,6 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_packstream::Value;
 use hopcache_tags::{Counters, Touch, WriteEffects};
 
-/// Plain data: what a write past this cluster has touched.
-#[derive(Debug, Clone, Default)]
-pub struct ToldWrite {
-    /// Whether nodes came or went, with labels or without.
-    pub nodes: bool,
-    /// Nodes with these labels came, went, changed, or got or lost them.
-    pub labels: Vec<String>,
-    /// Relationships of these types came, went or changed.
-    pub types: Vec<String>,
-    /// These property keys changed, of nodes or of relationships.
-    pub keys: Vec<String>,
-}
-
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
 pub struct Effects {
@@ -32,10 +19,10 @@ impl Effects {
         Self { found: WriteEffects::of(statement, params) }
     }
 
-    /// What a write past this cluster has touched, as somebody tells it.
+    /// What a write past this cluster has touched, as somebody tells it: whether nodes came or went; nodes with these labels came,
+    /// went, or changed; so did relationships of these types, and these property keys of either.
     #[must_use]
-    pub fn told(told: &ToldWrite) -> Self {
-        let ToldWrite { nodes, labels, types, keys } = told;
+    pub fn told(nodes: bool, labels: &[String], types: &[String], keys: &[String]) -> Self {
         let nodes = nodes.then_some(Touch::NodeCreated);
         let labels = labels.iter().flat_map(|name| [Touch::NodeCreated, Touch::LabelChanged(name.clone())]);
         let types = types.iter().map(|name| Touch::Relationship(name.clone()));

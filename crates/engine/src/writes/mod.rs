@@ -56,7 +56,7 @@ use crate::writes::tallies::OwnTallies;
 use crate::writes::telling::Telling;
 use crate::writes::watch::Watching;
 
-pub use effects::{Effects, ToldWrite};
+pub use effects::Effects;
 pub use invalidated::Invalidated;
 pub use marked::MARKER_KEY;
 pub use marks::{DatabaseMarks, watched_words};

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::limits::INVALIDATE_NAMES_MAX;
 use hopcache_core::tags::Touched;
-use hopcache_engine::{Effects, Invalidated, ToldWrite};
+use hopcache_engine::{Effects, Invalidated};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -52,8 +52,7 @@ impl Order {
         if self.anything {
             Touched::Anything
         } else {
-            let (labels, types, keys) = (self.labels.clone(), self.types.clone(), self.keys.clone());
-            Effects::told(&ToldWrite { nodes: self.nodes, labels, types, keys }).touched()
+            Effects::told(self.nodes, &self.labels, &self.types, &self.keys).touched()
         }
     }
 }
