@@ -15,6 +15,7 @@ mod memory;
 mod output;
 mod plot;
 mod prefetch;
+mod scan;
 mod slow_clients;
 mod stream;
 mod stream_client;
@@ -50,6 +51,8 @@ enum Bench {
     SlowClients(slow_clients::Options),
     /// Resident memory of a node that holds many entries.
     Memory(memory::Options),
+    /// A scan of queries that are asked once, beside a working set: hits, keys in Redis, memory.
+    Scan(scan::Options),
     /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
     /// What proofs of freshness gain and cost, and when writes are noticed, over a real Neo4j.
@@ -71,6 +74,7 @@ fn main() -> anyhow::Result<()> {
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
+        Bench::Scan(options) => runtime.block_on(scan::run(&options)),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
         Bench::Stream(options) => runtime.block_on(stream::run(&options)),

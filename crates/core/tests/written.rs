@@ -12,6 +12,8 @@ use hopcache_core::written::{
 };
 use proptest::prelude::*;
 
+/// When a node hears, where that does not matter.
+const NOW: MonoTime = MonoTime(0);
 const NAME: DatabaseTag = DatabaseTag(7);
 const ALIAS: DatabaseTag = DatabaseTag(8);
 const OTHER: DatabaseTag = DatabaseTag(9);
@@ -36,7 +38,7 @@ fn range(database: u8, from: u64, to: u64) -> ReadRange {
 fn table(records: &[WrittenRecord]) -> WrittenTable {
     let mut table = WrittenTable::default();
     records.iter().for_each(|record| {
-        table.take(*record, Told::Now);
+        table.take(*record, Told::Now, NOW);
     });
     table
 }
@@ -44,7 +46,7 @@ fn table(records: &[WrittenRecord]) -> WrittenTable {
 /// After a lost answer, as the engine does it.
 fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
     let written = table.in_doubt(name).unwrap();
-    table.take(record(name, written), Told::Now);
+    table.take(record(name, written), Told::Now, NOW);
     written
 }
 
@@ -85,9 +87,9 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     let still = table.still_needed(NAME, None, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
     // What was told some time ago does not undo it.
-    table.take(record(NAME, mark(1, 0, 60)), Told::Before);
+    table.take(record(NAME, mark(1, 0, 60)), Told::Before, NOW);
     assert_eq!(table.of(NAME).unwrap().database(), DatabaseUuid([2; 16]));
-    table.take(record(NAME, mark(1, 0, 61)), Told::Now);
+    table.take(record(NAME, mark(1, 0, 61)), Told::Now, NOW);
     assert_eq!(table.of(NAME), Some(mark(1, 0, 61)));
 }
 
@@ -96,11 +98,71 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
 fn a_request_needs_the_mark_of_its_arrival() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let asked = table.of(NAME);
-    table.take(record(NAME, mark(1, 0, 60)), Told::Now);
+    table.take(record(NAME, mark(1, 0, 60)), Told::Now, NOW);
     assert_eq!(table.still_needed(NAME, None, asked), asked);
     assert_eq!(table.still_needed(NAME, None, None), None);
-    table.take(record(NAME, mark(1, 1, 41)), Told::Now);
+    table.take(record(NAME, mark(1, 1, 41)), Told::Now, NOW);
     assert_eq!(table.still_needed(NAME, None, asked), Some(mark(1, 1, 41)));
+}
+
+/// Ids of an earlier epoch may be later than the new mark.
+#[test]
+fn what_was_read_in_an_earlier_epoch_has_seen_no_mark() {
+    let mut table = table(&[record(NAME, mark(1, 0, 104))]);
+    let (heard, range) = (MonoTime(5_000), range(1, 102, 102));
+    assert!(table.ends(NAME, None, Some(&range)) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
+    table.take(record(NAME, mark(1, 1, 72)), Told::Before, heard);
+    assert!(!table.ends(NAME, None, Some(&range)), "by its id alone");
+    assert!(table.is_of_earlier_epoch(&range, MonoTime(4_999)) && !table.is_of_earlier_epoch(&range, heard));
+    table.take(record(NAME, mark(1, 1, 73)), Told::Before, heard + Millis(1));
+    assert!(!table.is_of_earlier_epoch(&range, heard), "the same epoch goes on");
+    let settled = doubt_and_settle(&mut table, 90, heard + Millis(2));
+    assert!(
+        table.is_of_earlier_epoch(&range, MonoTime(4_999)),
+        "{settled:?}: what was before a step back stays ended"
+    );
+}
+
+/// The epoch that settles a write in doubt goes on with the same ids.
+#[test]
+fn what_was_read_in_doubt_is_of_no_earlier_epoch() {
+    let mut table = table(&[record(NAME, mark(1, 0, 50))]);
+    let heard = MonoTime(5_000);
+    doubt_and_settle(&mut table, 53, heard);
+    let is_earlier = |id| table.is_of_earlier_epoch(&range(1, id, id), MonoTime(4_000));
+    assert!(!is_earlier(53) && is_earlier(54), "54 may be of now, or of before a restore");
+    // This node has not heard of the doubt.
+    let mut other = WrittenTable::default();
+    other.take(record(NAME, mark(1, 0, 50)), Told::Now, NOW);
+    other.take(record(NAME, mark(1, 1, 53)), Told::Now, heard);
+    assert!(!other.is_of_earlier_epoch(&range(1, 53, 53), NOW));
+}
+
+/// A restore beside a write in doubt: an id is earlier than those that were known before.
+#[test]
+fn a_doubt_hides_no_step_back() {
+    let mut table = table(&[record(NAME, mark(1, 0, 104))]);
+    let before = doubt(&mut table, NAME);
+    let (settled, is_back) = table.after_asking(Some(before), at(1, 73));
+    assert!(is_back, "what the store has is purged");
+    table.take(record(NAME, settled), Told::Now, MonoTime(5_000));
+    assert!(table.is_of_earlier_epoch(&range(1, 73, 73), MonoTime(4_000)));
+}
+
+/// A write in doubt, and what its node hears when it asks.
+fn doubt_and_settle(table: &mut WrittenTable, newest: u64, now: MonoTime) -> Written {
+    let before = doubt(table, NAME);
+    let (settled, _) = table.after_asking(Some(before), at(1, newest));
+    table.take(record(NAME, settled), Told::Now, now);
+    settled
+}
+
+/// A node that begins hears of an epoch that is not its first. It has read nothing yet, and what the store has is of that epoch.
+#[test]
+fn the_first_epoch_that_a_node_hears_of_ends_nothing() {
+    let mut table = WrittenTable::default();
+    table.take(record(NAME, mark(1, 3, 50)), Told::Before, MonoTime(5_000));
+    assert!(!table.is_of_earlier_epoch(&range(1, 51, 51), MonoTime(0)));
 }
 
 #[test]
@@ -112,10 +174,10 @@ fn ids_that_go_back_begin_an_epoch() {
     let (written, is_back) = table.after_asking(before, at(1, 41));
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
-    assert_eq!(table.take(record(NAME, written), Told::Now), Change::Later);
+    assert_eq!(table.take(record(NAME, written), Told::Now, NOW), Change::Later);
     assert!(!table.ends(NAME, None, Some(&range(1, 41, 41))));
     // The old numbering is over, whoever still tells it.
-    assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now), Change::Known);
+    assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now, NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
 }
 
@@ -124,9 +186,9 @@ fn ids_that_go_back_begin_an_epoch() {
 fn a_later_write_that_is_told_first_is_no_going_back() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
-    table.take(record(NAME, mark(1, 0, 53)), Told::Now);
+    table.take(record(NAME, mark(1, 0, 53)), Told::Now, NOW);
     assert_eq!(table.after_own_write(before, at(1, 52)), (mark(1, 0, 52), false));
-    assert_eq!(table.take(record(NAME, mark(1, 0, 52)), Told::Now), Change::Known);
+    assert_eq!(table.take(record(NAME, mark(1, 0, 52)), Told::Now, NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 0, 53)));
 }
 
@@ -138,7 +200,7 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     assert!(table.ends(NAME, None, Some(&range(1, u64::MAX - 1, u64::MAX - 1))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
-    table.take(record(NAME, settled), Told::Now);
+    table.take(record(NAME, settled), Told::Now, NOW);
     assert!(
         table.ends(NAME, None, Some(&range(1, 50, 51))) && !table.ends(NAME, None, Some(&range(1, 51, 51)))
     );
@@ -152,10 +214,10 @@ fn settling_undoes_no_other_write() {
     let mut b = a.clone();
     let (heard_by_a, _) = a.after_asking(Some(lost), at(1, 50));
     let (own_of_b, _) = b.after_own_write(Some(lost), at(1, 51));
-    b.take(record(NAME, own_of_b), Told::Now);
+    b.take(record(NAME, own_of_b), Told::Now, NOW);
     for table in [&mut a, &mut b] {
-        table.take(record(NAME, own_of_b), Told::Now);
-        table.take(record(NAME, heard_by_a), Told::Now);
+        table.take(record(NAME, own_of_b), Told::Now, NOW);
+        table.take(record(NAME, heard_by_a), Told::Now, NOW);
         assert!(table.of(NAME).unwrap().is_unsettled(), "50 is before the write");
         let (settled, _) = table.after_asking(table.of(NAME), at(1, 51));
         assert_eq!(settled, mark(1, 2, 51));
@@ -170,14 +232,20 @@ fn a_full_table_says_so() {
         uuid[..8].copy_from_slice(&number.to_be_bytes());
         let position = Position { database: DatabaseUuid(uuid), id: TransactionId(1) };
         let written = Written::at(WrittenEpoch(0), position);
-        assert_eq!(table.take(record(DatabaseTag(number as u64), written), Told::Now), Change::Later);
+        assert_eq!(table.take(record(DatabaseTag(number as u64), written), Told::Now, NOW), Change::Later);
     }
-    assert_eq!(table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), Told::Now), Change::Full);
+    assert_eq!(
+        table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), Told::Now, NOW),
+        Change::Full { ends_others: false }
+    );
     assert_eq!(table.records().len(), WRITTEN_DATABASES_MAX);
     // Of a database that has a place the mark is kept, by whatever name it comes: its entries by other names are ended.
     let database = DatabaseUuid([0; 16]);
     let later = Written::at(WrittenEpoch(0), Position { database, id: TransactionId(9) });
-    assert_eq!(table.take(record(DatabaseTag(u64::MAX), later), Told::Now), Change::Full);
+    assert_eq!(
+        table.take(record(DatabaseTag(u64::MAX), later), Told::Now, NOW),
+        Change::Full { ends_others: true }
+    );
     assert_eq!(table.of(DatabaseTag(0)), Some(later));
 }
 
@@ -245,11 +313,11 @@ fn a_write_ends_only_what_depends_on_what_it_touched() {
 #[test]
 fn an_epoch_ends_the_marks_of_tags() {
     let mut table = table(&[tagged(1, mark(1, 0, 90))]);
-    table.take(record(NAME, mark(1, 1, 41)), Told::Now);
+    table.take(record(NAME, mark(1, 1, 41)), Told::Now, NOW);
     assert_eq!(table.needed(NAME, Some(&[TagId(1)])), Some(mark(1, 1, 41)));
-    assert_eq!(table.take(tagged(1, mark(1, 0, 95)), Told::Now), Change::Known, "it is told too late");
+    assert_eq!(table.take(tagged(1, mark(1, 0, 95)), Told::Now, NOW), Change::Known, "it is told too late");
     // A tag of an epoch that this node has not heard of: anything may have been written in it.
-    table.take(tagged(2, mark(1, 2, 30)), Told::Now);
+    table.take(tagged(2, mark(1, 2, 30)), Told::Now, NOW);
     assert!(table.ends(NAME, Some(&[TagId(3)]), Some(&range(1, 29, 60))));
 }
 
@@ -257,7 +325,7 @@ fn an_epoch_ends_the_marks_of_tags() {
 fn too_many_tags_are_anything() {
     let mut table = WrittenTable::default();
     for tag in 0..=WRITTEN_TAGS_MAX as u64 {
-        table.take(tagged(tag, mark(1, 0, 100 + tag)), Told::Now);
+        table.take(tagged(tag, mark(1, 0, 100 + tag)), Told::Now, NOW);
     }
     let newest = mark(1, 0, 100 + WRITTEN_TAGS_MAX as u64);
     assert_eq!(table.records(), [record(NAME, newest)]);
@@ -357,9 +425,9 @@ proptest! {
         let straight = table(&records);
         let mut other = WrittenTable::default();
         if !records.is_empty() {
-            order.iter().for_each(|place| { other.take(*place.get(&records), Told::Before); });
+            order.iter().for_each(|place| { other.take(*place.get(&records), Told::Before, NOW); });
         }
-        records.iter().rev().for_each(|record| { other.take(*record, Told::Before); });
+        records.iter().rev().for_each(|record| { other.take(*record, Told::Before, NOW); });
         prop_assert_eq!(straight.records(), other.records());
     }
 
@@ -390,9 +458,9 @@ proptest! {
         let straight = table(&of_one);
         let mut other = WrittenTable::default();
         if !of_one.is_empty() {
-            order.iter().for_each(|place| { other.take(*place.get(&of_one), Told::Before); });
+            order.iter().for_each(|place| { other.take(*place.get(&of_one), Told::Before, NOW); });
         }
-        of_one.iter().rev().for_each(|record| { other.take(*record, Told::Before); });
+        of_one.iter().rev().for_each(|record| { other.take(*record, Told::Before, NOW); });
         prop_assert_eq!(straight.records(), other.records());
     }
 

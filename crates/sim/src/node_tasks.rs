@@ -107,6 +107,7 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     let in_time = end_requests(&node, (at(hand_on_ms), at(deadline_ms)), &record).await;
     node.process.on().await;
     node.listeners.set(Open::Nobody);
+    record.note(What::Closed { by: node.life });
     node.command_gossip(GossipCommand::Leave).await;
     pass(&node, GOODBYE_MS).await;
     let given_back = node.engine.fetch().give_back_leases();

@@ -254,6 +254,8 @@ pub enum What {
     MajorityHealed { nodes: Vec<usize> },
     /// A node that joined says that it is in: every other member showed its ring, or it waits no longer.
     TakenIn { by: Life, in_time: bool },
+    /// A leaving node refuses connections.
+    Closed { by: Life },
     /// A leaving node leads no more.
     HandedOn { by: Life },
     /// The even requests whose hits are counted began or ended, before the faults or after them.

@@ -34,7 +34,7 @@ const FOUND: [(u64, &str, &str); 17] = [
 ];
 
 /// Found while worlds with proofs were built: the engine was wrong.
-const FOUND_WITH_PROOFS: [(u64, &str, &str); 4] = [
+const FOUND_WITH_PROOFS: [(u64, &str, &str); 6] = [
     (
         3_157,
         "writes are seen",
@@ -55,6 +55,12 @@ const FOUND_WITH_PROOFS: [(u64, &str, &str); 4] = [
         "proofs hold",
         "a write that took fewer ids than it could accounted for an id after its bookmark",
     ),
+    (
+        10_022,
+        "proofs hold",
+        "an entry that a write had ended was served again after a restore, because its id was later than the new mark",
+    ),
+    (18_676, "proofs hold", "the same"),
 ];
 
 /// The same, found since writes are seen. Here the checkers were wrong, and the engine was right.

@@ -10,6 +10,7 @@ use super::{Written, WrittenEpoch};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
 use crate::tags::TagId;
+use crate::time::MonoTime;
 
 /// The marks of one database.
 #[derive(Debug, Clone)]
@@ -19,13 +20,30 @@ pub(super) struct Marks {
     newest: Written,
     /// The last foreign transaction, of the same epoch.
     foreign: TransactionId,
+    /// The latest known id of this epoch.
+    highest: TransactionId,
+    /// The same as it was when the mark for everything became unsettled.
+    before_doubt: TransactionId,
+    /// When this node last heard that ids have gone back.
+    gone_back_at: MonoTime,
+    /// When this node heard of this epoch, and the mark that it began with.
+    began: (MonoTime, TransactionId),
     tags: BTreeMap<TagId, TransactionId>,
 }
 
 impl Marks {
     pub(super) fn nothing(database: DatabaseUuid) -> Self {
         let nothing = Written::nothing(database);
-        Self { all: nothing, newest: nothing, foreign: TransactionId(0), tags: BTreeMap::new() }
+        Self {
+            all: nothing,
+            newest: nothing,
+            foreign: TransactionId(0),
+            highest: TransactionId(0),
+            before_doubt: TransactionId(0),
+            gone_back_at: MonoTime(0),
+            began: (MonoTime(0), TransactionId(0)),
+            tags: BTreeMap::new(),
+        }
     }
 
     /// The mark for everything.
@@ -65,8 +83,41 @@ impl Marks {
         Written { id: latest.map_or(self.all.id, |id| self.all.id.max(*id)), ..self.all }
     }
 
-    /// Takes a mark of a tag, or of everything. Returns whether it ends more than before.
-    pub(super) fn take(&mut self, tag: Option<TagId>, written: Written) -> bool {
+    /// Takes a mark of a tag, or of everything, that this node hears at `now`. Returns whether it ends more than before.
+    pub(super) fn take(&mut self, tag: Option<TagId>, written: Written, now: MonoTime) -> bool {
+        let (before, is_first) = (self.all, self.newest() == Written::nothing(self.all.database));
+        let is_later = self.take_mark(tag, written);
+        if self.all.is_unsettled() && !before.is_unsettled() {
+            self.before_doubt = self.highest;
+        }
+        if self.all.epoch != before.epoch && !is_first {
+            self.begin(written.id, now);
+        }
+        if self.all.epoch == written.epoch && !written.is_unsettled() {
+            self.highest = self.highest.max(written.id);
+        }
+        is_later
+    }
+
+    fn begin(&mut self, first: TransactionId, now: MonoTime) {
+        self.began = (now, first);
+        if first < self.highest {
+            (self.gone_back_at, self.highest) = (now, first);
+        }
+    }
+
+    /// The latest id that was known when this doubt began. Who asks in doubt hears an earlier one only if ids have gone back.
+    pub(super) fn known_before(&self, doubt: &Written) -> TransactionId {
+        if self.all == *doubt { self.before_doubt } else { TransactionId(0) }
+    }
+
+    /// Whether the id that a run carried may be of an earlier epoch. The run began at `read_started`.
+    pub(super) fn is_of_earlier_epoch(&self, carried: TransactionId, read_started: MonoTime) -> bool {
+        let (began_at, first) = self.began;
+        read_started < self.gone_back_at || (read_started < began_at && carried > first)
+    }
+
+    fn take_mark(&mut self, tag: Option<TagId>, written: Written) -> bool {
         match tag {
             Some(TagId::FOREIGN) if written.epoch == self.all.epoch => {
                 let is_later = written.id > self.foreign;

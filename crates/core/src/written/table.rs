@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::marks::Marks;
-use super::{Written, WrittenEpoch, WrittenRecord};
-use crate::bookmark::{DatabaseUuid, Position, ReadRange};
+use super::{UNSETTLED, Written, WrittenEpoch, WrittenRecord};
+use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::WRITTEN_DATABASES_MAX;
 use crate::tags::{TagId, Touched};
+use crate::time::MonoTime;
 
 /// What a node knows: the marks of each database, and the database behind each name.
 ///
@@ -27,8 +28,11 @@ pub enum Change {
     Known,
     /// It ends more entries than before.
     Later,
-    /// The table is full, so the record was not kept.
-    Full,
+    /// The table is full: the record was not kept, or not by its name.
+    Full {
+        /// Whether entries by other names of its database are ended.
+        ends_others: bool,
+    },
 }
 
 /// The origin of a record, which decides whether its name counts.
@@ -38,6 +42,14 @@ pub enum Told {
     Now,
     /// Some time ago: what this node has found out itself may be newer.
     Before,
+}
+
+impl Change {
+    /// Whether the record's name has no mark in the table.
+    #[must_use]
+    pub fn is_full(self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
 }
 
 impl WrittenTable {
@@ -85,6 +97,21 @@ impl WrittenTable {
             self.names.get(&name).is_some_and(|now| *now != database && self.marks.contains_key(now));
         let has_ended = |marks: &Marks| !marks.needed(reads).is_seen_by(range);
         is_renamed || self.marks.get(&database).is_some_and(has_ended)
+    }
+
+    /// Whether the ids of a run may be of an earlier epoch. Then the marks of this epoch do not say what has ended its result.
+    /// Schedule:
+    ///   a run carries 102 · a write is 104, and ends it · Neo4j is restored to 72 · another node tells (1, 72) · 102 is
+    ///   later than 72, and what 104 has ended would be served again.
+    ///
+    /// A run that began after this node heard of the epoch is of the epoch. A run that began earlier is of an earlier epoch if ids
+    /// have gone back. Where this node knows no later id than the epoch's first one, the epoch may only settle a write in doubt:
+    /// then the run is of an earlier epoch if it carried more than that.
+    #[must_use]
+    pub fn is_of_earlier_epoch(&self, range: &ReadRange, read_started: MonoTime) -> bool {
+        let database = range.to().database;
+        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        self.marks.get(&database).is_some_and(|marks| marks.is_of_earlier_epoch(carried, read_started))
     }
 
     /// The mark after a write by this name whose answer was lost; `None` if its database is not known.
@@ -163,7 +190,12 @@ impl WrittenTable {
         let Some(before) = before.filter(|before| before.database == newest.database) else {
             return (Written::at(now.map(|now| now.epoch).unwrap_or_default(), newest), false);
         };
-        let is_back = !before.is_unsettled() && newest.id < before.id;
+        // A mark in doubt is later than every id, and hides a step back.
+        let known = match self.marks.get(&newest.database) {
+            Some(marks) if before.is_unsettled() => marks.known_before(&before),
+            _ => before.id,
+        };
+        let is_back = known != UNSETTLED && newest.id < known;
         let epoch = if is_back || before.is_unsettled() { before.next_epoch() } else { before.epoch };
         (Written::at(epoch, newest), is_back)
     }
@@ -184,13 +216,13 @@ impl WrittenTable {
         (Written::at(epoch, own), is_back)
     }
 
-    /// Takes a record.
-    pub fn take(&mut self, record: WrittenRecord, told: Told) -> Change {
+    /// Takes a record that this node hears at `now`.
+    pub fn take(&mut self, record: WrittenRecord, told: Told, now: MonoTime) -> Change {
         let WrittenRecord { name, written, tag } = record;
         let is_new_name = !self.names.contains_key(&name);
         let is_new_mark = !self.marks.contains_key(&written.database);
         if is_new_mark && self.marks.len() >= WRITTEN_DATABASES_MAX {
-            return Change::Full;
+            return Change::Full { ends_others: false };
         }
         let has_place = !is_new_name || self.names.len() < WRITTEN_DATABASES_MAX;
         let before = self.names.get(&name).copied();
@@ -198,9 +230,9 @@ impl WrittenTable {
             self.names.insert(name, written.database);
         }
         let marks = self.marks.entry(written.database).or_insert_with(|| Marks::nothing(written.database));
-        let is_later = marks.take(tag, written);
+        let is_later = marks.take(tag, written, now);
         if !has_place {
-            return Change::Full;
+            return Change::Full { ends_others: is_later };
         }
         let is_renamed = before != self.names.get(&name).copied();
         if is_later || is_new_mark || is_renamed { Change::Later } else { Change::Known }

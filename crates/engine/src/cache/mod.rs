@@ -42,6 +42,7 @@ use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
+use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
 use crate::model::policy::Policy;
 use crate::model::ports::Scope;
@@ -297,6 +298,16 @@ impl Cache {
     /// with the writes of others.
     pub(crate) fn vouches_for(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
         self.guard.vouches_for(copy, now) && self.lease.may_serve(now)
+    }
+
+    /// Whether a fresh copy from elsewhere is an answer within these bounds, as far as transactions go.
+    pub(crate) fn is_late_enough(&self, copy: &MemoryCopy, bounds: &ValueBounds) -> bool {
+        copy.carries_enough(bounds) && !self.written.is_of_earlier_epoch(copy)
+    }
+
+    /// Whether a copy from elsewhere is a stale answer within these bounds.
+    pub(crate) fn is_stale_answer(&self, copy: &MemoryCopy, bounds: &ValueBounds, now: MonoTime) -> bool {
+        copy.is_stale_answer(bounds, now) && !self.written.is_of_earlier_epoch(copy)
     }
 
     /// Waits for a look at the store if one is due, until `deadline` at most.

@@ -165,13 +165,13 @@ impl Cache {
             return false;
         };
         let now = self.context.now();
-        let read_started = MonoTime(now.0.saturating_sub(age_ms.0));
+        let read_started = now - age_ms;
         let standing = self.standing_of(range, settings, (read_started, now));
         let is_current = |as_of| now.since(as_of) <= settings.report_ms_max(lease_ms);
         self.lease.is_held(now)
             && age_ms < settings.life_ms_max
             && query.reads().is_of_graph
-            && !self.written.ends(query, Some(range))
+            && !self.written.ends(query, Some(range), read_started)
             && standing.is_proved
             && standing.as_of.is_some_and(is_current)
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::Touched;
+use hopcache_core::time::MonoTime;
 use hopcache_core::written::{Change, Told, Written, WrittenRecord, WrittenTable};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -78,7 +79,10 @@ impl WrittenMarks {
             return false;
         }
         let range = copy.range().map(|range| &**range);
-        let has_ended = self.table.read().ends(copy.tags().database(), copy.reads(), range);
+        let table = self.table.read();
+        let has_ended = table.ends(copy.tags().database(), copy.reads(), range)
+            || range.is_some_and(|range| table.is_of_earlier_epoch(range, copy.read_started()));
+        drop(table);
         if !has_ended {
             copy.judged_at(version);
         }
@@ -94,9 +98,21 @@ impl WrittenMarks {
         self.has_ended(copy)
     }
 
-    /// Whether a write has ended a result of this query, of a run of this range.
-    pub(crate) fn ends(&self, query: &Query, range: Option<&ReadRange>) -> bool {
-        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(&query.reads().tags), range)
+    /// Whether a write has ended a result of this query, of a run of this range that began at `read_started`.
+    pub(crate) fn ends(&self, query: &Query, range: Option<&ReadRange>, read_started: MonoTime) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let table = self.table.read();
+        table.ends(query.tags.database(), Some(&query.reads().tags), range)
+            || range.is_some_and(|range| table.is_of_earlier_epoch(range, read_started))
+    }
+
+    /// Whether the ids of a copy's run may be of an earlier epoch. See [`WrittenTable::is_of_earlier_epoch`].
+    pub(crate) fn is_of_earlier_epoch(&self, copy: &MemoryCopy) -> bool {
+        let is_earlier =
+            |range: &ReadRange| self.table.read().is_of_earlier_epoch(range, copy.read_started());
+        !self.is_empty() && copy.range().is_some_and(|range| is_earlier(range))
     }
 
     /// Whether a foreign transaction may have touched a result of a run of this range, as nodes have told.
@@ -110,10 +126,10 @@ impl WrittenMarks {
         self.table.read().still_needed(query.tags.database(), Some(&query.reads().tags), asked)
     }
 
-    /// Takes a record.
-    pub(crate) fn take(&self, record: WrittenRecord, told: Told) -> Change {
-        let change = self.table.write().take(record, told);
-        if change == Change::Later {
+    /// Takes a record that this node hears at `now`.
+    pub(crate) fn take(&self, record: WrittenRecord, told: Told, now: MonoTime) -> Change {
+        let change = self.table.write().take(record, told, now);
+        if matches!(change, Change::Later | Change::Full { ends_others: true }) {
             self.changed();
         }
         change

@@ -165,8 +165,10 @@ impl Fetch {
         let is_young =
             job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {
-            Life::Fresh(_) if is_young && copy.is_late_enough(&job.bounds) => Some(FetchResult::Found(copy)),
-            Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => {
+            Life::Fresh(_) if is_young && self.cache.is_late_enough(&copy, &job.bounds) => {
+                Some(FetchResult::Found(copy))
+            }
+            Life::Stale(_) if is_young && self.cache.is_stale_answer(&copy, &job.bounds, now) => {
                 Some(FetchResult::Stale(copy))
             }
             _ => None,

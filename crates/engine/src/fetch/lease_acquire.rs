@@ -195,7 +195,7 @@ impl Fetch {
 
     fn competition<'a>(&self, job: &'a FetchJob, held: Option<&'a SharedCopy>) -> Competition<'a> {
         // Of an entry of before the client's bookmarks, or of before a write, the first round is not told: memory has it.
-        let older = held.filter(|held| !held.is_late_enough(&job.bounds));
+        let older = held.filter(|held| !self.cache.is_late_enough(held, &job.bounds));
         let younger_ms = older.map(|held| held.age_ms(self.context.now()).saturating_sub(ROUNDING_MS));
         let ask = LeaseAsk {
             nonce: self.context.nonce(),
@@ -230,7 +230,7 @@ impl Fetch {
     ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
         if let Some(copy) = self.cache.decode(query, stored, asked, held).await {
-            if copy.is_late_enough(&competition.job.bounds) {
+            if self.cache.is_late_enough(&copy, &competition.job.bounds) {
                 return Ok(copy);
             }
             competition.ask.age_max_ms = Some(copy.age_ms(asked).saturating_sub(ROUNDING_MS));
@@ -256,7 +256,7 @@ impl Fetch {
         }
         let held = competition.held.map(|copy| &**copy);
         let copy = self.cache.decode(&job.query, &stored?, asked, held).await?;
-        if copy.is_stale_answer(&job.bounds, self.context.now()) {
+        if self.cache.is_stale_answer(&copy, &job.bounds, self.context.now()) {
             return Some(copy);
         }
         self.cache.offer_fallback(&job.query, &copy, competition.purges);

@@ -258,11 +258,11 @@ impl Invalidate {
         match copy.life(now) {
             Life::Fresh(_)
                 if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
-                    && copy.is_late_enough(bounds) =>
+                    && self.cache.is_late_enough(&copy, bounds) =>
             {
                 Some(FormerCopy::Fresh(copy))
             }
-            Life::Stale(_) if copy.is_stale_answer(bounds, now) => Some(FormerCopy::Stale(copy)),
+            Life::Stale(_) if self.cache.is_stale_answer(&copy, bounds, now) => Some(FormerCopy::Stale(copy)),
             Life::Fresh(_) | Life::Stale(_) | Life::Dead => None,
         }
     }

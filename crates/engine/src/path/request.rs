@@ -322,20 +322,20 @@ impl Path {
         if role == Role::Joined && landed.waited_for_other_than(&ask.bookmarks) {
             return Judgement::Again;
         }
-        // The run may have begun before the transactions that this client has seen, or before a write that ended before the
-        // request came. The next flight carries them.
+        // The run may have begun before what this client has seen, or before a write that had ended. The next flight carries it.
         let written = self.cache.written().still_needed(&ask.query, ask.written);
-        if role == Role::Joined && landed.is_before(&ask.bookmarks, written) {
+        let is_earlier = |copy: &SharedCopy| self.cache.written().is_of_earlier_epoch(copy);
+        let is_before = landed.is_before(&ask.bookmarks, written) || landed.copy().is_some_and(is_earlier);
+        if role == Role::Joined && is_before {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }
         // What was read before the request came is not proved for it.
-        let is_read_since = || landed.copy().is_none_or(|copy| copy.read_started() >= joined);
-        if role == Role::Joined && ask.freshness.proved_only && !is_read_since() {
+        let is_older = || landed.copy().is_some_and(|copy| copy.read_started() < joined);
+        if role == Role::Joined && ask.freshness.proved_only && is_older() {
             return Judgement::Again;
         }
-        // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Any
-        // other failure may be the leader's bad luck: a follower tries once more before it takes the failure, unless
-        // such tries have left the key held back.
+        // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Another failure
+        // may be the leader's bad luck: a follower tries once more before it takes it, unless such tries left the key held back.
         let is_held_back = || self.fetch.held_back(&ask.query.key).is_some();
         if role == Role::Joined && is_first && result.is_leaders_luck() && !is_held_back() {
             return Judgement::OnceMore;

@@ -24,7 +24,7 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_core::written::{Change, Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::event::InvalidationWord;
@@ -81,7 +81,7 @@ impl Writes {
         } else {
             records_of(name, (ids.newest.database, ids.epoch), &touched)
         };
-        self.note(&records, InvalidationWord::ForeignWrite) != Change::Full && self.tell(&records).await
+        !self.note(&records, InvalidationWord::ForeignWrite).is_full() && self.tell(&records).await
     }
 
     async fn ask_capture(

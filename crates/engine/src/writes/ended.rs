@@ -20,13 +20,16 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
+use hopcache_core::limits::{
+    IDS_BACK_PURGE_AGAIN_MS, IDS_BACK_PURGE_TRIES_MAX, WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS,
+    WRITTEN_ASK_MS_MAX,
+};
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
+use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::writes::Writes;
 use crate::writes::pending::{OpenWrite, WriteEnd};
 
@@ -182,7 +185,7 @@ impl Writes {
         word: InvalidationWord,
     ) -> Option<Written> {
         let records = self.cache.written().records_of(name, written, touched);
-        let has_place = self.note(&records, word) != Change::Full;
+        let has_place = !self.note(&records, word).is_full();
         if is_back {
             self.purge_names(written);
         }
@@ -199,9 +202,10 @@ impl Writes {
         let mut noted = Change::Known;
         let mut is_later = false;
         for record in records {
-            match self.cache.written().take(*record, Told::Now) {
+            let change = self.cache.written().take(*record, Told::Now, self.context.now());
+            match change {
                 // Entries by other names of the database need the other marks too.
-                Change::Full => noted = Change::Full,
+                Change::Full { .. } => noted = change,
                 Change::Later => is_later = true,
                 Change::Known => {}
             }
@@ -232,7 +236,24 @@ impl Writes {
         for name in self.cache.written().names_of(written.database()) {
             let (writes, scope) = (Arc::clone(self), Scope::Tag(Tag::Database(name)));
             self.cache.forget(&scope);
-            self.context.spawn(async move { writes.invalidate.purge(&scope).await });
+            self.context.spawn(async move { writes.purge_until_stored(&scope).await });
+        }
+    }
+
+    /// A node that begins later knows the new epoch only: it would take what the store has kept for current.
+    async fn purge_until_stored(&self, scope: &Scope) {
+        let mut is_stored = self.invalidate.purge(scope).await.store.is_ok();
+        for _ in 1..IDS_BACK_PURGE_TRIES_MAX {
+            if is_stored {
+                return;
+            }
+            self.context.sleep(Millis(IDS_BACK_PURGE_AGAIN_MS)).await;
+            is_stored = self.store.invalidate(scope).await.is_ok();
+        }
+        if !is_stored {
+            tracing::error!(
+                "the store could not be purged after the ids of a database went back: purge it by hand"
+            );
         }
     }
 

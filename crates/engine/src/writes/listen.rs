@@ -15,7 +15,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
 use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Change, Told, Written, WrittenRecord};
+use hopcache_core::written::{Told, Written, WrittenRecord};
 
 use crate::model::ports::{Heard, Scope, Store};
 use crate::writes::Writes;
@@ -77,7 +77,7 @@ impl Writes {
             let is_news =
                 shown.databases.insert(record.name, database).is_some_and(|before| before != database);
             let told = if is_news { Told::Now } else { Told::Before };
-            if self.cache.written().take(*record, told) == Change::Full
+            if self.cache.written().take(*record, told, self.context.now()).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);
@@ -119,7 +119,7 @@ impl Writes {
     /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
     pub(crate) fn hear(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
         let known = |record: &WrittenRecord| {
-            if self.cache.written().take(*record, Told::Now) == Change::Full {
+            if self.cache.written().take(*record, Told::Now, self.context.now()).is_full() {
                 self.forget_name(record.name);
             }
             self.cache.written().record_of_all(record.name)

@@ -323,7 +323,7 @@ impl Writes {
     /// [`Writes::tell`] goes on with the new mark.
     fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
         for record in known {
-            self.cache.written().take(*record, Told::Before);
+            self.cache.written().take(*record, Told::Before, self.context.now());
             let is_same = |own: &&WrittenRecord| {
                 own.name == record.name && own.written.database() == record.written.database()
             };
@@ -341,7 +341,7 @@ impl Writes {
         let (written, _) = self.cache.written().after_own_write(None, position);
         let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
         for again in self.cache.written().records_of(own.name, written, &touched) {
-            self.cache.written().take(again, Told::Now);
+            self.cache.written().take(again, Told::Now, self.context.now());
             self.telling.state.lock().enlist(again);
         }
     }

@@ -246,6 +246,31 @@ async fn a_restore_ends_all_proofs() {
     }
 }
 
+/// A write has ended an entry, and then the database is restored. A node that no other node can tell of the restore hears of it by
+/// its looks at the store: of the new epoch by one, and of the purge by another one, which may be later. The entry's id is
+/// later than the new mark, and the entry stays ended.
+#[tokio::test(start_paused = true)]
+async fn a_restore_brings_nothing_back_that_a_write_has_ended() {
+    for seed in 480..490 {
+        let (world, [left, _]) = warm_world(seed, WATCH_MS).await;
+        let watcher = watcher(&world).await;
+        let behind = (watcher + 1) % NODES;
+        assert_eq!(proved(&read(&world, behind, &left).await), Some(FIRST));
+        assert!(matches!(write(&world, watcher, WRITE_LEFT).await.answer, Answer::Body(_)));
+        for other in (0..NODES).filter(|other| *other != behind) {
+            world.net.set_way_cut(other, behind, true);
+            world.net.set_way_cut(behind, other, true);
+        }
+        world.pass(37 * (seed - 480)).await;
+        world.origin.restore(FIRST - 40);
+        for _ in 0..2 * BOUND_MS {
+            let hit = world.nodes[behind].engine.path().hit(&left);
+            assert!(hit.is_none(), "seed {seed}: {hit:?}");
+            world.pass(1).await;
+        }
+    }
+}
+
 /// The database is restored, and clients past all nodes bring ids to the same number again before a node asks, or further. What was
 /// read before has the database's UUID and a good id: only the server's run tells that it is of files that are gone.
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ impl MemoryCopy {
 
     /// Whether a request or refresh with these bounds may use it, as far as transactions go.
     #[must_use]
-    pub fn is_late_enough(&self, bounds: &ValueBounds) -> bool {
+    pub fn carries_enough(&self, bounds: &ValueBounds) -> bool {
         self.covers(&bounds.after) && !self.is_ended_by(bounds.written)
     }
 
@@ -59,6 +59,6 @@ impl MemoryCopy {
         };
         past_max_ms.is_none_or(|most| past <= most)
             && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && self.is_late_enough(bounds)
+            && self.carries_enough(bounds)
     }
 }
