@@ -22,11 +22,12 @@ const SWITCH: &str = "switch";
 const FOLDER: &str = "target/seeded";
 
 /// Files of [`PATCHES`], each with its path in the copy.
-const COPIED: [(&str, &str); 6] = [
+const COPIED: [(&str, &str); 7] = [
     ("switch.rs", "crates/packstream/src/seeded/mod.rs"),
     ("caught.rs", "crates/sim/tests/seeded/main.rs"),
     ("flight_races.rs", "crates/engine/tests/flight_races/seeded.rs"),
     ("learning.rs", "crates/sim/tests/seeded/learning.rs"),
+    ("admission.rs", "crates/sim/tests/seeded/admission.rs"),
     ("limit.rs", "crates/sim/tests/seeded/limit.rs"),
     ("writes.rs", "crates/sim/tests/seeded/writes.rs"),
 ];

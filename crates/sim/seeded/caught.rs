@@ -5,6 +5,7 @@
 //! and runs it there. `HOPCACHE_TEST_SEEDED_SEEDS` sets the bound (default 2,000).
 
 mod learning;
+mod admission;
 mod limit;
 mod writes;
 
@@ -77,12 +78,13 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that have a test of their own here.
-const BY_SCHEDULE: [Bug; 10] = [
+const BY_SCHEDULE: [Bug; 11] = [
     Bug::CursorIsANumber,
     Bug::FailedLookBelieved,
     Bug::EarlierEpochBelieved,
     Bug::GoneCountsAsTold,
     Bug::GrantLostAtNoCache,
+    Bug::InMemoryWithoutLease,
     Bug::LeaseNotLookedAt,
     Bug::LimitNeverRecovers,
     Bug::LineStarves,
