@@ -105,8 +105,12 @@ fn a_reset_that_counts_as_told_is_seen() {
 async fn hits_after_a_restore() -> usize {
     let mut hits = 0;
     for round in 0..10 {
-        let proofs =
-            ProofSettings { watch_ms: Millis(100), life_ms_max: Millis(600_000), is_captured: false, is_marked: false };
+        let proofs = ProofSettings {
+            watch_ms: Millis(100),
+            life_ms_max: Millis(600_000),
+            is_captured: false,
+            is_marked: false,
+        };
         let world = world_with(90 + round, Policy { proofs: Some(proofs), ..default_policy() }).await;
         world.origin.count_exactly();
         world.origin.set_version(100);
@@ -133,7 +137,9 @@ async fn hits_after_a_restore() -> usize {
 fn an_earlier_epoch_that_is_believed_is_seen() {
     let well = run_with(None, hits_after_a_restore());
     let ill = run_with(Some(Bug::EarlierEpochBelieved), hits_after_a_restore());
-    println!("EarlierEpochBelieved: {ill} of 20,000 questions have a hit that a write has ended, and {well} without it");
+    println!(
+        "EarlierEpochBelieved: {ill} of 20,000 questions have a hit that a write has ended, and {well} without it"
+    );
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 
