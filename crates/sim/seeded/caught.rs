@@ -80,8 +80,8 @@ fn every_seeded_bug_is_caught() {
 /// Bugs that have a test of their own here.
 const BY_SCHEDULE: [Bug; 11] = [
     Bug::CursorIsANumber,
-    Bug::FailedLookBelieved,
     Bug::EarlierEpochBelieved,
+    Bug::FailedLookBelieved,
     Bug::GoneCountsAsTold,
     Bug::GrantLostAtNoCache,
     Bug::InMemoryWithoutLease,
