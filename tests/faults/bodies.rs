@@ -55,7 +55,7 @@ async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() 
         clients.push(client);
     }
     let all_run = |runs: &[_]| runs.len() == 1 + LARGEST_AT_A_TIME;
-    assert!(proxy.wait_until(STATEMENT, Duration::from_secs(60), all_run).await, "not all run");
+    assert!(proxy.wait_until(STATEMENT, Duration::from_secs(120), all_run).await, "not all run");
     drop(clients);
     let refused = lone.node.ask(&request(99, 80_000)).await;
     assert_eq!(refused.status, 429, "their bodies are still in memory, and are not counted: {refused}");

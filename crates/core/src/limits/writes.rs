@@ -67,8 +67,8 @@ pub const WRITTEN_ASK_MS_MAX: u64 = 1_000;
 pub const WRITTEN_ASK_AGAIN_MS: u64 = 1_000;
 /// How long beyond a run's timeout they are asked: Neo4j ends a transaction about a second after its timeout.
 pub const WRITTEN_ASK_BEYOND_MS: u64 = 2_000;
-/// How often a node tries to purge the store of a restored database's entries.
-pub const IDS_BACK_PURGE_TRIES_MAX: u32 = 600;
+/// For how long a node tries to purge the store of a restored database's entries.
+pub const IDS_BACK_PURGE_MS_MAX: u64 = 600_000;
 /// Pause between two such tries.
 pub const IDS_BACK_PURGE_AGAIN_MS: u64 = 1_000;
 /// Nodes that listen for writes, in the store's list: as many as a cluster can have.

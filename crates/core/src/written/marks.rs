@@ -106,15 +106,16 @@ impl Marks {
         }
     }
 
-    /// The latest id that was known when this doubt began. Who asks in doubt hears an earlier one only if ids have gone back.
+    /// The latest id that was known when this doubt began. A node that asks Neo4j during the doubt hears an earlier id only if ids
+    /// have gone back.
     pub(super) fn known_before(&self, doubt: &Written) -> TransactionId {
         if self.all == *doubt { self.before_doubt } else { TransactionId(0) }
     }
 
-    /// Whether the id that a run carried may be of an earlier epoch. The run began at `read_started`.
-    pub(super) fn is_of_earlier_epoch(&self, carried: TransactionId, read_started: MonoTime) -> bool {
+    /// Whether a run that began at `read_started` and ended at this id may be of an earlier epoch.
+    pub(super) fn is_of_earlier_epoch(&self, ended: TransactionId, read_started: MonoTime) -> bool {
         let (began_at, first) = self.began;
-        read_started < self.gone_back_at || (read_started < began_at && carried > first)
+        read_started < self.gone_back_at || (read_started < began_at && ended > first)
     }
 
     fn take_mark(&mut self, tag: Option<TagId>, written: Written) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::marks::Marks;
 use super::{UNSETTLED, Written, WrittenEpoch, WrittenRecord};
-use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
+use crate::bookmark::{DatabaseUuid, Position, ReadRange};
 use crate::key::DatabaseTag;
 use crate::limits::WRITTEN_DATABASES_MAX;
 use crate::tags::{TagId, Touched};
@@ -106,12 +106,12 @@ impl WrittenTable {
     ///
     /// A run that began after this node heard of the epoch is of the epoch. A run that began earlier is of an earlier epoch if ids
     /// have gone back. Where this node knows no later id than the epoch's first one, the epoch may only settle a write in doubt:
-    /// then the run is of an earlier epoch if it carried more than that.
+    /// then the run is of an earlier epoch if it ended later than that.
     #[must_use]
     pub fn is_of_earlier_epoch(&self, range: &ReadRange, read_started: MonoTime) -> bool {
         let database = range.to().database;
-        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        self.marks.get(&database).is_some_and(|marks| marks.is_of_earlier_epoch(carried, read_started))
+        let ended = range.to().id;
+        self.marks.get(&database).is_some_and(|marks| marks.is_of_earlier_epoch(ended, read_started))
     }
 
     /// The mark after a write by this name whose answer was lost; `None` if its database is not known.
@@ -196,8 +196,10 @@ impl WrittenTable {
             _ => before.id,
         };
         let is_back = known != UNSETTLED && newest.id < known;
+        // Another one has noticed, if the epoch has begun since the question.
+        let is_news = now.is_none_or(|now| now.epoch == before.epoch);
         let epoch = if is_back || before.is_unsettled() { before.next_epoch() } else { before.epoch };
-        (Written::at(epoch, newest), is_back)
+        (Written::at(epoch, newest), is_back && is_news)
     }
 
     /// The mark after a write of this node that ended with this position. `before` is the mark of the name from before the

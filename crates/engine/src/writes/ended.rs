@@ -20,16 +20,13 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{
-    IDS_BACK_PURGE_AGAIN_MS, IDS_BACK_PURGE_TRIES_MAX, WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS,
-    WRITTEN_ASK_MS_MAX,
-};
+use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
+use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
 use crate::writes::pending::{OpenWrite, WriteEnd};
 
@@ -227,34 +224,6 @@ impl Writes {
     async fn purge(&self, scope: &Scope) {
         // The purge counts itself.
         let _ = self.invalidate.purge(scope).await;
-    }
-
-    /// Ids have gone back: the database was restored. Entries from before it may carry ids that come again.
-    /// No request waits for the purge, which may walk over a large store: these entries were served until now.
-    pub(super) fn purge_names(self: &Arc<Self>, written: Written) {
-        tracing::warn!("the ids of a database's transactions have gone back: its entries are purged");
-        for name in self.cache.written().names_of(written.database()) {
-            let (writes, scope) = (Arc::clone(self), Scope::Tag(Tag::Database(name)));
-            self.cache.forget(&scope);
-            self.context.spawn(async move { writes.purge_until_stored(&scope).await });
-        }
-    }
-
-    /// A node that begins later knows the new epoch only: it would take what the store has kept for current.
-    async fn purge_until_stored(&self, scope: &Scope) {
-        let mut is_stored = self.invalidate.purge(scope).await.store.is_ok();
-        for _ in 1..IDS_BACK_PURGE_TRIES_MAX {
-            if is_stored {
-                return;
-            }
-            self.context.sleep(Millis(IDS_BACK_PURGE_AGAIN_MS)).await;
-            is_stored = self.store.invalidate(scope).await.is_ok();
-        }
-        if !is_stored {
-            tracing::error!(
-                "the store could not be purged after the ids of a database went back: purge it by hand"
-            );
-        }
     }
 
     /// One task for each database asks again, until the last of its lost writes cannot be committed any more.

@@ -30,6 +30,7 @@ mod listen;
 mod marked;
 mod marks;
 mod pending;
+mod restored;
 mod runs;
 mod tallies;
 mod telling;
@@ -52,6 +53,7 @@ use crate::peers::PeerCalls;
 use crate::writes::capture::Capture;
 use crate::writes::ended::Doubt;
 use crate::writes::pending::OpenWrite;
+use crate::writes::restored::Purging;
 use crate::writes::tallies::OwnTallies;
 use crate::writes::telling::Telling;
 use crate::writes::watch::Watching;
@@ -79,6 +81,8 @@ pub struct Writes {
     capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
+    /// Restored databases whose entries are being purged.
+    purging: Purging,
     /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
     /// then a write changes more than it touches.
     has_triggers: bool,
@@ -109,6 +113,7 @@ impl Writes {
             watching: Watching::default(),
             capture: Capture::default(),
             doubts: Mutex::default(),
+            purging: Purging::default(),
             has_triggers,
             shown: Mutex::default(),
         })
