@@ -1,6 +1,8 @@
 //! A closed-loop load generator: a fixed number of keep-alive connections, each with one request under way.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -47,4 +49,37 @@ pub(crate) async fn closed_loop(
         requests += ended??;
     }
     Ok(Loaded { requests, wall: started.elapsed() })
+}
+
+/// Sends the requests of each number below `end` once, over `connections` keep-alive connections. They draw the numbers from
+/// `next`, so that others see how far they are. Every answer has to be a result.
+pub(crate) async fn each_once(
+    addr: SocketAddr,
+    connections: usize,
+    (next, end): (&Arc<AtomicUsize>, usize),
+    requests: impl Fn(usize) -> Vec<Vec<u8>> + Clone + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut loops = tokio::task::JoinSet::new();
+    for _ in 0..connections {
+        let (next, requests) = (Arc::clone(next), requests.clone());
+        loops.spawn(async move {
+            let mut connection = Connection::open(addr).await?;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= end {
+                    return anyhow::Ok(());
+                }
+                for request in requests(number) {
+                    let answer = connection.ask(&request).await?;
+                    if answer.status() != 202 {
+                        bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
+                    }
+                }
+            }
+        });
+    }
+    while let Some(ended) = loops.join_next().await {
+        ended??;
+    }
+    Ok(())
 }

@@ -4,13 +4,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use crate::bolt_origin::BoltOrigin;
-use hopcache_testbed::http::{Connection, query_request};
+use crate::closed_loop::each_once;
+use hopcache_testbed::http::query_request;
 use hopcache_testbed::metrics::number_behind;
 use hopcache_testbed::process::{
     ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis, tempdir,
@@ -140,32 +141,11 @@ fn ratio(of: u64, to: u64) -> f64 {
 
 /// Asks every key of a range once, over some connections.
 async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usize>) -> anyhow::Result<()> {
-    let (next, end) = (Arc::new(AtomicUsize::new(keys.start)), keys.end);
-    let mut loops = tokio::task::JoinSet::new();
     let accepts: &'static [&'static str] = if options.typed_too { &["", TYPED] } else { &[""] };
     let statement: Arc<str> = statement(options.tags).into();
-    for _ in 0..options.connections {
-        let (next, statement) = (Arc::clone(&next), Arc::clone(&statement));
-        loops.spawn(async move {
-            let mut connection = Connection::open(addr).await?;
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= end {
-                    return anyhow::Ok(());
-                }
-                for accept in accepts {
-                    let answer = connection.ask(&request(&statement, n, accept)).await?;
-                    if answer.status() != 202 {
-                        bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
-                    }
-                }
-            }
-        });
-    }
-    while let Some(ended) = loops.join_next().await {
-        ended??;
-    }
-    Ok(())
+    let requests = move |n| accepts.iter().map(|accept| request(&statement, n, accept)).collect();
+    let next = Arc::new(AtomicUsize::new(keys.start));
+    each_once(addr, options.connections, (&next, keys.end), requests).await
 }
 
 const TYPED: &str = "application/vnd.neo4j.query";

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::bolt_origin::BoltOrigin;
+use crate::closed_loop::each_once;
 use crate::expiry::cache_status::{CacheStatus, Kind};
+use crate::expiry::figures::share;
 use hopcache_testbed::dice::{Dice, Zipf};
 use hopcache_testbed::http::{Connection, query_request};
 use hopcache_testbed::metrics::number_behind;
@@ -56,7 +58,8 @@ pub(crate) struct Options {
 }
 
 const STATEMENT: &str = "MATCH (n:Thing {key: $n}) RETURN $n AS text";
-const ADMIN_WAIT: Duration = Duration::from_secs(30);
+/// How long Redis may take for an answer.
+const REDIS_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs every arm once.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
@@ -123,8 +126,10 @@ impl Arm {
         let (began, runs) = (Instant::now(), self.origin.runs());
         let next = Arc::new(AtomicUsize::new(0));
         let until = Until::Scanned(Arc::clone(&next), options.scanned);
-        let (counted, scanned) =
-            tokio::join!(self.ask_working(options, until, seed), self.scan(options, &next));
+        let first = options.working;
+        let requests = move |number| vec![query_request(STATEMENT, first + number, "")];
+        let scanning = each_once(self.client, options.connections, (&next, options.scanned), requests);
+        let (counted, scanned) = tokio::join!(self.ask_working(options, until, seed), scanning);
         scanned?;
         self.line(report, (room, "during"), counted?, (runs, began)).await?;
         let (began, runs) = (Instant::now(), self.origin.runs());
@@ -139,11 +144,11 @@ impl Arm {
         for place in 0..options.connections {
             let (addr, zipf, until) = (self.client, Arc::clone(&zipf), until.clone());
             let mut dice = Dice::new(1_000 * seed + u64::try_from(place)?);
-            let share = options.connections;
+            let connections = options.connections;
             loops.spawn(async move {
                 let mut connection = Connection::open(addr).await?;
                 let mut counted = Counted::default();
-                while !until.is_over(counted.requests * share) {
+                while !until.is_over(counted.requests * connections) {
                     let is_hit = ask(&mut connection, zipf.draw(&mut dice)).await?;
                     counted.requests += 1;
                     counted.hits += usize::from(is_hit);
@@ -159,29 +164,6 @@ impl Arm {
         Ok(all)
     }
 
-    /// Asks each query of the scan once.
-    async fn scan(&self, options: &Options, next: &Arc<AtomicUsize>) -> anyhow::Result<()> {
-        let mut loops = tokio::task::JoinSet::new();
-        for _ in 0..options.connections {
-            let (addr, next, first, count) =
-                (self.client, Arc::clone(next), options.working, options.scanned);
-            loops.spawn(async move {
-                let mut connection = Connection::open(addr).await?;
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        return anyhow::Ok(());
-                    }
-                    ask(&mut connection, first + number).await?;
-                }
-            });
-        }
-        while let Some(ended) = loops.join_next().await {
-            ended??;
-        }
-        Ok(())
-    }
-
     async fn line(
         &self,
         report: &mut Report,
@@ -195,7 +177,7 @@ impl Arm {
         report.line(&format!(
             "| {room} | {phase} | {} | {:.2} % | {} | {} | {} | {} | {} | {} | {:.0} |",
             counted.requests,
-            percent(counted),
+            100.0 * share(counted.hits, counted.requests),
             self.origin.runs() - runs,
             redis_number(self.redis, "DBSIZE", ":")?,
             redis_number(self.redis, "INFO memory", "used_memory:")? >> 20,
@@ -236,15 +218,10 @@ async fn ask(connection: &mut Connection, number: usize) -> anyhow::Result<bool>
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn percent(counted: Counted) -> f64 {
-    100.0 * counted.hits as f64 / counted.requests.max(1) as f64
-}
-
 /// The number behind a word in Redis' answer to a command without arguments that hold blanks.
 fn redis_number(addr: SocketAddr, command: &str, word: &str) -> anyhow::Result<u64> {
     let mut stream = TcpStream::connect(addr)?;
-    stream.set_read_timeout(Some(ADMIN_WAIT))?;
+    stream.set_read_timeout(Some(REDIS_WAIT))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
@@ -257,6 +234,5 @@ fn redis_number(addr: SocketAddr, command: &str, word: &str) -> anyhow::Result<u
             String::from_utf8(text)?
         }
     };
-    let number = text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok());
-    number.with_context(|| format!("Redis answered {command} with {text:?}"))
+    number_behind(&text, word).with_context(|| format!("Redis answered {command} with {text:?}"))
 }

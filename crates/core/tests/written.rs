@@ -54,12 +54,15 @@ fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
 fn a_mark_ends_what_carried_less() {
     let table = table(&[record(NAME, mark(1, 0, 50))]);
     for (from, is_ended) in [(0, true), (49, true), (50, false), (51, false)] {
-        assert_eq!(table.ends(NAME, None, Some(&range(1, from, 60))), is_ended, "{from}");
+        assert_eq!(table.ends(NAME, None, Some((&range(1, from, 60), NOW))), is_ended, "{from}");
     }
     let carried_nothing = ReadRange::new(Bookmark::NONE, at(1, 90)).unwrap();
-    assert!(table.ends(NAME, None, Some(&carried_nothing)), "its end is no lower bound of what it saw");
+    assert!(
+        table.ends(NAME, None, Some((&carried_nothing, NOW))),
+        "its end is no lower bound of what it saw"
+    );
     assert!(table.ends(NAME, None, None), "nothing is known of it");
-    assert!(!table.ends(OTHER, None, Some(&range(2, 1, 1))), "another database");
+    assert!(!table.ends(OTHER, None, Some((&range(2, 1, 1), NOW))), "another database");
     assert!(!WrittenTable::default().ends(NAME, None, None));
 }
 
@@ -68,7 +71,7 @@ fn a_mark_ends_what_carried_less() {
 #[test]
 fn an_alias_is_the_same_database() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
-    assert!(table.ends(ALIAS, None, Some(&range(1, 49, 49))));
+    assert!(table.ends(ALIAS, None, Some((&range(1, 49, 49), NOW))));
     assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
     table.found(ALIAS, DatabaseUuid([1; 16]));
     table.found(OTHER, DatabaseUuid([2; 16]));
@@ -82,8 +85,8 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
     assert!(table.found(NAME, DatabaseUuid([2; 16])));
-    assert!(table.ends(NAME, None, Some(&range(1, 90, 90))));
-    assert!(!table.ends(NAME, None, Some(&range(2, 1, 1))));
+    assert!(table.ends(NAME, None, Some((&range(1, 90, 90), NOW))));
+    assert!(!table.ends(NAME, None, Some((&range(2, 1, 1), NOW))));
     let still = table.still_needed(NAME, None, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
     // What was told some time ago does not undo it.
@@ -110,9 +113,9 @@ fn a_request_needs_the_mark_of_its_arrival() {
 fn what_was_read_in_an_earlier_epoch_has_seen_no_mark() {
     let mut table = table(&[record(NAME, mark(1, 0, 104))]);
     let (heard, range) = (MonoTime(5_000), range(1, 102, 102));
-    assert!(table.ends(NAME, None, Some(&range)) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
+    assert!(table.ends(NAME, None, Some((&range, NOW))) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
     table.take(record(NAME, mark(1, 1, 72)), Told::Before, heard);
-    assert!(!table.ends(NAME, None, Some(&range)), "by its id alone");
+    assert!(!table.ends(NAME, None, Some((&range, heard))), "by its id alone");
     assert!(table.is_of_earlier_epoch(&range, MonoTime(4_999)) && !table.is_of_earlier_epoch(&range, heard));
     table.take(record(NAME, mark(1, 1, 73)), Told::Before, heard + Millis(1));
     assert!(!table.is_of_earlier_epoch(&range, heard), "the same epoch goes on");
@@ -175,7 +178,7 @@ fn ids_that_go_back_begin_an_epoch() {
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
     assert_eq!(table.take(record(NAME, written), Told::Now, NOW), Change::Later);
-    assert!(!table.ends(NAME, None, Some(&range(1, 41, 41))));
+    assert!(!table.ends(NAME, None, Some((&range(1, 41, 41), NOW))));
     // The old numbering is over, whoever still tells it.
     assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now, NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
@@ -197,12 +200,13 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let lost = doubt(&mut table, NAME);
     assert!(lost.is_unsettled() && lost.position().is_none());
-    assert!(table.ends(NAME, None, Some(&range(1, u64::MAX - 1, u64::MAX - 1))));
+    assert!(table.ends(NAME, None, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
     table.take(record(NAME, settled), Told::Now, NOW);
     assert!(
-        table.ends(NAME, None, Some(&range(1, 50, 51))) && !table.ends(NAME, None, Some(&range(1, 51, 51)))
+        table.ends(NAME, None, Some((&range(1, 50, 51), NOW)))
+            && !table.ends(NAME, None, Some((&range(1, 51, 51), NOW)))
     );
 }
 
@@ -298,13 +302,13 @@ fn a_write_ends_only_what_depends_on_what_it_touched() {
     let table = table(&[record(NAME, mark(1, 0, 40)), tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 45))]);
     let ends = |reads: &[u64], from| {
         let reads: Vec<TagId> = reads.iter().copied().map(TagId).collect();
-        table.ends(NAME, Some(&reads), Some(&range(1, from, 60)))
+        table.ends(NAME, Some(&reads), Some((&range(1, from, 60), NOW)))
     };
     assert!(ends(&[1], 49) && !ends(&[1], 50));
     assert!(ends(&[2], 44) && !ends(&[2], 45));
     assert!(ends(&[3, 2, 1], 49) && !ends(&[3, 2, 1], 50));
     assert!(!ends(&[3], 40) && ends(&[3], 39), "an earlier write has touched anything");
-    assert!(table.ends(NAME, None, Some(&range(1, 49, 60))), "what it depends on is not known");
+    assert!(table.ends(NAME, None, Some((&range(1, 49, 60), NOW))), "what it depends on is not known");
     assert_eq!(table.of(NAME), Some(mark(1, 0, 50)));
     assert_eq!(table.needed(NAME, Some(&[TagId(2)])), Some(mark(1, 0, 45)));
 }
@@ -318,7 +322,7 @@ fn an_epoch_ends_the_marks_of_tags() {
     assert_eq!(table.take(tagged(1, mark(1, 0, 95)), Told::Now, NOW), Change::Known, "it is told too late");
     // A tag of an epoch that this node has not heard of: anything may have been written in it.
     table.take(tagged(2, mark(1, 2, 30)), Told::Now, NOW);
-    assert!(table.ends(NAME, Some(&[TagId(3)]), Some(&range(1, 29, 60))));
+    assert!(table.ends(NAME, Some(&[TagId(3)]), Some((&range(1, 29, 60), NOW))));
 }
 
 #[test]
@@ -443,7 +447,7 @@ proptest! {
             Some(record.written.epoch()) == newest && record.tag.is_none_or(|own| own == TagId(tag))
         };
         let is_ended = records.iter().filter(of_read).any(|each| !each.written.is_seen_by(&range(1, from, 20)));
-        prop_assert!(!is_ended || table.ends(NAME, Some(&reads), Some(&range(1, from, 20))));
+        prop_assert!(!is_ended || table.ends(NAME, Some(&reads), Some((&range(1, from, 20), NOW))));
     }
 
     /// Within an epoch order and repetition change nothing for tags either.

@@ -4,15 +4,15 @@
 //! `cargo xtask sim --seeded` copies this file, as `crates/sim/tests/seeded/main.rs`, into the tree with the patches,
 //! and runs it there. `HOPCACHE_TEST_SEEDED_SEEDS` sets the bound (default 2,000).
 
-mod learning;
 mod admission;
+mod learning;
 mod limit;
 mod writes;
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::seeded::{Bug, choose};
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::Freshness;
+use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::ports::Scope;
 use hopcache_sim::World;
@@ -27,6 +27,33 @@ const SEEDS: u64 = 2_000;
 
 fn bound() -> u64 {
     std::env::var("HOPCACHE_TEST_SEEDED_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
+/// Runs a schedule in simulated time, with a bug or without one.
+fn run_with<T>(bug: Option<Bug>, schedule: impl Future<Output = T>) -> T {
+    choose(bug);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let seen = runtime.unwrap().block_on(schedule);
+    choose(None);
+    seen
+}
+
+/// How many of so many questions a node answers from memory, one each `apart_ms`.
+async fn hits(world: &World, node: usize, ask: &Ask, (questions, apart_ms): (usize, u64)) -> usize {
+    let mut hits = 0;
+    for _ in 0..questions {
+        hits += usize::from(world.nodes[node].engine.path().hit(ask).is_some());
+        world.pass(apart_ms).await;
+    }
+    hits
+}
+
+/// What a node answers, as text.
+async fn answered(world: &World, node: usize, ask: &Ask) -> String {
+    match world.send(node, ask).await.unwrap().answer {
+        Answer::Body(body) => String::from_utf8_lossy(&body).into_owned(),
+        Answer::Failed(failure) => format!("{failure:?}"),
+    }
 }
 
 fn violation(bug: Option<Bug>, seed: u64) -> Option<Violation> {
@@ -47,9 +74,8 @@ fn first_caught(bug: Bug) -> Option<(u64, Violation)> {
 
 #[test]
 fn every_seeded_bug_is_caught() {
-    let shown_by_seeds = Bug::ALL
-        .into_iter()
-        .filter(|bug| !BY_SCHEDULE.contains(bug) && bug.caught_by() != ["flight_races"]);
+    let shown_by_seeds =
+        Bug::ALL.into_iter().filter(|bug| !BY_SCHEDULE.contains(bug) && bug.caught_by() != ["flight_races"]);
     let caught: Vec<(Bug, Option<(u64, Violation)>)> = std::thread::scope(|scope| {
         let all: Vec<_> = shown_by_seeds.map(|bug| (bug, scope.spawn(move || first_caught(bug)))).collect();
         all.into_iter().map(|(bug, caught)| (bug, caught.join().unwrap())).collect()
@@ -108,9 +134,7 @@ fn without_a_bug_the_same_seeds_are_clean() {
 
 /// How long requests wait when their owner is killed half a second into its run and its address dies with it.
 fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
-    choose(bug);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let took = runtime.unwrap().block_on(async {
+    run_with(bug, async {
         let world = World::new(3, 4);
         world.net.set_weather(NetWeather { dead_are_silent: true, ..NetWeather::default() });
         world.origin.set_delay_ms(1_000);
@@ -125,9 +149,7 @@ fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
             assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
         }
         Millis(u64::try_from(started.elapsed().as_millis()).unwrap())
-    });
-    choose(None);
-    took
+    })
 }
 
 /// I7, the bound of `promises.rs`: run, half a second, run. With the bug, `dead_are_silent` does not keep this bound.
@@ -143,9 +165,7 @@ fn a_silent_holder_that_is_waited_for_is_seen() {
 /// Leases left in the store after a `no-cache` request whose first request for the lease succeeded without the node
 /// getting the answer.
 fn leases_after_a_lost_grant(bug: Option<Bug>) -> usize {
-    choose(bug);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let leases = runtime.unwrap().block_on(async {
+    run_with(bug, async {
         let world = World::new(1, 4);
         let mut ask = world.ask("MATCH (n) RETURN n.version AS version");
         ask.freshness = Freshness { no_cache: true, ..Freshness::default() };
@@ -156,9 +176,7 @@ fn leases_after_a_lost_grant(bug: Option<Bug>) -> usize {
         assert!(matches!(sent.await.unwrap().answer, Answer::Body(_)));
         assert_eq!((world.store.grants(), world.origin.runs()), (1, 1));
         world.store.leases()
-    });
-    choose(None);
-    leases
+    })
 }
 
 /// F21: a lease whose grant was lost on its way keeps no request waiting.
@@ -172,9 +190,7 @@ fn a_grant_that_is_lost_at_no_cache_is_seen() {
 
 /// The answer of a node after a purge whose record took the number of a lost one: the schedule of `restored_store.rs`.
 fn answer_after_a_repeated_number(bug: Option<Bug>) -> String {
-    choose(bug);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let answer = runtime.unwrap().block_on(async {
+    run_with(bug, async {
         let world = World::new(2, 63);
         let ask = world.ask("MATCH (n) RETURN n.version AS version");
         let other = world.ask("MATCH (m) RETURN m.version AS version");
@@ -191,13 +207,8 @@ fn answer_after_a_repeated_number(bug: Option<Bug>) -> String {
         world.origin.set_version(2);
         purger.invalidate().purge(&Scope::Key(ask.query.key)).await;
         world.pass(INVALIDATION_POLL_MS + 10).await;
-        match world.send(reader, &ask).await.unwrap().answer {
-            Answer::Body(body) => String::from_utf8_lossy(&body).into_owned(),
-            Answer::Failed(failure) => format!("{failure:?}"),
-        }
-    });
-    choose(None);
-    answer
+        answered(&world, reader, &ask).await
+    })
 }
 
 /// F44: a record is known by its number and its tag.
@@ -212,9 +223,7 @@ fn a_cursor_that_is_a_number_is_seen() {
 /// What a node answers from memory that was stopped during a purge and whose first looks at the log fail: the schedule of
 /// `looks_after_pause.rs`.
 fn hits_after_a_failed_look(bug: Option<Bug>) -> usize {
-    choose(bug);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let hits = runtime.unwrap().block_on(async {
+    run_with(bug, async {
         let world = World::new(2, 71);
         let ask = world.ask("MATCH (n) RETURN n.version AS version");
         let owner = world.owner_of(&ask);
@@ -229,21 +238,17 @@ fn hits_after_a_failed_look(bug: Option<Bug>) -> usize {
         world.pass(3_500).await;
         world.store.set_cut(owner, true);
         world.nodes[owner].process.set(Power::On);
-        let mut hits = 0;
-        for _ in 0..50 {
-            hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
-            world.pass(10).await;
-        }
-        hits
-    });
-    choose(None);
-    hits
+        hits(&world, owner, &ask, (50, 10)).await
+    })
 }
 
 /// F55: a look at the log that failed is no look.
 #[test]
 fn a_failed_look_that_is_believed_is_seen() {
-    let (well, ill) = (hits_after_a_failed_look(None), hits_after_a_failed_look(Some(Bug::FailedLookBelieved)));
-    println!("FailedLookBelieved: {ill} of 50 questions are answered with what was purged, and {well} without it");
+    let (well, ill) =
+        (hits_after_a_failed_look(None), hits_after_a_failed_look(Some(Bug::FailedLookBelieved)));
+    println!(
+        "FailedLookBelieved: {ill} of 50 questions are answered with what was purged, and {well} without it"
+    );
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::seeded::{Bug, choose};
+use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::{Policy, ProofSettings};
@@ -12,6 +12,8 @@ use hopcache_sim::net::NetWeather;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 use hopcache_sim::write_statement::WRITE;
+
+use super::{hits, run_with};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -32,14 +34,6 @@ async fn world_with(seed: u64, policy: Policy) -> World {
     world
 }
 
-fn run_with<T>(bug: Option<Bug>, schedule: impl Future<Output = T>) -> T {
-    choose(bug);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let seen = runtime.unwrap().block_on(schedule);
-    choose(None);
-    seen
-}
-
 /// What a node answers from memory that was stopped during a write and whose first looks fail.
 async fn hits_after_a_write_unheard() -> usize {
     let world = world(81).await;
@@ -54,12 +48,7 @@ async fn hits_after_a_write_unheard() -> usize {
     world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
     world.store.set_cut(owner, true);
     world.nodes[owner].process.set(Power::On);
-    let mut hits = 0;
-    for _ in 0..40 {
-        hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
-        world.pass(10).await;
-    }
-    hits
+    hits(&world, owner, &ask, (40, 10)).await
 }
 
 /// A node whose lease of freshness has run out looks before it serves.
@@ -103,7 +92,7 @@ fn a_reset_that_counts_as_told_is_seen() {
 /// How often an owner has a hit that a write has ended, after the database was restored. The owner cannot be told of the restore,
 /// and hears at the store of the new epoch and of the purge.
 async fn hits_after_a_restore() -> usize {
-    let mut hits = 0;
+    let mut ended_hits = 0;
     for round in 0..10 {
         let proofs = ProofSettings {
             watch_ms: Millis(100),
@@ -124,12 +113,9 @@ async fn hits_after_a_restore() -> usize {
         world.net.set_way_cut(1, 0, true);
         world.pass(37 * round).await;
         world.origin.restore(60);
-        for _ in 0..2_000 {
-            hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
-            world.pass(1).await;
-        }
+        ended_hits += hits(&world, owner, &ask, (2_000, 1)).await;
     }
-    hits
+    ended_hits
 }
 
 /// Ids of an earlier epoch may be later than the new mark.

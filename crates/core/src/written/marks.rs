@@ -85,7 +85,7 @@ impl Marks {
 
     /// Takes a mark of a tag, or of everything, that this node hears at `now`. Returns whether it ends more than before.
     pub(super) fn take(&mut self, tag: Option<TagId>, written: Written, now: MonoTime) -> bool {
-        let (before, is_first) = (self.all, self.newest() == Written::nothing(self.all.database));
+        let (before, is_first) = (self.all, self.newest().is_nothing());
         let is_later = self.take_mark(tag, written);
         if self.all.is_unsettled() && !before.is_unsettled() {
             self.before_doubt = self.highest;

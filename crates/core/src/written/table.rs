@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::marks::Marks;
-use super::{UNSETTLED, Written, WrittenEpoch, WrittenRecord};
-use crate::bookmark::{DatabaseUuid, Position, ReadRange};
+use super::{Written, WrittenEpoch, WrittenRecord};
+use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::WRITTEN_DATABASES_MAX;
 use crate::tags::{TagId, Touched};
@@ -87,16 +87,23 @@ impl WrittenTable {
         }
     }
 
-    /// Whether a write has ended what a run by this name read. Its own range shows the database, also for a name that is not
-    /// known yet. A name that leads elsewhere now has been given to another database.
+    /// Whether a write has ended what a run by this name read. `read` is its range, and when it began. The range shows the database,
+    /// also for a name that is not known yet. A name that leads elsewhere now has been given to another database.
     #[must_use]
-    pub fn ends(&self, name: DatabaseTag, reads: Option<&[TagId]>, range: Option<&ReadRange>) -> bool {
-        let Some(range) = range else { return self.marks.values().any(Marks::ends_any) };
+    pub fn ends(
+        &self,
+        name: DatabaseTag,
+        reads: Option<&[TagId]>,
+        read: Option<(&ReadRange, MonoTime)>,
+    ) -> bool {
+        let Some((range, read_started)) = read else { return self.marks.values().any(Marks::ends_any) };
         let database = range.to().database;
         let is_renamed =
             self.names.get(&name).is_some_and(|now| *now != database && self.marks.contains_key(now));
         let has_ended = |marks: &Marks| !marks.needed(reads).is_seen_by(range);
-        is_renamed || self.marks.get(&database).is_some_and(has_ended)
+        is_renamed
+            || self.marks.get(&database).is_some_and(has_ended)
+            || self.is_of_earlier_epoch(range, read_started)
     }
 
     /// Whether the ids of a run may be of an earlier epoch. Then the marks of this epoch do not say what has ended its result.
@@ -186,18 +193,20 @@ impl WrittenTable {
     /// The second value says whether ids have gone back.
     #[must_use]
     pub fn after_asking(&self, before: Option<Written>, newest: Position) -> (Written, bool) {
-        let now = self.marks.get(&newest.database).map(Marks::newest);
+        let marks = self.marks.get(&newest.database);
+        let epoch_now = marks.map(|marks| marks.all().epoch);
         let Some(before) = before.filter(|before| before.database == newest.database) else {
-            return (Written::at(now.map(|now| now.epoch).unwrap_or_default(), newest), false);
+            return (Written::at(epoch_now.unwrap_or_default(), newest), false);
         };
         // A mark in doubt is later than every id, and hides a step back.
-        let known = match self.marks.get(&newest.database) {
-            Some(marks) if before.is_unsettled() => marks.known_before(&before),
-            _ => before.id,
+        let known = match marks {
+            _ if !before.is_unsettled() => before.id,
+            Some(marks) => marks.known_before(&before),
+            None => TransactionId(0),
         };
-        let is_back = known != UNSETTLED && newest.id < known;
+        let is_back = newest.id < known;
         // Another one has noticed, if the epoch has begun since the question.
-        let is_news = now.is_none_or(|now| now.epoch == before.epoch);
+        let is_news = epoch_now.is_none_or(|epoch| epoch == before.epoch);
         let epoch = if is_back || before.is_unsettled() { before.next_epoch() } else { before.epoch };
         (Written::at(epoch, newest), is_back && is_news)
     }

@@ -171,7 +171,7 @@ impl Cache {
         self.lease.is_held(now)
             && age_ms < settings.life_ms_max
             && query.reads().is_of_graph
-            && !self.written.ends(query, Some(range), read_started)
+            && !self.written.ends(query, Some((range, read_started)))
             && standing.is_proved
             && standing.as_of.is_some_and(is_current)
     }

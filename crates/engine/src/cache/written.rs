@@ -78,11 +78,8 @@ impl WrittenMarks {
         if version == 0 || copy.is_judged_at(version) {
             return false;
         }
-        let range = copy.range().map(|range| &**range);
-        let table = self.table.read();
-        let has_ended = table.ends(copy.tags().database(), copy.reads(), range)
-            || range.is_some_and(|range| table.is_of_earlier_epoch(range, copy.read_started()));
-        drop(table);
+        let read = copy.range().map(|range| (&**range, copy.read_started()));
+        let has_ended = self.table.read().ends(copy.tags().database(), copy.reads(), read);
         if !has_ended {
             copy.judged_at(version);
         }
@@ -98,14 +95,9 @@ impl WrittenMarks {
         self.has_ended(copy)
     }
 
-    /// Whether a write has ended a result of this query, of a run of this range that began at `read_started`.
-    pub(crate) fn ends(&self, query: &Query, range: Option<&ReadRange>, read_started: MonoTime) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let table = self.table.read();
-        table.ends(query.tags.database(), Some(&query.reads().tags), range)
-            || range.is_some_and(|range| table.is_of_earlier_epoch(range, read_started))
+    /// Whether a write has ended a result of this query: of a run of this range, and when it began.
+    pub(crate) fn ends(&self, query: &Query, read: Option<(&ReadRange, MonoTime)>) -> bool {
+        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(&query.reads().tags), read)
     }
 
     /// Whether the ids of a copy's run may be of an earlier epoch. See [`WrittenTable::is_of_earlier_epoch`].

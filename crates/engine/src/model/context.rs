@@ -123,6 +123,18 @@ impl Context {
         self.tasks.spawn(task)
     }
 
+    /// Starts a task that a leaving node drops when it hands its flights on.
+    pub(crate) fn spawn_until_handed_on(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let lifecycle = self.lifecycle().clone();
+        self.spawn(async move {
+            tokio::select! {
+                biased;
+                () = task => {}
+                () = lifecycle.flights_handed_on() => {}
+            }
+        });
+    }
+
     /// 64 random bits.
     #[must_use]
     pub fn random(&self) -> u64 {

@@ -125,7 +125,13 @@ impl Path {
         let read_started = self.context.now() - Millis(times.age_ms);
         EntryView {
             state: match times {
-                _ if self.cache.written().ends(query, entry.range.as_ref(), read_started) => "ended",
+                _ if self
+                    .cache
+                    .written()
+                    .ends(query, entry.range.as_ref().map(|range| (range, read_started))) =>
+                {
+                    "ended"
+                }
                 EntryClock { fresh_left_ms: 1.., .. } => "fresh",
                 EntryClock { physical_left_ms: 1.., .. } => "stale",
                 _ => "dead",

@@ -85,15 +85,8 @@ impl Prefetch {
         let permit = self.tickets.begin(&key, self.flights_max())?;
         let Seat::Lead(leader) = self.fetch.flights().join(&key) else { return Err(Skip::InFlight) };
         let prefetch = Arc::clone(self);
-        self.context.spawn(async move {
-            let lifecycle = prefetch.context.lifecycle().clone();
-            tokio::select! {
-                biased;
-                () = prefetch.lead(leader, order, permit) => {}
-                // Dropped, the flight gives its lease back, and requests that joined it go to another node.
-                () = lifecycle.flights_handed_on() => {}
-            }
-        });
+        // Dropped, the flight gives its lease back, and requests that joined it go to another node.
+        self.context.spawn_until_handed_on(async move { prefetch.lead(leader, order, permit).await });
         Ok(())
     }
 

@@ -241,14 +241,8 @@ impl Writes {
         drop(doubts);
         if is_first {
             let writes = Arc::clone(self);
-            self.context.spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = writes.ask_until_settled(name) => {}
-                    // A leaving node waits for no write that was lost: its last question is told.
-                    () = writes.context.lifecycle().flights_handed_on() => {}
-                }
-            });
+            // A leaving node waits for no write that was lost: its last question is told.
+            self.context.spawn_until_handed_on(async move { writes.ask_until_settled(name).await });
         }
     }
 

@@ -53,14 +53,8 @@ impl Writes {
                 continue;
             }
             let writes = Arc::clone(self);
-            self.context.spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = writes.purge_while_asked(name) => {}
-                    // A leaving node does not wait for a store that is away.
-                    () = writes.context.lifecycle().flights_handed_on() => {}
-                }
-            });
+            // A leaving node does not wait for a store that is away.
+            self.context.spawn_until_handed_on(async move { writes.purge_while_asked(name).await });
         }
     }
 

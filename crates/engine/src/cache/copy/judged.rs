@@ -27,7 +27,7 @@ impl MemoryCopy {
 
     /// Whether a request or refresh with these bounds may use it, as far as transactions go.
     #[must_use]
-    pub fn carries_enough(&self, bounds: &ValueBounds) -> bool {
+    pub(crate) fn carries_enough(&self, bounds: &ValueBounds) -> bool {
         self.covers(&bounds.after) && !self.is_ended_by(bounds.written)
     }
 
@@ -53,7 +53,7 @@ impl MemoryCopy {
 
     /// Whether it is past its soft TTL, within grace, and an answer within these bounds.
     #[must_use]
-    pub fn is_stale_answer(&self, bounds: &ValueBounds, now: MonoTime) -> bool {
+    pub(crate) fn is_stale_answer(&self, bounds: &ValueBounds, now: MonoTime) -> bool {
         let (StaleUse::Serve { past_max_ms }, Life::Stale(past)) = (bounds.stale_use, self.life(now)) else {
             return false;
         };
