@@ -9,6 +9,7 @@ pub mod admission;
 pub mod backoff;
 pub mod bookmark;
 pub mod breaker;
+pub mod change_rate;
 pub mod cypher;
 pub mod entry;
 pub mod hot;
