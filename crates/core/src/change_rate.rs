@@ -20,8 +20,8 @@
 //! It reads no clock, and compares no answers: the caller says how much time lay between two runs, and what they showed.
 
 use crate::limits::{
-    CHANGES_PRIOR_KEY, CHANGES_PRIOR_PATTERN, CHANGE_INTERVALS_KEY, CHANGE_INTERVALS_PATTERN, STALE_TARGET_MAX,
-    TTL_LEARNED_FACTOR_MAX, TTL_LEARNED_FACTOR_MIN,
+    CHANGE_INTERVALS_KEY, CHANGE_INTERVALS_PATTERN, CHANGES_PRIOR_KEY, CHANGES_PRIOR_PATTERN,
+    STALE_TARGET_MAX, TTL_LEARNED_FACTOR_MAX, TTL_LEARNED_FACTOR_MIN,
 };
 use crate::time::Millis;
 
@@ -59,7 +59,8 @@ impl TtlRule {
     #[must_use]
     pub fn new(stale_target: f64, ttl_ms: Millis) -> Option<Self> {
         let is_wanted = stale_target > 0.0 && ttl_ms > Millis::ZERO;
-        is_wanted.then(|| Self { changes_per_life: changes_per_life(stale_target.min(STALE_TARGET_MAX)), ttl_ms })
+        is_wanted
+            .then(|| Self { changes_per_life: changes_per_life(stale_target.min(STALE_TARGET_MAX)), ttl_ms })
     }
 
     /// The TTL of a key with these histories.

@@ -93,6 +93,13 @@ impl ResultSet {
         self.records.len() + self.fields.iter().map(|name| name.len() + 32).sum::<usize>() + 256
     }
 
+    /// A digest of the records: equal for two runs that brought the same, in the same order. Not keyed: it is never stored or
+    /// sent.
+    #[must_use]
+    pub fn records_digest(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&self.records)
+    }
+
     /// The form in which a result is stored and sent between nodes, without the bookmark.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

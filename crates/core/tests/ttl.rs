@@ -5,7 +5,8 @@
     clippy::panic,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
+    clippy::cast_sign_loss,
+    clippy::print_stdout
 )]
 
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
@@ -37,7 +38,9 @@ impl Dice {
 /// How a TTL is chosen.
 #[derive(Clone, Copy)]
 enum Arm {
-    Fixed { ttl_ms: u64 },
+    Fixed {
+        ttl_ms: u64,
+    },
     /// [`TtlRule`].
     Learned,
     /// The square root of what [`TtlRule`] stretches or shrinks by: reads grow with the root of the rate of change.
@@ -67,7 +70,14 @@ fn keys(dice: &mut Dice) -> Vec<Key> {
         let decade = (number % PATTERNS) as f64 + dice.unit();
         let rate_per_ms = 1e-4 / 10_f64.powf(decade);
         let next_change_ms = dice.exponential() / rate_per_ms;
-        Key { rate_per_ms, next_change_ms, version: 0, read: None, ttl_ms: TTL_MS, history: ChangeHistory::default() }
+        Key {
+            rate_per_ms,
+            next_change_ms,
+            version: 0,
+            read: None,
+            ttl_ms: TTL_MS,
+            history: ChangeHistory::default(),
+        }
     };
     (0..KEYS).map(key).collect()
 }
@@ -126,7 +136,8 @@ fn learned_ttls_keep_to_the_wanted_share_with_fewer_runs() {
     shown("square root of the learned", play(Arm::SquareRoot));
     let fixed = |ttl_ms: u64| shown(&format!("fixed, {} s", ttl_ms / 1_000), play(Arm::Fixed { ttl_ms }));
     let of_operator = fixed(TTL_MS);
-    let as_stale = [30_000, 15_000, 8_000, 4_000, 2_000].map(fixed).into_iter().find(|found| found.0 <= stale);
+    let as_stale =
+        [30_000, 15_000, 8_000, 4_000, 2_000].map(fixed).into_iter().find(|found| found.0 <= stale);
     assert!(stale <= STALE_TARGET * 1.1, "stale {stale}");
     assert!(of_operator.0 > 2.0 * stale, "a fixed TTL is no better: {of_operator:?}");
     let (_, runs_as_stale) = as_stale.expect("some TTL is short enough");
