@@ -42,6 +42,8 @@ pub const FAULTS: [&str; 9] = [
 pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
 /// Labels of `hopcache_watched_total`.
 pub const WATCHED: [&str; 3] = ["known", "foreign", "uncertain"];
+/// Labels of `hopcache_read_anew_total`.
+pub const READ_ANEW: [&str; 2] = ["same", "other"];
 /// Labels of `hopcache_shed_total`. The class that is shed last comes first.
 pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
 /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.

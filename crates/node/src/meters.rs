@@ -356,7 +356,7 @@ impl Observer for Meters {
             Event::Shed(class) => self.shed.add(class_place(class)),
             Event::HeldBack => self.held_back.increment(1),
             Event::StaleServed => self.refresh.stale_served.add(),
-            Event::Revalidated | Event::Watched(_) => self.proofs.count(event),
+            Event::Revalidated | Event::Watched(_) | Event::ReadAnew { .. } => self.proofs.count(event),
             Event::Refresh(word) => self.refresh.count(word),
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),

@@ -132,6 +132,7 @@ impl Coverage {
             Event::HeldBack => "held back",
             Event::StaleServed => "stale served",
             Event::Revalidated => "revalidated",
+            Event::ReadAnew { has_changed } => word_of_change(*has_changed),
             Event::Watched(finding) => word_of_finding(*finding),
             Event::Refresh(refresh) => match refresh {
                 RefreshWord::Triggered => "refresh triggered",
@@ -158,7 +159,11 @@ impl Coverage {
     }
 }
 
-const fn word_of_finding(finding: Finding) -> &'static str {
+const fn word_of_change(has_changed: bool) -> &'static str {
+    if has_changed { "read anew, changed" } else { "read anew, the same" }
+}
+
+fn word_of_finding(finding: Finding) -> &'static str {
     match finding {
         Finding::Known => "watched: known",
         Finding::Foreign => "watched: foreign",

@@ -14,6 +14,7 @@ pub fn default_policy() -> Policy {
         ttl_ms: Millis(60_000),
         grace: 0.5,
         ttl_jitter: 0.0,
+        stale_target: 0.0,
         entry_bytes_max: 1 << 20,
         store_room: Room::UNBOUNDED,
         run_timeout_ms: Millis(30_000),

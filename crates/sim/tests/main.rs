@@ -8,6 +8,7 @@ mod degrees;
 mod flight_ends;
 mod handover;
 mod joined_flights;
+mod learned_ttls;
 mod learning;
 mod lease_backoff;
 mod looks_after_pause;

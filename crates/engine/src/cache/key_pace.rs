@@ -1,13 +1,16 @@
-//! The pace of keys: the cost of their runs, the rate of their requests, the hints about them, and the time of their
-//! next early refresh.
+//! The pace of keys: the cost of their runs, the rate of their requests and of their answers' changes, the hints about them,
+//! and the time of their next early refresh.
 //!
-//! It decides the length of leases and the plan of a copy's refresh, and starts nothing.
+//! It decides the length of leases, the TTL of a new entry and the plan of a copy's refresh, and starts nothing.
 //!
 //! A lease lives three times the pattern's observed P99, within limits (DESIGN "Lease protocol"), and its holder renews
 //! it while it works. So a holder that dies silently delays others little, and a slow run keeps its lease.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use hopcache_core::bookmark::ReadRange;
+use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HISTORY_KEYS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PATTERNS_COSTED_MAX,
@@ -31,6 +34,19 @@ pub(crate) struct KeyPace {
     policy: RefreshPolicy,
     ttl_ms: Millis,
     ttl_jitter: f64,
+    /// How TTLs follow from the changes of answers; `None` if they are fixed.
+    ttl_rule: Option<TtlRule>,
+}
+
+/// Plain data: what a run brought, to be compared with what the next one brings.
+#[derive(Debug, Clone)]
+pub(crate) struct LastAnswer {
+    /// A digest of its records.
+    pub(crate) digest: u64,
+    /// When the read began.
+    pub(crate) read_started: MonoTime,
+    /// The transactions between which it was read.
+    pub(crate) range: Option<Arc<ReadRange>>,
 }
 
 impl KeyPace {
@@ -41,6 +57,7 @@ impl KeyPace {
             policy: policy.refresh,
             ttl_ms: policy.ttl_ms,
             ttl_jitter: policy.ttl_jitter,
+            ttl_rule: TtlRule::new(policy.stale_target, policy.ttl_ms),
         }
     }
 
@@ -57,6 +74,38 @@ impl KeyPace {
     /// Notes a run, and the hints of its request.
     pub(crate) fn observe_run(&self, query: &Query, hints: Hints, took_ms: Millis) {
         self.history.lock().observe(query, hints, took_ms);
+    }
+
+    /// Whether TTLs follow from the changes of answers.
+    pub(crate) fn learns_ttls(&self) -> bool {
+        self.ttl_rule.is_some()
+    }
+
+    /// Notes what a run brought: has the answer changed since the last one? `is_ended` says whether a write that this node was
+    /// told of has ended such an answer since. That change was no surprise, so it says nothing about a good TTL.
+    pub(crate) fn observe_answer(
+        &self,
+        query: &Query,
+        answer: LastAnswer,
+        is_ended: impl FnOnce(&LastAnswer) -> bool,
+    ) -> Option<Interval> {
+        let rule = self.ttl_rule.as_ref()?;
+        let before = self.history.lock().last_answer(&query.key);
+        let interval = before.filter(|before| before.read_started < answer.read_started && !is_ended(before));
+        let interval = interval.map(|before| Interval {
+            length_ms: answer.read_started.since(before.read_started),
+            has_changed: before.digest != answer.digest,
+        });
+        self.history.lock().note_answer(query, answer, (rule, interval));
+        interval
+    }
+
+    /// The TTL of a new entry for this query.
+    pub(crate) fn ttl_ms(&self, query: &Query) -> Millis {
+        match &self.ttl_rule {
+            Some(rule) => self.history.lock().ttl_ms(query, rule),
+            None => self.ttl_ms,
+        }
     }
 
     /// The life of a lease for this query, without renewals.
@@ -155,9 +204,12 @@ struct History {
 }
 
 /// The history of one key.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct KeyHistory {
     cost: CostHistory,
+    changes: ChangeHistory,
+    /// What its last run brought, where TTLs are learned.
+    last_answer: Option<LastAnswer>,
     /// Requests per second, as last seen on a copy of the key.
     rate_per_s: Option<f32>,
     degree: Option<u64>,
@@ -170,6 +222,7 @@ struct PatternHistory {
     /// after some hundred runs.
     tail_ms: u64,
     cost: CostHistory,
+    changes: ChangeHistory,
 }
 
 impl KeyHistory {
@@ -221,7 +274,33 @@ impl History {
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
         let rate_per_s = rate_per_s.map(|rate| rate as f32);
         known.rate_per_s = rate_per_s.or(known.rate_per_s);
-        *known
+        known.clone()
+    }
+
+    fn last_answer(&self, key: &QueryKey) -> Option<LastAnswer> {
+        self.keys.peek(key)?.last_answer.clone()
+    }
+
+    /// Notes what a run brought, and the interval since the last one if it says something.
+    fn note_answer(
+        &mut self,
+        query: &Query,
+        answer: LastAnswer,
+        (rule, interval): (&TtlRule, Option<Interval>),
+    ) {
+        let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
+        let cost = CostHistory::from_prior(&pattern.cost);
+        let key = self.keys.get_or_insert_mut(query.key, || KeyHistory { cost, ..KeyHistory::default() });
+        if let Some(interval) = interval {
+            rule.observe(&mut key.changes, &mut pattern.changes, interval);
+        }
+        key.last_answer = Some(answer);
+    }
+
+    fn ttl_ms(&self, query: &Query, rule: &TtlRule) -> Millis {
+        let key = self.keys.peek(&query.key).map(|key| key.changes);
+        let pattern = self.patterns.peek(&query.cost_key()).map(|pattern| pattern.changes);
+        rule.ttl_ms(&key.unwrap_or_default(), &pattern.unwrap_or_default())
     }
 
     /// Takes over another node's facts of a key, unless this node has its own.

@@ -50,7 +50,7 @@ use crate::model::rendering::{Renderer, RenderingId};
 
 pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};
-pub(crate) use key_pace::KeyPace;
+pub(crate) use key_pace::{KeyPace, LastAnswer};
 pub(crate) use near::{Permission, add_near_hits};
 pub(crate) use proofs::Proofs;
 pub(crate) use provenance::Provenance;

@@ -14,7 +14,7 @@ use hopcache_core::time::Millis;
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::run::{Reading, RunLease, RunUnder};
 use crate::fetch::{Fetch, FetchResult};
-use crate::model::ask::{Hints, Query};
+use crate::model::ask::Query;
 use crate::model::event::Event;
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Detail, Kept, Reason};
@@ -41,7 +41,7 @@ impl Fetch {
         result: ResultSet,
         reading: Reading,
     ) -> FetchResult {
-        let times = self.times(job.hints, reading);
+        let times = self.times(job, reading);
         let bookmark = result.bookmark.clone();
         if let Some(detail) = self.why_not_stored(&job.query, &result, &times) {
             self.context.note(Event::Commit(Kept::Skipped));
@@ -215,10 +215,11 @@ impl Fetch {
         }
     }
 
-    fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
+    fn times(&self, job: &FetchJob, reading: Reading) -> CopyTimes {
         // A hint may shorten a life, never lengthen it. The operator decides how old an answer may be (I4), and one
         // caller's wish would apply to everybody who shares the entry.
-        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        let ttl_ms = self.cache.pace().ttl_ms(&job.query);
+        let ttl_ms = job.hints.ttl_ms.map_or(ttl_ms, |wanted_ms| wanted_ms.min(ttl_ms));
         let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.context.unit());
         // Cut here, not only where the entry is written. The store gets the rest of the total life; if it cut a longer
         // one again, the age would lack the time of the run.

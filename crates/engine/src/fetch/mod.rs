@@ -81,7 +81,6 @@ pub struct Fetch {
 
 /// The operator's settings for runs and lives.
 struct FetchPolicy {
-    ttl_ms: Millis,
     grace: f64,
     ttl_jitter: f64,
     stale_if_error_ms: Millis,
@@ -113,7 +112,6 @@ impl Fetch {
             shedding: LoadShedding::default(),
             admission: Admission::new(context, routing, policy.store_room),
             policy: FetchPolicy {
-                ttl_ms: policy.ttl_ms,
                 grace: policy.grace,
                 ttl_jitter: policy.ttl_jitter,
                 stale_if_error_ms: policy.stale_if_error_ms,

@@ -11,8 +11,8 @@ use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::cache::Provenance;
 use crate::cache::copy::SharedCopy;
+use crate::cache::{LastAnswer, Provenance};
 use crate::fetch::leases::HeldLease;
 use crate::fetch::load_shedding::class_of;
 use crate::fetch::{Fetch, FetchResult, Verdict};
@@ -163,6 +163,7 @@ impl Fetch {
                 self.end_without_result(&job.query, under.token(), FetchResult::Failed(error)).await
             }
             Ok(result) => {
+                self.compare_answer(&job.query, &result, reading.read_started);
                 let ran = self.settle(job, under, result, reading).await;
                 // A holder that was stopped during its run (F2) measured its own pause. Counted as the statement's
                 // time, it would make the next leases as long as allowed.
@@ -171,6 +172,23 @@ impl Fetch {
                 }
                 ran
             }
+        }
+    }
+
+    /// Whether the answer has changed since the last run, where TTLs follow from that.
+    fn compare_answer(&self, query: &Query, result: &ResultSet, read_started: MonoTime) {
+        let pace = self.cache.pace();
+        if !pace.learns_ttls() {
+            return;
+        }
+        let range = result.range.clone().map(Arc::new);
+        let answer = LastAnswer { digest: result.records_digest(), read_started, range };
+        let is_ended = |before: &LastAnswer| {
+            let read = before.range.as_deref().map(|range| (range, before.read_started));
+            self.cache.written().ends(query, read)
+        };
+        if let Some(interval) = pace.observe_answer(query, answer, is_ended) {
+            self.context.note(Event::ReadAnew { has_changed: interval.has_changed });
         }
     }
 

@@ -51,6 +51,11 @@ pub enum Event {
     StaleServed,
     /// An entry is served past its TTL for the first time, because it is proved.
     Revalidated,
+    /// A key was read again, where TTLs follow from the changes of answers.
+    ReadAnew {
+        /// Whether its answer is another than before.
+        has_changed: bool,
+    },
     /// A watcher has found this about the transactions of its database.
     Watched(Finding),
     /// A background refresh began, ended well, or failed.

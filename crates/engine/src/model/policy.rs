@@ -14,6 +14,9 @@ pub struct Policy {
     pub grace: f64,
     /// Each entry's TTL is drawn from TTL × (1 ± this).
     pub ttl_jitter: f64,
+    /// The wanted share of answers from before a change that nobody told of; each key's TTL follows from it and from how often its
+    /// answer changes. Zero: TTLs are fixed.
+    pub stale_target: f64,
     /// Largest entry body.
     pub entry_bytes_max: usize,
     /// Room in the store for entries whose key was run once.

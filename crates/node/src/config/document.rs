@@ -269,7 +269,7 @@ impl Default for OriginSection {
             auth: AuthMode::Passthrough,
             user: None,
             password_file: None,
-            max_concurrent: MaxConcurrent::Number(32),
+            max_concurrent: MaxConcurrent::Adaptive,
             timeout: Millis(30_000),
             read_procedures: Vec::new(),
         }
@@ -320,6 +320,10 @@ pub struct EntrySection {
     /// expire together.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub ttl_jitter: f64,
+    /// Wanted share of answers from before a change that no write told of. With a share above 0, each key's ttl follows from how
+    /// often its answer changes, from a tenth of `ttl` to 20 times `ttl`. 0: every entry has `ttl`.
+    #[schemars(range(min = 0.0, max = 0.5))]
+    pub stale_target: f64,
     /// Largest result that is stored.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
@@ -333,6 +337,7 @@ impl Default for EntrySection {
             grace: 0.5,
             stale_if_error: Millis(600_000),
             ttl_jitter: 0.1,
+            stale_target: 0.0,
             max_bytes: 8 << 20,
         }
     }

@@ -78,6 +78,7 @@ metrics! {
     REVALIDATED = "hopcache_revalidated_total": "Copies that were kept past their TTL by a proof, without a run. Each copy counts once, at the node that has it.";
     WATCHED = "hopcache_watched_total": "Looks for transactions that went past Hopcache, by what they found: known (all ids are of its own writes), foreign, or uncertain (writes were under way, and the look is repeated).";
     FOREIGN_WRITES = "hopcache_foreign_writes_total": "Looks of this node, as the watcher of a database, that found transactions past Hopcache. Transactions between two looks count once. It is hopcache_watched_total for foreign.";
+    READ_ANEW = "hopcache_read_anew_total": "Runs of a key that this node has run before, by whether the answer is the same or another. Counted where entry.stale_target is above 0. A run after a write that ended the entry does not count.";
     TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies; retries do not count again. The sum is completed + failed + xfetch_active_refreshes.";
     COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, from their own run or found in the store.";
     FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";

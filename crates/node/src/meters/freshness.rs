@@ -9,16 +9,17 @@ use hopcache_engine::event::Event;
 use metrics::Counter;
 
 use super::counters::BusyCounter;
-use super::definitions::{FOREIGN_WRITES, FRESHNESS_TXID, PROVED_HITS, REVALIDATED, WATCHED};
+use super::definitions::{FOREIGN_WRITES, FRESHNESS_TXID, PROVED_HITS, READ_ANEW, REVALIDATED, WATCHED};
 use super::family::Family;
 use crate::labels;
 
-/// What proofs of freshness do.
+/// What proofs of freshness do, and how often answers change.
 pub(super) struct ProofCounters {
     hits: BusyCounter,
     revalidated: Counter,
     watched: Family<{ labels::WATCHED.len() }>,
     foreign: Counter,
+    read_anew: Family<{ labels::READ_ANEW.len() }>,
 }
 
 impl ProofCounters {
@@ -28,6 +29,7 @@ impl ProofCounters {
             revalidated: REVALIDATED.counter(),
             watched: Family::new(WATCHED, "found", &labels::WATCHED),
             foreign: FOREIGN_WRITES.counter(),
+            read_anew: Family::new(READ_ANEW, "answer", &labels::READ_ANEW),
         }
     }
 
@@ -45,6 +47,7 @@ impl ProofCounters {
                 self.foreign.increment(1);
             }
             Event::Watched(Finding::Uncertain) => self.watched.add(2),
+            Event::ReadAnew { has_changed } => self.read_anew.add(usize::from(has_changed)),
             _ => {}
         }
     }

@@ -17,6 +17,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         ttl_ms: settings.entry.ttl,
         grace: settings.entry.grace,
         ttl_jitter: settings.entry.ttl_jitter,
+        stale_target: settings.entry.stale_target,
         entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
         store_room: store_room(settings),
         run_timeout_ms: settings.origin.timeout_ms,

@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 151] = [
+pub const OUTCOMES: [&str; 153] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -109,6 +109,8 @@ pub const OUTCOMES: [&str; 151] = [
     "served by age after a proof",
     "revalidated",
     "read after a write",
+    "read anew, changed",
+    "read anew, the same",
     "watched: known",
     "watched: foreign",
     "watched: uncertain",
@@ -208,7 +210,7 @@ pub const FAULTS: [&str; 48] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 14] = [
+pub const EXCLUDED: [(&str, &str); 16] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
@@ -220,6 +222,8 @@ pub const EXCLUDED: [(&str, &str); 14] = [
     ),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
+    ("read anew, changed", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
+    ("read anew, the same", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
     ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/learning"),
     ("observation too long", "no statement of a seed is that long: tests/learning"),
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
