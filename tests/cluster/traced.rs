@@ -148,6 +148,96 @@ async fn a_read_over_bolt_is_traced_by_its_metadata() {
     span(&collector, TRACE, "run").await;
 }
 
+/// What the cache leaves to Neo4j over Bolt is traced as what it answers: a write by itself, and a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_neo4j_answers_over_bolt_is_traced() {
+    const WRITE: &str = "5af7651916cd43dd8448eb211c80319c";
+    const TRANSACTION: &str = "6af7651916cd43dd8448eb211c80319c";
+    const FAILS: &str = "7af7651916cd43dd8448eb211c80319c";
+    let collector = Collector::start().await;
+    let cluster = cluster(&collector, "sample_ratio = 0.0").await;
+    let mut client = bolt(cluster.nodes[0].addrs.bolt).await;
+    let options = |trace: &str| {
+        let metadata = json!({ "traceparent": format!("00-{trace}-{CLIENT_SPAN}-01") });
+        json!({ "db": "neo4j", "tx_metadata": metadata })
+    };
+    // Both write nothing: other tests use this Neo4j.
+    let write = "MATCH (n:NobodyHasThisLabel) SET n.at = $k";
+    client.run_with(write, &json!({"k": 1}), options(WRITE)).await.unwrap().unwrap();
+    let (request, run) = (span(&collector, WRITE, "RUN").await, span(&collector, WRITE, "run").await);
+    assert_eq!((&*request.parent, &*run.parent), (CLIENT_SPAN, &*request.id));
+    assert_eq!(
+        (request.attribute("hopcache.class"), request.attribute("hopcache.detail")),
+        ("bypass", "write")
+    );
+    assert_eq!((request.attribute("db.namespace"), run.attribute("hopcache.cause")), ("neo4j", "write"));
+    assert!(run.nanos <= request.nanos && !run.is_failed, "{run:?} in {request:?}");
+
+    client.begin(options(TRANSACTION)).await.unwrap().unwrap();
+    client.run_with(write, &json!({"k": 2}), json!({})).await.unwrap().unwrap();
+    client.commit().await.unwrap().unwrap();
+    for (name, step) in [("RUN", "run"), ("COMMIT", "commit")] {
+        let (request, step) =
+            (span(&collector, TRANSACTION, name).await, span(&collector, TRANSACTION, step).await);
+        assert_eq!((&*request.parent, &*step.parent), (CLIENT_SPAN, &*request.id), "{name}");
+        assert_eq!((request.attribute("hopcache.class"), &*step.node), ("bypass", "node-a"), "{name}");
+    }
+
+    client
+        .run_with("CREATE (n:NobodyHasThisLabel {at: 1 / $k})", &json!({"k": 0}), options(FAILS))
+        .await
+        .unwrap()
+        .unwrap_err();
+    until("the failed run comes", WITHIN, async || {
+        let spans = collector.of_trace(FAILS);
+        spans
+            .iter()
+            .any(|span| span.is_failed && span.name == "run" && span.attribute("error.type") == "failed")
+    })
+    .await;
+}
+
+/// Over HTTP each request of a transaction is a span of its own, in the trace that its client names, at the entry node and at the
+/// node that holds the transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_a_transaction_over_http_are_traced() {
+    const OPENED: &str = "8af7651916cd43dd8448eb211c80319c";
+    const COMMITTED: &str = "9af7651916cd43dd8448eb211c80319c";
+    const ROUTE: &str = "POST /db/{database}/query/v2/tx";
+    let collector = Collector::start().await;
+    let cluster = cluster(&collector, "sample_ratio = 0.0").await;
+    let ask = async |node: usize, path: &str, trace: &str, body: &Value| {
+        let headers = format!("{}traceparent: 00-{trace}-{CLIENT_SPAN}-01\r\n", http::login());
+        cluster.nodes[node].ask(&http::post(path, &headers, &body.to_string())).await
+    };
+    let write = json!({"statement": "MATCH (n:NobodyHasThisLabel) SET n.at = 1"});
+    let opened = ask(0, "/db/neo4j/query/v2/tx", OPENED, &write).await;
+    assert_eq!(opened.status, 202, "{opened}");
+    let id = opened.json()["transaction"]["id"].as_str().unwrap().to_owned();
+    let (request, run) = (span(&collector, OPENED, ROUTE).await, span(&collector, OPENED, "run").await);
+    assert_eq!((&*request.parent, &*run.parent), (CLIENT_SPAN, &*request.id));
+    assert_eq!(
+        (request.attribute("hopcache.class"), request.attribute("http.response.status_code")),
+        ("bypass", "202")
+    );
+    assert_eq!((request.attribute("db.namespace"), &*run.node), ("neo4j", "node-a"));
+
+    let reply = ask(1, &format!("/db/neo4j/query/v2/tx/{id}/commit"), COMMITTED, &json!({})).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    let request = span(&collector, COMMITTED, &format!("{ROUTE}/{{id}}/commit")).await;
+    let (hop, owner) = (span(&collector, COMMITTED, "hop").await, span(&collector, COMMITTED, "owner").await);
+    let commit = span(&collector, COMMITTED, "commit").await;
+    for (child, parent, node) in [
+        (&request, CLIENT_SPAN, "node-b"),
+        (&hop, &*request.id, "node-b"),
+        (&owner, &*hop.id, "node-a"),
+        (&commit, &*owner.id, "node-a"),
+    ] {
+        assert_eq!((&*child.parent, &*child.node), (parent, node), "{child:?}");
+    }
+    assert_eq!((hop.attribute("hopcache.peer"), hop.attribute("hopcache.hop")), ("node-a", "answered"));
+}
+
 /// The last spans of a node that leaves are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_leaves_sends_its_last_spans() {

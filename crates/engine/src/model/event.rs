@@ -6,7 +6,7 @@ use hopcache_core::proof::Finding;
 use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
 
-use crate::model::faults::OriginFault;
+use crate::model::faults::{OriginFault, PeerError};
 use crate::model::order::Skip;
 use crate::model::outcome::Kept;
 
@@ -182,6 +182,17 @@ pub enum ForwardWord {
     Refused,
     /// Not sent: the peer's breaker is open.
     LeftOut,
+}
+
+impl<T> From<&Result<T, PeerError>> for ForwardWord {
+    fn from(answer: &Result<T, PeerError>) -> Self {
+        match answer {
+            Ok(_) => Self::Answered,
+            Err(PeerError::Gone(_)) => Self::Gone,
+            Err(PeerError::TimedOut) => Self::TimedOut,
+            Err(PeerError::Refused(_)) => Self::Refused,
+        }
+    }
 }
 
 /// The handover of keys when the ring changed.

@@ -24,6 +24,8 @@ pub enum Step {
     Explain,
     /// The origin runs the statement. It contains the wait for a place.
     Run,
+    /// The origin commits a transaction of a client.
+    Commit,
 }
 
 /// What is known of a step.

@@ -237,12 +237,7 @@ impl Path {
             }
         };
         call.ended(&reply);
-        let word = match &reply {
-            Ok(_) => ForwardWord::Answered,
-            Err(PeerError::Gone(_)) => ForwardWord::Gone,
-            Err(PeerError::TimedOut) => ForwardWord::TimedOut,
-            Err(PeerError::Refused(_)) => ForwardWord::Refused,
-        };
+        let word = ForwardWord::from(&reply);
         self.context.note(Event::Forward(word));
         if let Some(span) = &mut span {
             span.note(Fact::Peer(to));

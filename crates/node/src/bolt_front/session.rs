@@ -15,6 +15,7 @@ mod transaction;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use hopcache_bolt::server::old_values::OldForm;
@@ -23,6 +24,7 @@ use hopcache_bolt::server::{
 };
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_engine::identity::Identity;
+use hopcache_engine::outcome::Reason;
 use hopcache_packstream::Value;
 
 use self::live::LiveResult;
@@ -39,6 +41,7 @@ use super::records::{CachedResult, Piece, RecordForm};
 use crate::body_budget::Reserved;
 use crate::client_addr::ClientAddr;
 use crate::origin::relays::LentRelay;
+use crate::traces::RequestSpan;
 
 /// With this code drivers remove this node from their routing tables.
 const UNAVAILABLE: &str = "Neo.TransientError.General.DatabaseUnavailable";
@@ -304,14 +307,15 @@ impl Session {
         let options = StatementOptions::read(&statement.extra.decoded())?;
         let identity = self.login()?.identity.clone();
         let acceptance = self.check(&identity).await?;
-        match self.ask(&options, statement, Some(acceptance)).await? {
+        let mut span = self.span_of("RUN", &options, Instant::now());
+        match self.ask(&options, statement, Some(acceptance), &mut span).await? {
             Asked::Answered(result) => Ok(self.open_cached(result, &options.filters)),
             Asked::Live(mut result) => {
                 let opening = result.open(&options.filters, self.version, None);
                 self.result = Some(OpenResult::Live(result));
                 Ok(opening)
             }
-            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, reason)).await,
+            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, (reason, span))).await,
         }
     }
 
@@ -327,10 +331,10 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-        reason: Option<hopcache_engine::outcome::Reason>,
+        why: (Option<Reason>, Option<RequestSpan>),
     ) -> Result<Value, RequestError> {
         self.need_relay(options).await?;
-        let (success, result) = self.relay_run(statement, reason).await?;
+        let (success, result) = self.relay_run(statement, why).await?;
         self.result = Some(OpenResult::Relayed(Box::new(result)));
         Ok(success)
     }

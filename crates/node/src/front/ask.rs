@@ -23,7 +23,7 @@ use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use hopcache_queryapi::request::{self, RequestError};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::body_budget::Reserved;
 use crate::client_addr::{ClientAddr, SESSION};
@@ -32,7 +32,7 @@ use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined}
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 use crate::senders::Senders;
-use crate::traces::Carried;
+use crate::traces::TraceContext;
 use crate::transactions::held::Terms;
 
 /// W3C trace context.
@@ -289,11 +289,18 @@ pub(crate) fn is_traceparent(value: &str) -> bool {
     value.len() == 55 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
+/// What a request causes is traced below this step of it. A request that is not traced stays as it is.
+pub(crate) fn set_traceparent(head: &mut Parts, step: Option<String>) {
+    if let Some(Ok(value)) = step.map(HeaderValue::try_from) {
+        head.headers.insert(TRACEPARENT, value);
+    }
+}
+
 /// The trace context that came with a request.
-pub(crate) fn trace_of(head: &Parts) -> Carried<'_> {
+pub(crate) fn trace_of(head: &Parts) -> TraceContext<'_> {
     let text = |name: &HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
     let tracestate = text(&TRACESTATE).filter(|state| state.len() <= TRACESTATE_BYTES_MAX);
-    Carried { traceparent: text(&TRACEPARENT), tracestate }
+    TraceContext { traceparent: text(&TRACEPARENT), tracestate }
 }
 
 /// Plain data: a request of an explicit transaction. What only counts for a new one is ignored in the others, as by the

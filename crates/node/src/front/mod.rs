@@ -73,7 +73,7 @@ use crate::node_state::NodeState;
 use crate::origin::fault::is_credential_refusal;
 use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
-use crate::traces::About;
+use crate::traces::AnsweredRequest;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;
@@ -240,7 +240,7 @@ impl Front {
             Ok(ask) => ask,
             Err(refusal) => {
                 let refused = self.refuse(refusal);
-                if let Some(span) = span {
+                if let Some(mut span) = span {
                     span.refused(refused.status().as_u16());
                 }
                 return refused;
@@ -269,9 +269,9 @@ impl Front {
         self.state.meters.count(labels::Front::Http, &outcome, status, took);
         self.state.hot.saw(&ask.query, &outcome.how, took);
         self.state.request_log.answered(labels::Front::Http, &ask, (&outcome, status), took);
-        if let Some(span) = span {
+        if let Some(mut span) = span {
             self.state.meters.exemplify(&outcome.how, took, span.trace());
-            span.answered(&About { ask: &ask, outcome: &outcome, status: Some(status) });
+            span.answered(&AnsweredRequest { query: &ask.query, outcome: &outcome, status: Some(status) });
         }
         response
     }

@@ -8,6 +8,7 @@
 //! Statements and parameters are not in a span, unless `trace.statements` adds the statement.
 
 mod export;
+mod relayed;
 mod request;
 
 use std::borrow::Cow;
@@ -28,7 +29,8 @@ use crate::clock::SystemDice;
 use crate::config::TraceSection;
 use crate::labels;
 
-pub(crate) use request::{About, RequestSpan};
+pub(crate) use relayed::{RelayedSpans, end_step};
+pub(crate) use request::{AnsweredRequest, RequestSpan};
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
@@ -65,15 +67,15 @@ impl Traces {
         Ok(Self(Some(Exported { provider, tracer, sampled_below, shows_statements: section.statements })))
     }
 
-    /// Begins the span of a client's request, if the request is traced. `carried` is looked at only if this node traces.
+    /// Begins the span of a client's request, if the request is traced. `context` is read only if this node traces.
     pub(crate) fn request<'a>(
         &self,
         name: &'static str,
         began: Instant,
-        carried: impl FnOnce() -> Carried<'a>,
+        context: impl FnOnce() -> TraceContext<'a>,
     ) -> Option<RequestSpan> {
         let exported = self.0.as_ref()?;
-        let parent = match carried().context() {
+        let parent = match context().parent() {
             Some(parent) if !parent.is_sampled() => return None,
             Some(parent) => Context::new().with_remote_span_context(parent),
             None if SystemDice.u64() < exported.sampled_below => Context::new(),
@@ -112,8 +114,8 @@ fn below(ratio: f64) -> u64 {
 impl Tracer for Traces {
     fn begin(&self, parent: &str, step: Step) -> Option<Box<dyn Span>> {
         let exported = self.0.as_ref()?;
-        let carried = Carried { traceparent: Some(parent), tracestate: None };
-        let parent = carried.context().filter(SpanContext::is_sampled)?;
+        let context = TraceContext { traceparent: Some(parent), tracestate: None };
+        let parent = context.parent().filter(SpanContext::is_sampled)?;
         let (name, kind) = named(step);
         let builder = exported.tracer.span_builder(name).with_kind(kind);
         let span =
@@ -130,6 +132,7 @@ const fn named(step: Step) -> (&'static str, SpanKind) {
         Step::Lease => ("lease", SpanKind::Internal),
         Step::Explain => ("explain", SpanKind::Client),
         Step::Run => ("run", SpanKind::Client),
+        Step::Commit => ("commit", SpanKind::Client),
     }
 }
 
@@ -184,15 +187,15 @@ const fn lease_label(word: LeaseWord) -> &'static str {
     }
 }
 
-/// The trace context that came with a request.
-pub(crate) struct Carried<'a> {
+/// The W3C trace context that came with a request, as it was sent.
+pub(crate) struct TraceContext<'a> {
     pub(crate) traceparent: Option<&'a str>,
     pub(crate) tracestate: Option<&'a str>,
 }
 
-impl Carried<'_> {
-    /// The context, if it has the form of W3C.
-    fn context(&self) -> Option<SpanContext> {
+impl TraceContext<'_> {
+    /// The span of the client, if the context has the form of W3C.
+    fn parent(&self) -> Option<SpanContext> {
         self.traceparent?;
         let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
         let span = context.span().span_context().clone();
@@ -200,7 +203,7 @@ impl Carried<'_> {
     }
 }
 
-impl Extractor for Carried<'_> {
+impl Extractor for TraceContext<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             TRACEPARENT => self.traceparent,

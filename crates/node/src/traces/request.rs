@@ -1,8 +1,8 @@
 //! The span of a client's request.
 
 use hopcache_core::cypher::rights::may_change_rights;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Outcome, Reason};
+use hopcache_engine::ask::Query;
+use hopcache_engine::outcome::{Answer, How, Outcome};
 use opentelemetry::trace::{Span as _, Status};
 use opentelemetry::{KeyValue, TraceId};
 use opentelemetry_sdk::trace::Span;
@@ -20,9 +20,9 @@ pub(crate) struct RequestSpan {
     shows_statements: bool,
 }
 
-/// What a request was, and how it was answered.
-pub(crate) struct About<'a> {
-    pub(crate) ask: &'a Ask,
+/// A request that became a query, and its answer.
+pub(crate) struct AnsweredRequest<'a> {
+    pub(crate) query: &'a Query,
     pub(crate) outcome: &'a Outcome,
     /// The status of the response; `None` over Bolt.
     pub(crate) status: Option<u16>,
@@ -43,44 +43,56 @@ impl RequestSpan {
         traceparent_of(self.span.span_context())
     }
 
-    /// Ends the span of a request that was answered. The names are those of OpenTelemetry's semantic conventions for HTTP and
-    /// databases, and our own.
-    pub(crate) fn answered(mut self, about: &About<'_>) {
-        let About { ask, outcome, status } = *about;
-        let mut attributes = vec![
-            KeyValue::new("db.system.name", "neo4j"),
-            KeyValue::new("db.namespace", ask.query.database.to_string()),
-            KeyValue::new("hopcache.class", labels::CLASSES[labels::class_place(&outcome.how.class)]),
-            KeyValue::new("hopcache.pattern", format!("{:016x}", ask.query.pattern.0)),
-            KeyValue::new("hopcache.proved", outcome.how.is_proved),
-        ];
-        attributes.extend(status.map(|status| KeyValue::new("http.response.status_code", i64::from(status))));
-        attributes
-            .extend(labels::detail_of(&outcome.how).map(|detail| KeyValue::new("hopcache.detail", detail)));
-        let owner = outcome.answered_by.as_ref();
-        attributes.extend(owner.map(|node| KeyValue::new("hopcache.answered_by", node.as_str().to_owned())));
-        // Such a statement may have a password in it.
-        if self.shows_statements && !may_change_rights(&ask.query.statement) {
-            let text = &*ask.query.statement;
-            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-            attributes.push(KeyValue::new("db.query.text", text[..end].to_owned()));
+    /// A request was answered. The names are those of OpenTelemetry's semantic conventions for HTTP and databases, and our own.
+    pub(crate) fn answered(&mut self, request: &AnsweredRequest<'_>) {
+        let AnsweredRequest { query, outcome, status } = *request;
+        self.note_how(&outcome.how);
+        self.note_database(&query.database);
+        self.note_statement(&query.statement);
+        self.note_status(status);
+        self.span.set_attribute(KeyValue::new("hopcache.pattern", format!("{:016x}", query.pattern.0)));
+        if let Some(node) = &outcome.answered_by {
+            self.span.set_attribute(KeyValue::new("hopcache.answered_by", node.as_str().to_owned()));
         }
-        self.span.set_attributes(attributes);
         // An error of the client is none of the server's (OpenTelemetry semantic conventions, HTTP spans, status).
         if matches!(&outcome.answer, Answer::Failed(failure) if failure.kind.is_outage()) {
             self.span.set_status(Status::error("the request failed"));
         }
     }
 
-    /// Ends the span of a statement that Neo4j answers itself, past the cache.
-    pub(crate) fn relayed(mut self, reason: Reason) {
-        self.span.set_attribute(KeyValue::new("hopcache.class", "bypass"));
-        self.span.set_attribute(KeyValue::new("hopcache.detail", labels::reason_label(reason)));
+    /// The class of an answer, its detail, and whether it was proved.
+    pub(crate) fn note_how(&mut self, how: &How) {
+        self.span.set_attribute(KeyValue::new("db.system.name", "neo4j"));
+        self.span
+            .set_attribute(KeyValue::new("hopcache.class", labels::CLASSES[labels::class_place(&how.class)]));
+        self.span.set_attribute(KeyValue::new("hopcache.proved", how.is_proved));
+        if let Some(detail) = labels::detail_of(how) {
+            self.span.set_attribute(KeyValue::new("hopcache.detail", detail));
+        }
     }
 
-    /// Ends the span of a request that did not become a query.
-    pub(crate) fn refused(mut self, status: u16) {
-        self.span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
+    /// The database of a request.
+    pub(crate) fn note_database(&mut self, name: &str) {
+        self.span.set_attribute(KeyValue::new("db.namespace", name.to_owned()));
+    }
+
+    /// The statement of a request, if the operator wants statements. One about users and rights may have a password in it.
+    pub(crate) fn note_statement(&mut self, text: &str) {
+        if self.shows_statements && !may_change_rights(text) {
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            self.span.set_attribute(KeyValue::new("db.query.text", text[..end].to_owned()));
+        }
+    }
+
+    /// The status of a response over HTTP.
+    pub(crate) fn note_status(&mut self, status: Option<u16>) {
+        let status = status.map(i64::from);
+        self.span.set_attributes(status.map(|status| KeyValue::new("http.response.status_code", status)));
+    }
+
+    /// A request that did not become a query was refused.
+    pub(crate) fn refused(&mut self, status: u16) {
+        self.note_status(Some(status));
         if status >= 500 {
             self.span.set_status(Status::error("the request was refused"));
         }

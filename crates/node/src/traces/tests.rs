@@ -11,8 +11,8 @@ fn traces(sample_ratio: f64) -> Traces {
 }
 
 fn request(traces: &Traces, traceparent: Option<&str>) -> Option<String> {
-    let carried = || Carried { traceparent, tracestate: None };
-    traces.request("RUN", Instant::now(), carried).map(|span| span.traceparent())
+    let context = || TraceContext { traceparent, tracestate: None };
+    traces.request("RUN", Instant::now(), context).map(|span| span.traceparent())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,8 +16,10 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
+use hopcache_engine::event::{Cause, FaultWord};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
+use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::{PendingWrite, Writes};
 use hopcache_packstream::Value;
 use tokio::time::{Instant, timeout};
@@ -27,6 +29,7 @@ use crate::origin::fault;
 use crate::origin::marker::Marker;
 use crate::origin::relays::{LentRelay, Relays};
 use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
+use crate::traces::{Traces, end_step};
 
 /// Plain data: what holds for every statement of a transaction.
 #[derive(Clone)]
@@ -39,7 +42,7 @@ pub(crate) struct Terms {
     pub(crate) impersonated: Option<String>,
     pub(crate) database: Arc<str>,
     pub(crate) mode: AccessMode,
-    /// W3C trace context of the request that began it.
+    /// W3C trace context of the request that uses it now.
     pub(crate) traceparent: Option<String>,
 }
 
@@ -70,6 +73,11 @@ impl HeldTransaction {
 
     pub(crate) fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// What the transaction does from now on belongs to the trace of this request.
+    pub(crate) fn continue_trace(&mut self, traceparent: Option<String>) {
+        self.terms.traceparent = traceparent;
     }
 
     /// Whether there is a Neo4j that has transactions.
@@ -146,7 +154,11 @@ impl HeldTransaction {
     /// what the client asked for, and what the cache has shown.
     ///
     /// If the transaction has written, no node in touch serves an entry from before the commit when this returns.
-    pub(crate) async fn commit(mut self, within: Duration) -> Result<Option<String>, OriginError> {
+    pub(crate) async fn commit(
+        mut self,
+        within: Duration,
+        traces: &Traces,
+    ) -> Result<Option<String>, OriginError> {
         let marker = self.to_neo4j.as_ref().and_then(|to_neo4j| to_neo4j.relays.marker());
         // An implicit transaction has committed by itself, without a marker.
         let is_counted = marker.is_none() || !self.begin.is_implicit();
@@ -158,6 +170,8 @@ impl HeldTransaction {
             return Ok(self.begin.asked().and_then(Bookmark::encode));
         };
         let begun = Instant::now();
+        let cause = if write.is_some() { Cause::Write } else { Cause::Bypass };
+        let step = self.terms.traceparent.as_deref().and_then(|parent| traces.begin(parent, Step::Commit));
         if let Some(marker) = &marker {
             marker.requests().iter().for_each(|request| relay.queue(request));
         }
@@ -170,7 +184,9 @@ impl HeldTransaction {
             }
             Ok((relay.answer().await?, marked))
         };
-        let (success, marked) = match in_time(within, committing).await {
+        let committed = in_time(within, committing).await;
+        end_step(step, cause, committed.as_ref().err().map(|error| FaultWord::from(&error.kind)));
+        let (success, marked) = match committed {
             Ok(committed) => committed,
             Err(error) => {
                 write_failed(write, &error).await;

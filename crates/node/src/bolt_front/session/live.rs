@@ -28,6 +28,7 @@ use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
 use crate::front::answer::cache_status;
 use crate::labels::Front;
+use crate::traces::{AnsweredRequest, RequestSpan};
 
 /// The engine's answer to a request.
 type Answered = Result<Outcome, Reason>;
@@ -53,10 +54,17 @@ pub(super) struct LiveResult {
     filters: Value,
     begun: Instant,
     query: Arc<Query>,
+    /// Of the request, if it is traced.
+    span: Option<RequestSpan>,
     _seat: OwnedSemaphorePermit,
 }
 
 impl LiveResult {
+    /// The span of the request goes on until the last record.
+    pub(super) fn trace(&mut self, span: Option<RequestSpan>) {
+        self.span = span;
+    }
+
     /// RUN's SUCCESS: with a number in a transaction; by itself, from 5.8 on, with the database.
     pub(super) fn open(&mut self, extra: &Value, version: Version, qid: Option<i64>) -> Value {
         self.filters = extra.clone();
@@ -101,7 +109,18 @@ impl Session {
         {
             let (asked, filters) = (options.asked.clone().unwrap_or_default(), Value::Null);
             let taken = Bytes::new();
-            let live = LiveResult { start, reader, asking, taken, asked, filters, begun, query, _seat: seat };
+            let live = LiveResult {
+                start,
+                reader,
+                asking,
+                taken,
+                asked,
+                filters,
+                begun,
+                query,
+                span: None,
+                _seat: seat,
+            };
             return Ok(Waited::Live(Box::new(live)));
         }
         drop(reader);
@@ -191,6 +210,10 @@ impl Session {
         let (state, took) = (&self.front.state, live.begun.elapsed());
         state.meters.count(Front::Bolt, &outcome, status, took);
         state.hot.saw(&live.query, &outcome.how, took);
+        if let Some(mut span) = live.span.take() {
+            state.meters.exemplify(&outcome.how, took, span.trace());
+            span.answered(&AnsweredRequest { query: &live.query, outcome: &outcome, status: None });
+        }
         Ok(cache_status(&outcome, &self.front.engine.me().node))
     }
 

@@ -12,9 +12,10 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
-use hopcache_engine::event::{Cause, Event};
+use hopcache_engine::event::{Cause, Event, FaultWord};
 use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
 use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
+use hopcache_engine::trace::Step;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -27,6 +28,7 @@ use crate::labels::Front;
 use crate::origin::marker::Marker;
 use crate::origin::relays::{LentRelay, Relays};
 use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
+use crate::traces::{RelayedSpans, RequestSpan};
 use crate::transactions::lazy_begin::set;
 
 /// An open result at Neo4j.
@@ -43,6 +45,8 @@ pub(super) struct RelayedResult {
     words: WriteWords,
     /// Whether this node has begun a transaction for it, and commits it: writes are marked.
     is_wrapped: bool,
+    /// Present if the statement is traced.
+    spans: Option<RelayedSpans>,
 }
 
 impl RelayedResult {
@@ -73,11 +77,11 @@ impl Session {
     }
 
     /// RUN of an auto-commit statement, or in a transaction that has begun at Neo4j. Returns RUN's SUCCESS as Neo4j
-    /// wrote it.
+    /// wrote it. `why` is the reason and, if it is traced, the span of the request.
     pub(super) async fn relay_run(
         &mut self,
         statement: &Statement,
-        reason: Option<Reason>,
+        (reason, span): (Option<Reason>, Option<RequestSpan>),
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let options = StatementOptions::read(&statement.extra.decoded()).ok();
@@ -101,6 +105,8 @@ impl Session {
             }
             None => None,
         };
+        let database = may_commit.as_ref().and_then(|options| options.database.as_deref());
+        let mut spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
         self.queue_run(statement, is_wrapped)?;
         self.await_begin().await?;
         let success = if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await };
@@ -110,11 +116,29 @@ impl Session {
         }
         let success = match success {
             Ok(success) => success,
-            Err(error) => return Err(self.write_failed(write, error).await),
+            Err(error) => {
+                end_step(&mut spans, Some(&error));
+                return Err(self.write_failed(write, error).await);
+            }
         };
         let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped }))
+        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped, spans }))
+    }
+
+    fn spans_of_run(
+        &self,
+        mut request: RequestSpan,
+        reason: Option<Reason>,
+        (text, database): (&str, Option<&str>),
+    ) -> RelayedSpans {
+        // Without a reason, the span has the cache's answer already, which Neo4j's replaces.
+        if let Some(reason) = reason {
+            request.note_how(&How::bypass(reason));
+            request.note_statement(text);
+            database.into_iter().for_each(|name| request.note_database(name));
+        }
+        RelayedSpans::begin(&self.front.state.traces, request, (Step::Run, cause(reason)))
     }
 
     /// Neo4j's answer to RUN of a statement that is wrapped, as it answers one that commits by itself: with the database that BEGIN
@@ -210,7 +234,10 @@ impl Session {
         self.queue(&request_bytes::with_map(kind, &Value::Map(extra)))?;
         let mut success = match self.answer().await {
             Ok(success) => success,
-            Err(error) => return Err(self.write_failed(result.write.take(), error).await),
+            Err(error) => {
+                end_step(&mut result.spans, Some(&error));
+                return Err(self.write_failed(result.write.take(), error).await);
+            }
         };
         if success.get("has_more") == Some(&Value::Bool(true)) {
             return Ok((success, true));
@@ -229,9 +256,13 @@ impl Session {
                     take_bookmark(&mut success, &committed);
                     marked = done;
                 }
-                Err(error) => return Err(self.write_failed(result.write.take(), error).await),
+                Err(error) => {
+                    end_step(&mut result.spans, Some(&error));
+                    return Err(self.write_failed(result.write.take(), error).await);
+                }
             }
         }
+        end_step(&mut result.spans, None);
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         if let Some(touched) = &touched {
             self.transaction_has_written(touched);
@@ -339,6 +370,23 @@ const fn cause(reason: Option<Reason>) -> Cause {
     match reason {
         Some(Reason::Write | Reason::Unknown) => Cause::Write,
         _ => Cause::Bypass,
+    }
+}
+
+/// Neo4j has answered a traced request, or its answer does not come any more.
+pub(super) fn end_step(spans: &mut Option<RelayedSpans>, error: Option<&RequestError>) {
+    if let Some(spans) = spans {
+        spans.end_step(error.map(fault_of));
+    }
+}
+
+fn fault_of(error: &RequestError) -> FaultWord {
+    match error {
+        RequestError::Cut(_) => FaultWord::Cut,
+        RequestError::Neo4j(message) if code_of(message).starts_with("Neo.TransientError.") => {
+            FaultWord::Transient
+        }
+        RequestError::Neo4j(_) | RequestError::Failed(_) => FaultWord::Failed,
     }
 }
 

@@ -30,7 +30,7 @@ use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
 use crate::labels::Front;
 use crate::logging::query_text;
-use crate::traces::{About, Carried, RequestSpan};
+use crate::traces::{AnsweredRequest, RequestSpan, TraceContext};
 
 /// The statement of a RUN.
 pub(super) struct Statement {
@@ -54,12 +54,13 @@ pub(super) enum Asked {
 }
 
 impl Session {
-    /// Asks the cache.
+    /// Asks the cache. `span` is that of the request, if it is traced.
     pub(super) async fn ask(
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
         remembered: Option<Arc<Acceptance>>,
+        span: &mut Option<RequestSpan>,
     ) -> Result<Asked, RequestError> {
         let (started, came) = (Instant::now(), self.front.clock.now());
         if let Some(routing) = RouteOptions::of_call(self.version, &statement.text, &statement.params) {
@@ -84,9 +85,8 @@ impl Session {
             )
             .into());
         }
-        let span = self.span_of(options, started);
         let mut ask = self.ask_of(options, statement, identity, came).await?;
-        if let Some(span) = &span {
+        if let Some(span) = span {
             ask.traceparent = Some(span.traceparent());
         }
         let ask = Arc::new(ask);
@@ -96,7 +96,10 @@ impl Session {
         } else if has_relays {
             match self.wait_or_stream(options, &ask, came).await? {
                 Waited::Answered(answered) => answered,
-                Waited::Live(live) => return Ok(Asked::Live(live)),
+                Waited::Live(mut live) => {
+                    live.trace(span.take());
+                    return Ok(Asked::Live(live));
+                }
             }
         } else if self.transaction.is_some() {
             // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
@@ -106,17 +109,12 @@ impl Session {
         };
         let outcome = match answered {
             Ok(outcome) => outcome,
-            Err(reason) => {
-                if let Some(span) = span {
-                    span.relayed(reason);
-                }
-                return Ok(Asked::ToNeo4j(Some(reason)));
-            }
+            Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
         };
         if let (Answer::Body(_), Some(acceptance)) = (&outcome.answer, remembered) {
             self.remember(&statement.message, options, &ask, acceptance);
         }
-        self.count_answer(&ask, &outcome, started, span);
+        self.count_answer(&ask, &outcome, started, span.as_mut());
         self.take_note(&ask, &outcome);
         self.result_of(options, &ask, outcome, has_relays)
     }
@@ -129,20 +127,25 @@ impl Session {
         outcome: Outcome,
         started: Instant,
     ) -> Option<Box<CachedResult>> {
-        self.count_answer(ask, &outcome, started, self.span_of(options, started));
+        self.count_answer(ask, &outcome, started, self.span_of("RUN", options, started).as_mut());
         match self.result_of(options, ask, outcome, false) {
             Ok(Asked::Answered(result)) => Some(result),
             _ => None,
         }
     }
 
-    /// Begins the span of a statement, if it is traced.
-    fn span_of(&self, options: &StatementOptions, started: Instant) -> Option<RequestSpan> {
-        let carried = || Carried { traceparent: options.traceparent.as_deref(), tracestate: None };
-        self.front.state.traces.request("RUN", started, carried)
+    /// Begins the span of a request, if it is traced. Its name is that of its message.
+    pub(super) fn span_of(
+        &self,
+        name: &'static str,
+        options: &StatementOptions,
+        started: Instant,
+    ) -> Option<RequestSpan> {
+        let context = || TraceContext { traceparent: options.traceparent.as_deref(), tracestate: None };
+        self.front.state.traces.request(name, started, context)
     }
 
-    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant, span: Option<RequestSpan>) {
+    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant, span: Option<&mut RequestSpan>) {
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
         let (state, took) = (&self.front.state, started.elapsed());
@@ -151,7 +154,7 @@ impl Session {
         state.request_log.answered(Front::Bolt, ask, (outcome, status), took);
         if let Some(span) = span {
             state.meters.exemplify(&outcome.how, took, span.trace());
-            span.answered(&About { ask, outcome, status: None });
+            span.answered(&AnsweredRequest { query: &ask.query, outcome, status: None });
         }
     }
 

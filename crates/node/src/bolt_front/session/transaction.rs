@@ -13,10 +13,13 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
-use hopcache_engine::outcome::Reason;
+use hopcache_engine::event::Cause;
+use hopcache_engine::outcome::{How, Reason};
+use hopcache_engine::trace::Step;
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
+use super::relayed::end_step;
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
@@ -24,6 +27,7 @@ use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::origin::marker::Marker;
 use crate::origin::updates::{TransactionWrites, WriteWords};
+use crate::traces::{RelayedSpans, RequestSpan};
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.
@@ -136,12 +140,14 @@ impl Session {
         }
         transaction.begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
         let mut reason = Some(Reason::Transaction);
+        let mut span = self.span_in_transaction();
+        let transaction = self.transaction_mut()?;
         if !transaction.is_at_neo4j {
             let options = transaction.options_now();
             let asked = if transaction.has_live() {
                 Asked::ToNeo4j(reason)
             } else {
-                self.ask(&options, statement, None).await?
+                self.ask(&options, statement, None, &mut span).await?
             };
             match asked {
                 Asked::Answered(mut result) => {
@@ -167,12 +173,17 @@ impl Session {
             }
             self.queue_begin(&options).await?;
         }
-        let (mut success, result) = self.relay_run(statement, reason).await?;
+        let (mut success, result) = self.relay_run(statement, (reason, span)).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
         transaction.results.insert(qid, OpenResult::Relayed(Box::new(result)));
         set(&mut success, "qid", Value::Int(qid));
         Ok(success)
+    }
+
+    /// Begins the span of a RUN in the transaction, if the transaction is traced: its context came with BEGIN.
+    fn span_in_transaction(&self) -> Option<RequestSpan> {
+        self.span_of("RUN", &self.transaction.as_ref()?.options, std::time::Instant::now())
     }
 
     /// Queues BEGIN before the first statement, so that both go in one packet.
@@ -254,11 +265,13 @@ impl Session {
             _ => None,
         };
         let begun = Instant::now();
+        let mut spans = self.spans_of_commit(kind, &options, write.is_some());
         let is_marked = write.is_some() && !is_implicit && Marker::is_for_commit(&writes);
         let ended = match is_marked {
             true => self.commit_marked().await,
             false => self.end_now(kind).await.map(|success| (success, None)),
         };
+        end_step(&mut spans, ended.as_ref().err());
         let (success, marked) = match ended {
             Ok(ended) => ended,
             Err(error) => return Err(self.write_failed(write, error).await),
@@ -271,6 +284,15 @@ impl Session {
         }
         self.release();
         Ok(success)
+    }
+
+    /// The spans of a COMMIT that goes to Neo4j, if the transaction is traced.
+    fn spans_of_commit(&self, kind: Kind, options: &StatementOptions, writes: bool) -> Option<RelayedSpans> {
+        let name = (kind == Kind::Commit).then_some("COMMIT")?;
+        let mut request = self.span_of(name, options, std::time::Instant::now())?;
+        request.note_how(&How::bypass(Reason::Transaction));
+        let cause = if writes { Cause::Write } else { Cause::Bypass };
+        Some(RelayedSpans::begin(&self.front.state.traces, request, (Step::Commit, cause)))
     }
 
     /// COMMIT or ROLLBACK, and Neo4j's answer.

@@ -26,6 +26,16 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// The name of a request's span: the method and the route, as for queries.
+    pub(super) const fn route(&self) -> &'static str {
+        match self.verb {
+            Verb::Open => "POST /db/{database}/query/v2/tx",
+            Verb::Run => "POST /db/{database}/query/v2/tx/{id}",
+            Verb::Commit => "POST /db/{database}/query/v2/tx/{id}/commit",
+            Verb::RollBack => "DELETE /db/{database}/query/v2/tx/{id}",
+        }
+    }
+
     /// `None` if no request about a transaction has this method and path.
     pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
         let path = path.strip_suffix('/').unwrap_or(path);

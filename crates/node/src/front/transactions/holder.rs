@@ -23,9 +23,12 @@ use hopcache_core::node::NodeName;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
+use hopcache_engine::event::ForwardWord;
 use hopcache_engine::ports::{PeerError, WriteOf};
+use hopcache_engine::trace::{Fact, Span, Step, Tracer as _};
 use hopcache_queryapi::headers::cache_status::{self, Forward, Member};
 use hopcache_queryapi::render::Encoding;
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -112,15 +115,22 @@ impl Front {
             Err(_) => return Err(unsent()),
         }
         let write = self.write_at_holder(&arrived, endpoint)?;
-        let request = encode_request(rand::random(), &arrived.head, &arrived.body);
+        let Arrived { mut head, body, room, .. } = arrived;
+        let mut hop = self.begin_step(&mut head, Step::Forward);
+        let request = encode_request(rand::random(), &head, &body);
         // The copy in the request is enough.
-        drop(arrived);
+        drop((head, body, room));
         let within = self.reader.answer_timeout_ms(None);
         let answer = tokio::select! {
             biased;
             answer = peers.forward(holder, request, within) => answer,
             () = self.until_silent(holder) => Err(PeerError::TimedOut),
         };
+        if let Some(hop) = &mut hop {
+            hop.note(Fact::Peer(holder));
+            hop.note(Fact::Forwarded(ForwardWord::from(&answer)));
+        }
+        drop(hop);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -193,11 +203,12 @@ impl Front {
     }
 
     async fn answer_peer(&self, request: HolderRequest) -> Result<Handled, Refusal> {
-        let HolderRequest { nonce, head, body } = request;
+        let HolderRequest { nonce, mut head, body } = request;
         let endpoint = Endpoint::of(&head.method, head.uri.path()).ok_or_else(unsent)?;
         if !self.transactions.seen.is_new(nonce) {
             return Err(unanswered(endpoint.verb));
         }
+        let _serving = self.begin_step(&mut head, Step::Serve);
         let (identity, _) = self.check_sender(&head).await?;
         // The message has its room in the budget of peers.
         let arrived = Arrived { head, body, room: Reserved::default(), identity };
@@ -206,6 +217,13 @@ impl Front {
             handled = self.carry_out(arrived, &endpoint) => handled,
             () = self.engine.lifecycle().turned_away() => Err(leaving(endpoint.verb)),
         }
+    }
+
+    /// Begins a step of a traced request. What the request causes from here on is below it.
+    fn begin_step(&self, head: &mut Parts, step: Step) -> Option<Box<dyn Span>> {
+        let span = self.state.traces.begin(&ask::traceparent(head)?, step)?;
+        ask::set_traceparent(head, Some(span.traceparent()));
+        Some(span)
     }
 
     /// Adds this node to the nodes that the answer names.

@@ -40,11 +40,12 @@ use self::endpoint::{Endpoint, Verb};
 use self::holder::{Holder, SeenRequests};
 use super::answer::{ANY_ORIGIN, Reply};
 use super::refusal::Refusal;
-use super::{Front, crowded_out, read_body};
+use super::{Front, ask, crowded_out, read_body};
 use crate::body_budget::Reserved;
 use crate::databases::Databases;
 use crate::labels;
 use crate::origin::relays::Relays;
+use crate::traces::RequestSpan;
 use crate::transactions::OpenTransactions;
 
 /// Plain data: the parts of a node that transactions over HTTP need beside the front's own.
@@ -112,21 +113,33 @@ impl Front {
     /// Answers a client's request about a transaction.
     pub(super) async fn answer_transaction(&self, request: Request<Incoming>, endpoint: Endpoint) -> Reply {
         let started = Instant::now();
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let mut span = self.state.traces.request(endpoint.route(), started, || ask::trace_of(&head));
+        ask::set_traceparent(&mut head, span.as_ref().map(RequestSpan::traceparent));
         let handled = tokio::select! {
             biased;
             handled = self.handle_transaction(head, body, &endpoint) => handled,
             () = self.engine.lifecycle().turned_away() => Err(refusals::leaving(endpoint.verb)),
         };
+        let how = handled.as_ref().ok().and_then(|handled| handled.how);
+        let reply = self.reply_to_transaction(handled, endpoint.verb, started);
+        if let Some(span) = &mut span {
+            note_end(span, &endpoint, (how, reply.status().as_u16()));
+        }
+        reply
+    }
+
+    /// The response to a request about a transaction, which is counted.
+    fn reply_to_transaction(&self, handled: Result<Handled, Refusal>, verb: Verb, started: Instant) -> Reply {
         let Handled { status, mut headers, body, how } = match handled {
             Ok(handled) => handled,
             Err(refusal) => return self.refuse(refusal),
         };
         let mut answer = Answer::Body(body);
         if !self.shared.outgoing.admit(&mut answer) {
-            return self.refuse(refusals::too_many_answers(endpoint.verb));
+            return self.refuse(refusals::too_many_answers(verb));
         }
-        let Answer::Body(body) = answer else { return self.refuse(refusals::leaving(endpoint.verb)) };
+        let Answer::Body(body) = answer else { return self.refuse(refusals::leaving(verb)) };
         match how {
             Some(how) => {
                 let (how, status) = (outcome_of(how), status.as_u16());
@@ -168,6 +181,20 @@ impl Front {
             Verb::Commit => Box::pin(self.commit_transaction(arrived, endpoint)).await,
             Verb::RollBack => self.roll_back_transaction(&arrived, endpoint).await,
         }
+    }
+}
+
+/// How a traced request has ended.
+fn note_end(span: &mut RequestSpan, endpoint: &Endpoint, (how, status): (Option<How>, u16)) {
+    if let Ok(database) = ask::database(&endpoint.database) {
+        span.note_database(&database);
+    }
+    match how {
+        Some(how) => {
+            span.note_how(&how);
+            span.note_status(Some(status));
+        }
+        None => span.refused(status),
     }
 }
 

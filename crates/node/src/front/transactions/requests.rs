@@ -83,6 +83,7 @@ impl Front {
         let (Some(held), Some(statement)) = (in_use.transaction(), &read.statement) else {
             return Ok(self.kept(in_use, read.form));
         };
+        held.continue_trace(read.traceparent.clone());
         let ran = self.run_statement(held, statement, read.form).await;
         self.shown(in_use, ran, read.form).await
     }
@@ -97,6 +98,9 @@ impl Front {
         let read = self.read_of_transaction(arrived).await?;
         let mut in_use = self.take(endpoint, &whose, read.form.encoding)?;
         let mut result = None;
+        if let Some(held) = in_use.transaction() {
+            held.continue_trace(read.traceparent.clone());
+        }
         if let (Some(held), Some(statement)) = (in_use.transaction(), &read.statement) {
             // Written before COMMIT: a result that cannot be shown is not committed.
             let ran = match self.run_statement(held, statement, read.form).await {
@@ -225,8 +229,9 @@ impl Front {
     async fn commit(&self, mut in_use: InUse) -> Result<Option<String>, OriginError> {
         let within = self.reader.run_timeout_ms().duration();
         let Some(transaction) = in_use.take() else { return Ok(None) };
+        let traces = Arc::clone(&self.state.traces);
         let committing = self.transactions.parts.open.spawn(async move {
-            let ended = transaction.commit(within).await;
+            let ended = transaction.commit(within, &traces).await;
             // Until now another request found the transaction in use.
             drop(in_use);
             ended

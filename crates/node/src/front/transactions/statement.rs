@@ -11,9 +11,10 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{HTTP_TRANSACTION_IDLE_MS, PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::Millis;
-use hopcache_engine::event::{Cause, Event};
+use hopcache_engine::event::{Cause, Event, FaultWord};
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use hopcache_engine::ports::{Clock, Neo4jFailure, Observer, OriginError};
+use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::worker::apart_if_large;
 use hopcache_packstream::Value;
 use hopcache_queryapi::render::{self, Behind, OpenTransaction, RenderError, ResponseForm, ResultView};
@@ -26,6 +27,7 @@ use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
 use crate::front::refusal::Refusal;
 use crate::logging::query_text;
+use crate::traces::end_step;
 use crate::transactions::HeldTransaction;
 
 /// The whole result of a statement.
@@ -74,7 +76,11 @@ impl Front {
             return Err(Unrun::Refused(no_neo4j()));
         }
         let begun = Instant::now();
+        let parent = held.terms().traceparent.as_deref();
+        let step = parent.and_then(|parent| self.state.traces.begin(parent, Step::Run));
         let ended = held.run(&statement.text, params, self.reader.run_timeout_ms().duration()).await;
+        let cause = cause_of(reason, held);
+        end_step(step, cause, ended.as_ref().err().map(|error| FaultWord::from(&error.kind)));
         tracing::debug!(
             statement = query_text(&statement.text),
             is_ok = ended.is_ok(),
@@ -82,7 +88,7 @@ impl Front {
         );
         if !ended.as_ref().is_err_and(|error| !error.was_sent) {
             let took_ms = Millis::from(begun.elapsed());
-            self.state.meters.note(Event::OriginRun { cause: cause_of(reason, held), took_ms });
+            self.state.meters.note(Event::OriginRun { cause, took_ms });
         }
         match ended {
             Ok(Finished { fields, records, summary, .. }) => {
