@@ -2,6 +2,8 @@
 //!
 //! Names, labels and bounds are the same in both, so a reader that changes its form changes no series.
 
+use hopcache_queryapi::headers::media::{WEIGHT_MAX, weighed_ranges};
+
 /// Media type of OpenMetrics (OpenMetrics 1.0, "Protocol negotiation").
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
@@ -16,15 +18,16 @@ pub enum Exposition {
 
 impl Exposition {
     /// The form that `Accept` prefers (RFC 9110, section 12.5.1). A reader that does not name OpenMetrics gets Prometheus'
-    /// text.
+    /// text. A weight that is no number counts as the largest.
     #[must_use]
     pub fn asked_for(accept: &str) -> Self {
         let weight_of = |names: &[&str]| {
-            let fitting = accept.split(',').filter_map(|range| weighed(range, names));
-            fitting.fold(0.0, f32::max)
+            let is_named = |kind: &str| names.iter().any(|known| known.eq_ignore_ascii_case(kind));
+            let fitting = weighed_ranges(accept).filter(|(kind, _)| is_named(kind));
+            fitting.map(|(_, weight)| weight.unwrap_or(WEIGHT_MAX)).max().unwrap_or(0)
         };
         let open = weight_of(&[OPEN_METRICS]);
-        if open > 0.0 && open >= weight_of(&["text/plain", "text/*"]) {
+        if open > 0 && open >= weight_of(&["text/plain", "text/*"]) {
             Self::OpenMetrics
         } else {
             Self::Prometheus
@@ -71,14 +74,6 @@ fn described(line: &str) -> Option<(&'static str, &str, &str)> {
         .find_map(|word| line.strip_prefix(word).map(|described| (word, described)))?;
     let (name, rest) = described.split_once(' ')?;
     Some((word, name.strip_suffix("_total")?, rest))
-}
-
-/// The weight of a media range, if it is one of these. A weight that is no number is 1.
-fn weighed(range: &str, names: &[&str]) -> Option<f32> {
-    let mut parts = range.split(';').map(str::trim);
-    let name = parts.next()?;
-    let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
-    names.iter().any(|known| known.eq_ignore_ascii_case(name)).then_some(weight)
 }
 
 #[cfg(test)]

@@ -74,14 +74,8 @@ pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
         return Ok(Encoding::Plain);
     }
     let mut best: Option<(u16, u8, Encoding)> = None;
-    for range in value.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or("");
-        let weight = match parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")))
-        {
-            Some(text) => thousandths(text).ok_or(MediaError::Malformed)?,
-            None => 1000,
-        };
+    for (kind, weight) in weighed_ranges(value) {
+        let weight = weight.ok_or(MediaError::Malformed)?;
         let Some((encoding, exactness)) = encoding(kind) else { continue };
         let better = best.is_none_or(|(most, exact, _)| (weight, exactness) > (most, exact));
         if better {
@@ -89,6 +83,20 @@ pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
         }
     }
     best.map(|(_, _, encoding)| encoding).ok_or(MediaError::NotAcceptable)
+}
+
+/// Weight of a media range that has none of its own.
+pub const WEIGHT_MAX: u16 = 1000;
+
+/// The media ranges of an `Accept`, each with its weight in thousandths (RFC 9110, 12.5.1). The weight is `None` if it is not
+/// a number from 0 to 1.
+pub fn weighed_ranges(value: &str) -> impl Iterator<Item = (&str, Option<u16>)> {
+    value.split(',').map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or("");
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        (kind, weight.map_or(Some(WEIGHT_MAX), thousandths))
+    })
 }
 
 /// Encoding of a media range, and how exactly it names it.
@@ -116,7 +124,7 @@ fn thousandths(text: &str) -> Option<u16> {
     let part: u16 = format!("{fraction:0<3}").parse().ok()?;
     match (whole, part) {
         ("0", part) => Some(part),
-        ("1", 0) => Some(1000),
+        ("1", 0) => Some(WEIGHT_MAX),
         _ => None,
     }
 }
