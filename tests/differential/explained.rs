@@ -61,7 +61,7 @@ fn a_statement_that_is_not_cached_says_why() {
         (
             "unknown user",
             &["RETURN 1 AS x", "--principal", "nobody"],
-            "Not cached: this node has no result of the user `nobody`.\nEntries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER), or ask as this one.",
+            "Not cached: this node has no result of the user `nobody`.\nAsk for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
     ];
     for (what, args, expected) in rows {

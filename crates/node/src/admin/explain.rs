@@ -189,7 +189,7 @@ fn class(explanation: &Explanation, facts: &Facts) -> (&'static str, String) {
         (Some(Reason::Write), _) => ("write", labels::reason_label(Reason::Write).to_owned()),
         (Some(reason), _) => ("bypass", labels::reason_label(reason).to_owned()),
         (None, Verdict::Unasked) if explanation.entry.is_some() => {
-            ("read", "it is stored, and only what the server called a read is".to_owned())
+            ("read", "it is stored, and only reads are stored".to_owned())
         }
         (None, Verdict::Unasked) => (
             "unknown",

@@ -156,6 +156,7 @@ async fn look(nodes: &[Node], base: &Settings, show: &DevShow) -> anyhow::Result
     };
     let user = login.map_or("neo4j", |(user, _)| user).to_owned();
     Ok(Screen {
+        program: std::env::args().next().unwrap_or_else(|| "hopcache".to_owned()),
         nodes: at,
         neo4j: (!is_sample).then(|| base.origin.uri.to_string()),
         user: (!is_sample && !is_service).then_some(user),

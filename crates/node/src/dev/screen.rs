@@ -45,6 +45,8 @@ pub(super) struct Trial {
 /// Plain data: all that the screen tells.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
+    /// This program, as its user started it: a build of cargo is on nobody's path.
+    pub(super) program: String,
     pub(super) nodes: Vec<NodeAt>,
     /// The address of Neo4j; `None` for the sample graph.
     pub(super) neo4j: Option<String>,
@@ -180,9 +182,10 @@ impl Screen {
         let Some(first) = self.nodes.first() else { return String::new() };
         let is_default = first.admin.port() == DEFAULT_ADMIN_PORT;
         let at = if is_default { String::new() } else { format!(" --admin-url http://{}", first.admin) };
+        let program = &self.program;
         format!(
-            "\n  console                 http://{}/\n  why (not) from cache    hopcache explain{at} 'RETURN date()'\n  \
-             the nodes               hopcache status{at}\n  live figures            hopcache top{at}\n\n\
+            "\n  console                 http://{}/\n  why (not) from cache    {program} explain{at} 'RETURN date()'\n  \
+             the nodes               {program} status{at}\n  live figures            {program} top{at}\n\n\
              Ctrl-C ends it. Start it with -v to read its log.\n",
             first.admin
         )
@@ -246,6 +249,7 @@ mod tests {
             took: Duration::from_micros(ms),
         };
         Screen {
+            program: "hopcache".to_owned(),
             nodes: vec![node("node-a", port), node("node-b", port + 10)],
             neo4j: None,
             user: None,

@@ -185,8 +185,8 @@ impl Facts {
             ),
             User { name: Some(name), has_results: false } => Sentence::new(
                 format!("Not cached: this node has no result of the user `{name}`."),
-                "Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER), \
-                 or ask as this one.",
+                "Ask for it once. Entries are kept for each user: if your application asks as another one, name that user \
+                 (`--principal`, HOPCACHE_USER).",
             ),
             User { name, .. } => {
                 let whose = name

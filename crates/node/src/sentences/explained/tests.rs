@@ -143,7 +143,7 @@ fn what_does_not_answer_by_itself_has_its_sentence() {
         ),
         (
             Facts { user: nobody(Some("bob")), ..unasked() },
-            "Not cached: this node has no result of the user `bob`. Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER), or ask as this one.",
+            "Not cached: this node has no result of the user `bob`. Ask for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
         (
             Facts { user: nobody(None), ..unasked() },
