@@ -120,12 +120,17 @@ impl Release {
         let archive = self.folder.join(format!("{name}.tar.gz"));
         finish(
             Command::new("tar")
-                .env("GZIP", "-n")
-                .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+                .args([
+                    "--use-compress-program=gzip -n",
+                    "--sort=name",
+                    "--owner=0",
+                    "--group=0",
+                    "--numeric-owner",
+                ])
                 .arg(format!("--mtime=@{}", self.time_s))
                 .arg("-C")
                 .arg(&self.folder)
-                .arg("-czf")
+                .arg("-cf")
                 .args([&archive, Path::new(&name)]),
             "tar",
         )?;
