@@ -23,6 +23,15 @@ RETURN other.id AS id, other.name AS name, count(DISTINCT friend) AS in_common
 ORDER BY in_common DESC, name LIMIT 5
 """
 
+# Whom a person should meet: those who are three steps away by the most ways. Costly, and five lines long.
+INTRODUCTIONS = """
+MATCH (p:Person {id: $id})-[:KNOWS]-(:Person)-[:KNOWS]-(:Person)-[:KNOWS]-(other:Person)
+WITH p, other, count(*) AS ways WHERE other <> p AND NOT (p)-[:KNOWS]-(other)
+RETURN other.id AS id, other.name AS name, ways ORDER BY ways DESC, name LIMIT 5
+"""
+
+SEEN = "MATCH (p:Person {id: $id}) SET p.seen = timestamp() RETURN p.id AS id"
+
 BEFRIEND = """
 MATCH (p:Person {id: $id}), (friend:Person {id: $friend})
 MERGE (p)-[knows:KNOWS]-(friend) ON CREATE SET knows.since = 2026
@@ -58,9 +67,17 @@ def say_what_the_cache_did(response, summary):
         response.headers["x-cache"] = "bypass" if "fwd=bypass" in status else "miss"
 
 
+def bookmarks_of(driver):
+    """What the reads of all requests wait for: every write of the service before them, as `execute_query` does by itself. With
+    BOOKMARKS=none they wait for nothing: one server, and Hopcache, show a write to whoever asks after it anyway.
+    """
+    return None if os.environ.get("BOOKMARKS") == "none" else driver.execute_query_bookmark_manager
+
+
 def read(request, response, statement, **parameters):
-    records, summary, _ = request.app.state.driver.execute_query(
-        statement, parameters, routing_=RoutingControl.READ, database_="neo4j"
+    driver = request.app.state.driver
+    records, summary, _ = driver.execute_query(
+        statement, parameters, routing_=RoutingControl.READ, database_="neo4j", bookmark_manager_=bookmarks_of(driver)
     )
     say_what_the_cache_did(response, summary)
     return [record.data() for record in records]
@@ -72,8 +89,7 @@ def write(request, response, statement, **parameters):
     The session shares its bookmarks with the reads, so a read after the write sees it.
     """
     driver = request.app.state.driver
-    bookmarks = driver.execute_query_bookmark_manager
-    with driver.session(database="neo4j", bookmark_manager=bookmarks) as session:
+    with driver.session(database="neo4j", bookmark_manager=bookmarks_of(driver)) as session:
         result = session.run(statement, parameters)
         rows = result.data()
         say_what_the_cache_did(response, result.consume())
@@ -104,6 +120,16 @@ def friends(person: int, request: Request, response: Response):
 @service.get("/people/{person}/suggestions")
 def suggestions(person: int, request: Request, response: Response):
     return read(request, response, SUGGESTIONS, id=person)
+
+
+@service.get("/people/{person}/introductions")
+def introductions(person: int, request: Request, response: Response):
+    return read(request, response, INTRODUCTIONS, id=person)
+
+
+@service.put("/people/{person}/seen")
+def seen(person: int, request: Request, response: Response):
+    return one(write(request, response, SEEN, id=person))
 
 
 @service.put("/people/{person}/friends/{friend}")

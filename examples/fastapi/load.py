@@ -2,10 +2,11 @@
 
 usage: load.py --before URL --after URL [OPTION…]
 
-The two services take turns, round by round. Round 0 warms both and is not drawn. A client asks for the friends of a person (3
-of 4 reads) or for suggestions. It chooses the person by Zipf's law: person n as often as 1/n. Writes make a friendship and end
-it again; two who knew each other before do not afterwards. Both services get the same requests: each client draws them from a
-seed of its own.
+The two services take turns, round by round. Round 0 warms both and is not drawn. A client asks what the page of a person
+shows: half of the reads are for introductions, a quarter for suggestions, a quarter for name and city. It chooses the person by
+Zipf's law: person n as often as 1/n. Of the writes, --friendships percent make a friendship or end it again (two who knew each
+other before do not afterwards), and every one of them ends all introductions and suggestions in the cache. The others note when a
+person was seen, which no read here reads. Both services get the same requests: each client draws them from a seed of its own.
 
 Writes requests.csv, a line for each request, and load.svg to the folder --out.
 """
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 SIDES = ("before", "after")
 # People of the sample graph. Clients ask about the first of them; the others become friends and strangers again.
 PEOPLE = 2000
+READS = {"introductions": 2, "suggestions": 1, "person": 1}
 TITLES = {"before": "Neo4j alone", "after": "Hopcache before Neo4j"}
 COLOURS = {"before": "#b45309", "after": "#1d4ed8"}
 PERCENTILES = (50, 75, 90, 95, 99, 99.9)
@@ -36,6 +38,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="that are drawn; one more warms both services")
     parser.add_argument("--people", type=int, default=500, help="how many people the clients ask about")
     parser.add_argument("--writes", type=float, default=1.0, help="percent of the requests")
+    parser.add_argument("--friendships", type=float, default=100.0, help="percent of the writes; the others end no entry")
     parser.add_argument("--out", type=Path, default=Path("load"))
     return parser.parse_args()
 
@@ -55,11 +58,17 @@ class Client:
         if self.dice.random() * 100 < self.options.writes:
             return self.write()
         (person,) = self.dice.choices(range(self.options.people), self.weights)
-        kind = "friends" if self.dice.random() < 0.75 else "suggestions"
-        return kind, "GET", f"/people/{person}/{kind}"
+        (kind,) = self.dice.choices(list(READS), READS.values())
+        return kind, "GET", f"/people/{person}" if kind == "person" else f"/people/{person}/{kind}"
 
     def write(self):
-        """Makes a friendship, and ends it at the next call. Two clients never write the same pair."""
+        """Makes a friendship, and ends it at the next one; or notes that a person was seen. Two clients never write the same."""
+        if self.dice.random() * 100 >= self.options.friendships:
+            person = self.dice.randrange(self.options.people // self.options.clients) * self.options.clients
+            return "write", "PUT", f"/people/{person + self.number}/seen"
+        return self.befriend()
+
+    def befriend(self):
         if self.made:
             path, self.made = self.made, None
             return "write", "DELETE", path
@@ -74,7 +83,7 @@ class Client:
         while (at := time.monotonic() - begin) < self.options.seconds:
             self.ask(connection, at, *self.request())
         if self.made:
-            self.ask(connection, time.monotonic() - begin, *self.write())
+            self.ask(connection, time.monotonic() - begin, *self.befriend())
         connection.close()
 
     def ask(self, connection, at, kind, method, path):
@@ -180,7 +189,8 @@ def picture(options, sides):
         y = 340 + 20 * place
         legend.append(f'<path d="M70 {y - 4}h24" stroke="{COLOURS[name]}" stroke-width="3"/>')
         legend.append(f'<text x="102" y="{y}">{TITLES[name]}: {side.told()}</text>')
-    about = f"{options.clients} clients, {options.writes:g} % writes, {options.people} people by Zipf's law"
+    writes = f"{options.writes:g} % writes ({options.friendships:g} % of them friendships)"
+    about = f"{options.clients} clients, {writes}, {options.people} people by Zipf's law"
     return "\n".join([
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 910 380" font-family="sans-serif" font-size="12" fill="#333">',
         '<rect width="910" height="380" fill="#fff"/>',
