@@ -166,7 +166,7 @@ impl Bookmark {
 }
 
 /// Between which transactions a result was read: it sees all of `from`, and nothing after `to`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReadRange {
     from: Bookmark,
     to: Position,

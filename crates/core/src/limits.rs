@@ -17,7 +17,8 @@
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
-//! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB for each of the two fronts |
+//! | remembered requests | [`PARSED_REQUEST_ROOM_BYTES`] = 16 MiB for each of the two fronts |
+//! | statements that were read lately | [`KNOWN_TEXTS_MAX`] × 2 × [`KNOWN_TEXT_BYTES_MAX`] = 8 MiB |
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | keys that were run lately | 2 × [`ADMISSION_SEEN_BITS`] = 2 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
@@ -49,6 +50,7 @@ mod freshness;
 mod gossip;
 mod handover;
 mod learning;
+mod memory;
 mod observing;
 mod origin_limit;
 mod probes;
@@ -70,6 +72,7 @@ pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
 pub use learning::*;
+pub use memory::*;
 pub use observing::*;
 pub use origin_limit::*;
 pub use probes::*;
@@ -152,11 +155,6 @@ pub const COMPETE_ROUNDS_MAX: u32 = 16;
 pub const VERDICTS_MAX: usize = 20_000;
 /// Longest text with a remembered answer, in bytes: together at most 80 MiB.
 pub const VERDICT_TEXT_BYTES_MAX: usize = 4 << 10;
-/// Raw requests with a remembered parsed form (the shortest way to a hit).
-pub const PARSED_REQUESTS_MAX: usize = 16_384;
-/// Largest raw request that is remembered, in bytes. With its parsed form it takes about four times this, so the memory
-/// of requests stays below 64 MiB.
-pub const PARSED_REQUEST_BYTES_MAX: usize = 1 << 10;
 /// Keys remembered as too large to store.
 pub const UNCACHEABLE_KEYS_MAX: usize = 10_000;
 /// For how long a key is remembered as too large to store.
@@ -399,22 +397,6 @@ pub const ORIGIN_WATCH_MS: u64 = 1_000;
 /// seconds.
 pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;
 
-/// Share of `node.memory`, in percent, above which a principal's new copies replace its own older ones once memory is
-/// full. So a principal that asks for ever new keys evicts nobody else (F37).
-pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
-/// Share of `node.memory`, in percent, from which on memory counts as full.
-pub const MEMORY_FULL_PERCENT: u64 = 95;
-/// The memory of a copy beside its bodies: its struct, its reference count, its place in memory (key, slab, table), and its
-/// place in its principal's account. Measured: `docs/benchmarks/2026-11-25-small`.
-pub const COPY_OVERHEAD_BYTES: usize = 560;
-/// Copies of one shard of memory, in bytes. A shard holds any copy that may be kept, and has a lock of its own.
-pub const MEMORY_SHARD_BYTES: u64 = 64 << 20;
-/// Most shards.
-pub const MEMORY_SHARDS_MAX: usize = 64;
-/// Between two sweeps of memory, which take some 50 ns for each copy: at a million copies a half percent of a core.
-pub const MEMORY_SWEEP_MS: u64 = 10_000;
-/// The memory of each body of a copy beside its bytes and the allocator's rounding: a reference count.
-pub const BODY_OVERHEAD_BYTES: usize = 48;
 /// Result bytes that a run may read without reserving room. With its body, twice this for each run slot.
 pub const RESULT_BYTES_UNRESERVED: usize = 1 << 20;
 /// Result bytes that a run may read with a place for medium results: the size of most stored results.

@@ -8,14 +8,14 @@
 mod principal_shares;
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    COPY_OVERHEAD_BYTES, MEMORY_SHARD_BYTES, MEMORY_SHARDS_MAX, MEMORY_SWEEP_MS, RENDER_INLINE_BYTES_MAX,
+    MEMORY_COPY_BYTES_USUAL, MEMORY_SHARD_BYTES, MEMORY_SHARDS_MAX, MEMORY_SWEEP_MS, RENDER_INLINE_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::copy::{MemoryCopy, ScopeTag, SharedCopy};
@@ -23,9 +23,9 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::worker::apart_if_large;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, EntryAction};
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+use quick_cache::{Equivalent, Lifecycle, OptionsBuilder, Weighter};
 
-use principal_shares::{PrincipalShares, Serial};
+use principal_shares::{GivesWay, KeyHead, PrincipalShares, Serial};
 
 /// Copies, by their keys.
 pub struct CopyMemory {
@@ -96,7 +96,7 @@ impl CopyMemory {
         let shares = Arc::new(Mutex::new(PrincipalShares::new(bytes_max)));
         let options = OptionsBuilder::new()
             .shards(usize::try_from(bytes_max / MEMORY_SHARD_BYTES).unwrap_or(1).clamp(1, MEMORY_SHARDS_MAX))
-            .estimated_items_capacity(usize::try_from(bytes_max).unwrap_or(0) / COPY_OVERHEAD_BYTES)
+            .estimated_items_capacity(usize::try_from(bytes_max).unwrap_or(0) / MEMORY_COPY_BYTES_USUAL)
             .weight_capacity(bytes_max)
             .build();
         #[expect(clippy::expect_used, reason = "the two options without a default are given")]
@@ -139,7 +139,10 @@ impl CopyMemory {
         MonoTime(u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    fn remove_if(&self, key: &QueryKey, is_meant: impl Fn(&Kept) -> bool) -> bool {
+    fn remove_if<K>(&self, key: &K, is_meant: impl Fn(&Kept) -> bool) -> bool
+    where
+        K: Hash + Equivalent<QueryKey>,
+    {
         let Some((_, kept)) = self.copies.remove_if(key, is_meant) else { return false };
         self.shares.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
         true
@@ -157,7 +160,7 @@ impl CopyMemory {
         let counted = self.copies.entry(&key, Some(Duration::ZERO), |_, held| {
             if is_meant(held) {
                 let mut shares = self.shares.lock();
-                let (serial, oldest) = shares.add(copy.owner(), key, bytes.into());
+                let (serial, oldest) = shares.add(copy.owner(), &key, bytes.into());
                 shares.remove(copy.owner(), held.serial, held.bytes.into());
                 (held.serial, held.bytes, gives_way) = (serial, bytes, oldest);
                 held.ends_at = ends_at.unwrap_or(held.ends_at);
@@ -166,9 +169,13 @@ impl CopyMemory {
         });
         drop(counted);
         // Only now, because the entry's shard was locked, and another key may share it.
-        if let Some(oldest) = gives_way {
-            self.remove(&oldest);
-        }
+        self.evict(gives_way);
+    }
+
+    /// Removes the copy that a principal gives up, unless it is replaced meanwhile.
+    fn evict(&self, gives_way: Option<GivesWay>) {
+        let Some(GivesWay { key, serial }) = gives_way else { return };
+        self.remove_if(&key, |held| held.serial == serial);
     }
 }
 
@@ -180,10 +187,8 @@ impl Memory for CopyMemory {
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
-        if let Some(oldest) = gives_way {
-            self.remove(&oldest);
-        }
+        let (serial, gives_way) = self.shares.lock().add(copy.owner(), &key, bytes.into());
+        self.evict(gives_way);
         self.copies.insert(key, Kept { copy, ends_at: self.now() + life_ms, bytes, serial });
     }
 
@@ -232,6 +237,19 @@ struct FirstBytes {
     bits: u64,
 }
 
+/// It hashes as its key does.
+impl Hash for KeyHead {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.get());
+    }
+}
+
+impl Equivalent<QueryKey> for KeyHead {
+    fn equivalent(&self, key: &QueryKey) -> bool {
+        Self::of(key) == *self
+    }
+}
+
 impl BuildHasher for KeyBits {
     type Hasher = FirstBytes;
 
@@ -261,6 +279,10 @@ impl Hasher for FirstBytes {
         }
     }
 
+    fn write_u64(&mut self, head: u64) {
+        self.bits ^= head;
+    }
+
     fn write_usize(&mut self, _: usize) {}
 }
 
@@ -285,6 +307,8 @@ mod tests {
         let one = low_bits(&KeyBits { secret: [0x1234_5678_9abc_def1, 0x9e37_79b9_7f4a_7c15] });
         let other = low_bits(&KeyBits { secret: [0x0fed_cba9_8765_4321, 0xc2b2_ae3d_27d4_eb4f] });
         assert!(one.iter().collect::<HashSet<_>>().len() > 2_000);
+        let hasher = KeyBits { secret: [3, 5] };
+        assert!(aimed.iter().skip(1).all(|key| hasher.hash_one(KeyHead::of(key)) == hasher.hash_one(key)));
         assert_ne!(one, other);
     }
 }

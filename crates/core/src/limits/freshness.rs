@@ -80,8 +80,9 @@ pub const LATE_MISS_MS_MAX: u64 = 10_000;
 /// How often, about, the plan for an early refresh is made anew in a copy's life: a change of its rate is seen after a
 /// thirty-second of the TTL at most.
 pub const REFRESH_PLANS_MAX: u64 = 32;
-/// Keys with remembered cost, rate and hints, about 200 bytes each: 10 MB.
-pub const HISTORY_KEYS_MAX: usize = 50_000;
+/// Keys with remembered cost, rate and hints, 48 bytes each: 3 MB; with learned TTLs 120 more. A power of two.
+pub const HISTORY_KEYS_MAX: usize = 65_536;
+const _: () = assert!(HISTORY_KEYS_MAX.is_power_of_two());
 /// Early refresh: the assumed time of a run before the key, or its pattern, ran once (DESIGN "Early refresh").
 pub const REFRESH_COST_MS_UNKNOWN: f64 = 50.0;
 /// Shortest run that early refresh assumes: the resolution of [`crate::time::Millis`].

@@ -76,6 +76,24 @@ pub struct CostHistory {
     runs: f64,
 }
 
+/// The same, in half of the room. It is rounded by a ten-millionth.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ShortCostHistory([f32; 4]);
+
+impl From<CostHistory> for ShortCostHistory {
+    #[expect(clippy::cast_possible_truncation, reason = "estimates")]
+    fn from(long: CostHistory) -> Self {
+        Self([long.mean_ms, long.log_mean, long.log_variance, long.runs].map(|number| number as f32))
+    }
+}
+
+impl From<ShortCostHistory> for CostHistory {
+    fn from(short: ShortCostHistory) -> Self {
+        let [mean_ms, log_mean, log_variance, runs] = short.0.map(f64::from);
+        Self { mean_ms, log_mean, log_variance, runs }
+    }
+}
+
 impl CostHistory {
     /// The history of a key that has not run yet, from that of its pattern or another group: it counts as four runs at
     /// most, so that the key's own runs soon outweigh it.

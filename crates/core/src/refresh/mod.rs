@@ -13,7 +13,7 @@ mod fitted;
 mod formulas;
 mod heat;
 
-pub use cost::{Cost, CostHistory};
+pub use cost::{Cost, CostHistory, ShortCostHistory};
 pub use formulas::{
     beta_for_late, exponential_integral, late_probability, load_factor, mean_lead_ms, never_early_probability,
 };

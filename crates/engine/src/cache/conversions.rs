@@ -63,6 +63,16 @@ impl Cache {
         apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await
     }
 
+    /// The rendering of a small copy for those who wait for its run, which the copy does not keep; `None` for a large one, which
+    /// is not made twice.
+    pub(crate) fn passing_rendering(&self, copy: &MemoryCopy, id: RenderingId) -> Option<Bytes> {
+        // The stored form is there already.
+        if !copy.is_small() || id == RenderingId::RECORDS {
+            return None;
+        }
+        copy.rendered(id, &*self.renderer).ok()
+    }
+
     /// Renders a copy for a request. A copy in memory then weighs more.
     pub(crate) fn render(
         &self,

@@ -1,9 +1,8 @@
 //! A memory copy of an entry, with its renderings. Hits are served from it. It is decoded from a stored entry and
 //! sealed as one.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::bookmark::ReadRange;
@@ -15,6 +14,8 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
+use crate::cache::copy::compact::{HeldTimes, HeldToken, Mark, Marks};
+use crate::cache::copy::content::{Content, exact};
 use crate::cache::copy::dependence::Dependence;
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
@@ -26,16 +27,7 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
-    /// When the origin read began. Age counts from here (promise I4).
-    read_started: MonoTime,
-    /// End of the soft TTL.
-    fresh_until: MonoTime,
-    /// End of grace.
-    dead_at: MonoTime,
-    /// End of stale-if-error: until then the copy is kept, and served while the origin fails.
-    fallback_until: MonoTime,
-    /// How long the run took.
-    cost_ms: Millis,
+    times: HeldTimes,
     /// The token that it was stored with; `None` if the store never took it.
     token: Option<HeldToken>,
     /// Why the store never took it, if it did not. Its hits report this.
@@ -49,28 +41,15 @@ pub struct MemoryCopy {
     /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
-    /// Whether the last run for it failed, other than by the statement's own fault. A newer copy begins without.
-    has_origin_failed: AtomicBool,
+    marks: Marks,
     /// When another node became owner of its key, and this copy was left for that node to fetch; zero if none did.
     left_at: AtomicU64,
     /// State of its refreshes.
     pace: CopyPace,
     /// How often requests ask for it.
     heat: Heat,
-    /// What fetched it, if that follows the copy's use.
-    provenance: Option<Arc<dyn Provenance>>,
-}
-
-/// The source of a copy's renderings.
-#[derive(Debug)]
-enum Content {
-    /// The stored form ([`ResultSet::to_bytes`]) in one allocation. As a tree of names and summary, a small result
-    /// takes half as much again.
-    Stored(Bytes),
-    /// As the origin sent it, for the waiters only and never kept: a large result is not copied for them.
-    Passing(Box<ResultSet>),
-    /// None: another node's rendering of one form, and how often it was served since its last report to that node.
-    Near(AtomicU32),
+    /// What fetched it, if that follows the copy's use. Few copies have one: the box makes it half as wide in the others.
+    provenance: Option<Box<Arc<dyn Provenance>>>,
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
@@ -104,20 +83,20 @@ impl MemoryCopy {
     #[must_use]
     pub fn new(result: &ResultSet, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         let range = result.range.clone().map(Arc::new);
-        Self { range, ..Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags) }
+        Self { range, ..Self::of(Content::stored(result.to_bytes()), times, token, tags) }
     }
 
     /// A copy of a result that goes to the waiters and is then forgotten.
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
         let range = result.range.clone().map(Arc::new);
-        Self { range, ..Self::of(Content::Passing(Box::new(result)), times, None, tags) }
+        Self { range, ..Self::of(Content::passing(result), times, None, tags) }
     }
 
     /// A near copy: the owner's answer in one form, for the given times. `Cache::look` hides it, so it never serves as
     /// an owner's copy.
     pub(crate) fn near(body: &[u8], id: RenderingId, times: CopyTimes, tags: Tags) -> Self {
-        let copy = Self::of(Content::Near(AtomicU32::new(0)), times, None, tags);
+        let copy = Self::of(Content::near(), times, None, tags);
         // Bytes of its own: a slice would keep the whole message alive.
         copy.renderings.keep(id, Bytes::copy_from_slice(body));
         copy
@@ -125,20 +104,13 @@ impl MemoryCopy {
 
     /// How often a near copy was served since its last report to the owner; `None` for any other copy.
     pub(crate) fn near_hits(&self) -> Option<&AtomicU32> {
-        match &self.content {
-            Content::Near(hits) => Some(hits),
-            Content::Stored(_) | Content::Passing(_) => None,
-        }
+        self.content.near_hits()
     }
 
     fn of(content: Content, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self {
             content,
-            read_started: times.read_started,
-            fresh_until: times.read_started + times.soft_ms,
-            dead_at: times.read_started + times.physical_ms,
-            fallback_until: times.read_started + times.total_ms.max(times.physical_ms),
-            cost_ms: times.cost_ms,
+            times: HeldTimes::of(times),
             token: token.and_then(HeldToken::of),
             unstored: Detail::Degraded,
             tags,
@@ -146,7 +118,7 @@ impl MemoryCopy {
             dependence: Dependence::default(),
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
-            has_origin_failed: AtomicBool::new(false),
+            marks: Marks::default(),
             left_at: AtomicU64::new(0),
             pace: CopyPace::default(),
             heat: Heat::new(times.read_started, None),
@@ -157,26 +129,21 @@ impl MemoryCopy {
     /// The same content with other times and no token.
     #[must_use]
     pub fn with_times(&self, times: CopyTimes) -> Self {
-        let content = match &self.content {
-            Content::Stored(body) => Content::Stored(body.clone()),
-            Content::Passing(result) => Content::Passing(result.clone()),
-            Content::Near(_) => Content::Near(AtomicU32::new(0)),
-        };
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
         let (owner, dependence) = (self.owner, self.dependence.clone());
-        Self { owner, provenance, range, dependence, ..Self::of(content, times, None, self.tags.clone()) }
+        Self {
+            owner,
+            provenance,
+            range,
+            dependence,
+            ..Self::of(self.content.again(), times, None, self.tags.clone())
+        }
     }
 
     /// Its times, as spans from the start of the read.
     #[must_use]
     pub fn times(&self) -> CopyTimes {
-        CopyTimes {
-            read_started: self.read_started,
-            soft_ms: self.fresh_until.since(self.read_started),
-            physical_ms: self.dead_at.since(self.read_started),
-            total_ms: self.fallback_until.since(self.read_started),
-            cost_ms: self.cost_ms,
-        }
+        self.times.times()
     }
 
     /// The same copy, as this principal's.
@@ -206,12 +173,12 @@ impl MemoryCopy {
     /// The same copy, fetched by this.
     #[must_use]
     pub(crate) fn with_provenance(self, provenance: Option<Arc<dyn Provenance>>) -> Self {
-        Self { provenance, ..self }
+        Self { provenance: provenance.map(Box::new), ..self }
     }
 
     /// What fetched it, if that follows the copy's use.
     pub(crate) fn provenance(&self) -> Option<&dyn Provenance> {
-        self.provenance.as_deref()
+        self.provenance.as_deref().map(|provenance| &**provenance)
     }
 
     /// Notes that the copy answers a client's request, or that a new owner gets it for one.
@@ -229,50 +196,50 @@ impl MemoryCopy {
     /// When the origin read began.
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
-        self.read_started
+        self.times.read_started()
     }
 
     /// When the origin read began, or when it was last proved. Age counts from here (I4): a proved value is as good as one that
     /// is read now. A near copy keeps to what its owner permitted: no proof makes its life longer.
     #[must_use]
     pub fn valid_since(&self) -> MonoTime {
-        match &self.content {
-            Content::Near(_) => self.read_started,
-            Content::Stored(_) | Content::Passing(_) => self.read_started.max(self.dependence.proved_at()),
+        if self.content.near_hits().is_some() {
+            return self.read_started();
         }
+        self.read_started().max(self.dependence.proved_at())
     }
 
     fn revalidated_ms(&self) -> Millis {
-        self.valid_since().since(self.read_started)
+        self.valid_since().since(self.read_started())
     }
 
     /// End of the soft TTL.
     #[must_use]
     pub fn fresh_until(&self) -> MonoTime {
-        self.fresh_until + self.revalidated_ms()
+        self.times.fresh_until() + self.revalidated_ms()
     }
 
     /// Whether its soft TTL is over, by the time of its read alone.
     pub(crate) fn is_past_ttl(&self, now: MonoTime) -> bool {
-        now >= self.fresh_until
+        now >= self.times.fresh_until()
     }
 
     /// End of grace.
     #[must_use]
     pub fn dead_at(&self) -> MonoTime {
-        self.dead_at + self.revalidated_ms()
+        self.times.dead_at() + self.revalidated_ms()
     }
 
     /// End of stale-if-error.
     #[must_use]
     pub fn fallback_until(&self) -> MonoTime {
-        self.fallback_until + self.revalidated_ms()
+        self.times.fallback_until() + self.revalidated_ms()
     }
 
     /// How long the run took.
     #[must_use]
     pub fn cost_ms(&self) -> Millis {
-        self.cost_ms
+        self.times().cost_ms
     }
 
     /// The token that it was stored with; `None` if the store never took it.
@@ -314,7 +281,7 @@ impl MemoryCopy {
     /// Its soft TTL, jitter included.
     #[must_use]
     pub fn ttl_ms(&self) -> Millis {
-        self.fresh_until.since(self.read_started)
+        self.times().soft_ms
     }
 
     /// The tag of its principal.
@@ -326,11 +293,10 @@ impl MemoryCopy {
     /// The stored form.
     #[must_use]
     pub fn stored_form(&self) -> Bytes {
-        match &self.content {
-            Content::Stored(body) => body.clone(),
-            Content::Passing(result) => exact(result.to_bytes()),
-            // A near copy has none, and these bytes decode to no result.
-            Content::Near(_) => Bytes::new(),
+        match self.content.as_passing() {
+            Some(result) => exact(result.to_bytes()),
+            // A near copy has none, and no bytes decode to no result.
+            None => self.content.stored_form().unwrap_or_default(),
         }
     }
 
@@ -369,13 +335,18 @@ impl MemoryCopy {
 
     /// The last run for it failed by an outage: its answers say so from now on.
     pub fn origin_failed(&self) {
-        self.has_origin_failed.store(true, Ordering::Relaxed);
+        self.marks.is_first(Mark::OriginFailed);
     }
 
     /// Whether the last run for it failed by an outage.
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
-        self.has_origin_failed.load(Ordering::Relaxed)
+        self.marks.has(Mark::OriginFailed)
+    }
+
+    /// Whether this is the first time that a hit finds it stale.
+    pub(crate) fn is_first_late(&self) -> bool {
+        self.marks.is_first(Mark::Late)
     }
 
     /// Marks that another node owns its key since `now`. Returns whether this is new.
@@ -424,26 +395,29 @@ impl MemoryCopy {
         self.pace.put_off(until, self.fresh_until());
     }
 
-    /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead.
+    /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead. What it shares with other copies
+    /// counts for none of them.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        let content = match &self.content {
-            Content::Stored(body) => body.len(),
-            Content::Passing(result) => result.weight_bytes(),
-            Content::Near(_) => 0,
-        };
+        let content = self.content.weight_bytes(rounded_bytes, allocated_bytes);
         let renderings = self.renderings.weight_bytes(allocated_bytes);
         let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
-        let range = self.range.as_ref().map_or(0, |range| allocated_bytes(range.weight_bytes()));
-        let dependence = self.dependence.weight_bytes().map_or(0, allocated_bytes);
-        allocated_bytes(content) + renderings + provenance + range + dependence + COPY_OVERHEAD_BYTES
+        // Held by the copy and by the cache's table, and by no other copy.
+        let own_range = self.range.as_ref().filter(|range| Arc::strong_count(range) <= 2);
+        let range = own_range.map_or(0, |range| allocated_bytes(range.weight_bytes()));
+        content + renderings + provenance + range + COPY_OVERHEAD_BYTES
     }
 }
 
-/// The memory that one body costs beyond its bytes: its reference count and the allocator's rounding (up to the next of
-/// four steps between powers of two, so an eighth on average).
+/// The memory of one allocation: with the allocator's rounding, up to the next of four steps between powers of two, so an
+/// eighth on average.
+const fn rounded_bytes(len: usize) -> usize {
+    len + len / 8
+}
+
+/// The memory of one body: that of its allocation, and its reference count.
 const fn allocated_bytes(len: usize) -> usize {
-    len + len / 8 + BODY_OVERHEAD_BYTES
+    rounded_bytes(len) + BODY_OVERHEAD_BYTES
 }
 
 /// Plain data: a short tag of a copy's principal, good for counting, not for access. Two principals with one tag share
@@ -460,33 +434,13 @@ impl ScopeTag {
     }
 }
 
-/// Plain data: a token in half of the room that it takes with the alignment of a `u128`. The store's tokens begin at 1.
-#[derive(Debug, Clone, Copy)]
-struct HeldToken {
-    counter: NonZeroU64,
-    nonce: [u8; 16],
-}
-
-impl HeldToken {
-    fn of(token: Token) -> Option<Self> {
-        Some(Self { counter: NonZeroU64::new(token.counter)?, nonce: token.nonce.to_le_bytes() })
-    }
-
-    fn token(self) -> Token {
-        Token { counter: self.counter.get(), nonce: u128::from_le_bytes(self.nonce) }
-    }
-}
-
-/// Bytes without a vector's spare room, which would stay as long as the copy.
-fn exact(bytes: Vec<u8>) -> Bytes {
-    bytes.into_boxed_slice().into()
-}
-
 pub(crate) use rendering::render_passing;
 
 /// A copy shared by its readers.
 pub type SharedCopy = Arc<MemoryCopy>;
 
+mod compact;
+mod content;
 mod dependence;
 mod judged;
 mod rendering;

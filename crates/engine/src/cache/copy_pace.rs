@@ -4,36 +4,33 @@
 //! Concurrent hits may race here without harm. A hit that reads an older value makes the plan once more, or finds the
 //! refresh's seat taken.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::limits::REFRESH_PLANS_MAX;
 use hopcache_core::refresh::Plan;
 use hopcache_core::time::{Millis, MonoTime};
 
-/// When to look, and the plan.
+/// When to look, and the plan. A span over 49 days counts as 49 days: then a hit decides more often than it must.
 #[derive(Debug)]
 pub(crate) struct CopyPace {
     /// A fresh hit with more of the soft TTL left than this decides nothing.
-    look_ms: AtomicU64,
+    look_ms: AtomicU32,
     /// With this much left or less, the plan is made anew: the rate has changed meanwhile.
-    replan_ms: AtomicU64,
+    replan_ms: AtomicU32,
     /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one.
     plan: AtomicU64,
     /// In microseconds of the node's clock. No refresh begins before.
     refresh_after: AtomicU64,
-    /// Whether a hit has found the copy stale.
-    is_late: AtomicBool,
 }
 
 impl Default for CopyPace {
     fn default() -> Self {
         Self {
             // The first hit decides whether the copy gets a plan.
-            look_ms: AtomicU64::new(u64::MAX),
-            replan_ms: AtomicU64::new(u64::MAX),
+            look_ms: AtomicU32::new(u32::MAX),
+            replan_ms: AtomicU32::new(u32::MAX),
             plan: AtomicU64::new(0),
             refresh_after: AtomicU64::new(0),
-            is_late: AtomicBool::new(false),
         }
     }
 }
@@ -41,7 +38,7 @@ impl Default for CopyPace {
 impl CopyPace {
     /// Whether a fresh hit with `left` of the soft TTL has something to decide.
     pub(crate) fn looks_at(&self, left: Millis) -> bool {
-        left.0 <= self.look_ms.load(Ordering::Relaxed)
+        short(left.0) <= self.look_ms.load(Ordering::Relaxed)
     }
 
     /// Switches off early refreshes of this copy.
@@ -51,7 +48,7 @@ impl CopyPace {
 
     /// The plan in force; `None` if it is due to be made anew.
     pub(crate) fn plan(&self, left: Millis) -> Option<Plan> {
-        if left.0 <= self.replan_ms.load(Ordering::Relaxed) {
+        if short(left.0) <= self.replan_ms.load(Ordering::Relaxed) {
             return None;
         }
         let bits = self.plan.load(Ordering::Relaxed);
@@ -69,10 +66,10 @@ impl CopyPace {
         let (scale, ahead) = (plan.scale_ms as f32, plan.ahead_ms as f32);
         self.plan.store(u64::from(scale.to_bits()) << 32 | u64::from(ahead.to_bits()), Ordering::Relaxed);
         let replan_ms = left.0.saturating_sub((ttl_ms.0 / REFRESH_PLANS_MAX).max(1));
-        self.replan_ms.store(replan_ms, Ordering::Relaxed);
+        self.replan_ms.store(short(replan_ms), Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let window_ms = plan.window_ms().ceil() as u64;
-        self.look_ms.store(window_ms.max(replan_ms), Ordering::Relaxed);
+        self.look_ms.store(short(window_ms.max(replan_ms)), Ordering::Relaxed);
     }
 
     /// Whether a refresh may begin.
@@ -83,13 +80,12 @@ impl CopyPace {
     /// Allows no refresh before `until`. `fresh_until` is the copy's.
     pub(crate) fn put_off(&self, until: MonoTime, fresh_until: MonoTime) {
         self.refresh_after.store(until.0, Ordering::Relaxed);
-        self.look_ms.store(fresh_until.since(until).0, Ordering::Relaxed);
+        self.look_ms.store(short(fresh_until.since(until).0), Ordering::Relaxed);
     }
+}
 
-    /// Whether this is the first time that a hit finds the copy stale.
-    pub(crate) fn is_first_late(&self) -> bool {
-        !self.is_late.load(Ordering::Relaxed) && !self.is_late.swap(true, Ordering::Relaxed)
-    }
+fn short(ms: u64) -> u32 {
+    u32::try_from(ms).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -139,11 +135,5 @@ mod tests {
         assert!(!pace.is_due(MonoTime(49_999_999)) && pace.is_due(MonoTime(50_000_000)));
         pace.put_off(MonoTime(70_000_000), fresh_until);
         assert!(!pace.looks_at(Millis(1)), "not while it is fresh");
-    }
-
-    #[test]
-    fn a_copy_is_late_once() {
-        let pace = CopyPace::default();
-        assert_eq!([(); 3].map(|()| pace.is_first_late()), [true, false, false]);
     }
 }

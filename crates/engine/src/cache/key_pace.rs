@@ -6,7 +6,7 @@
 //! A lease lives three times the pattern's observed P99, within limits (DESIGN "Lease protocol"), and its holder renews
 //! it while it works. So a holder that dies silently delays others little, and a slow run keeps its lease.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
@@ -15,13 +15,14 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HISTORY_KEYS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PATTERNS_COSTED_MAX,
 };
-use hopcache_core::refresh::{Cost, CostHistory, Heat, KeyFacts, Plan};
+use hopcache_core::refresh::{Cost, CostHistory, Heat, KeyFacts, Plan, ShortCostHistory};
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::cache::copy::MemoryCopy;
 use crate::cache::degrees::Degrees;
+use crate::cache::key_table::KeyTable;
 use crate::model::ask::{CostKey, Hints, Query};
 use crate::model::inspection::KeyPlan;
 use crate::model::policy::{Policy, RefreshPolicy};
@@ -197,23 +198,42 @@ impl KeyPace {
     }
 }
 
+/// A number that is known.
+fn known(number: f32) -> Option<f32> {
+    (!number.is_nan()).then_some(number)
+}
+
 /// History by key, and by pattern, principal and database. The least recently used is forgotten first.
 struct History {
-    keys: LruCache<QueryKey, KeyHistory>,
+    keys: KeyTable<KeyHistory>,
     patterns: LruCache<CostKey, PatternHistory>,
 }
 
-/// The history of one key.
-#[derive(Debug, Clone, Default)]
+/// The history of one key, in few bytes. A number that is not known is NaN.
+#[derive(Debug, Clone)]
 struct KeyHistory {
-    cost: CostHistory,
-    changes: ChangeHistory,
-    /// What its last run brought, where TTLs are learned.
-    last_answer: Option<LastAnswer>,
+    cost: ShortCostHistory,
+    /// Of its answers, where TTLs are learned.
+    answers: Option<Box<AnswerHistory>>,
     /// Requests per second, as last seen on a copy of the key.
-    rate_per_s: Option<f32>,
-    degree: Option<u64>,
-    volatility: Option<f32>,
+    rate_per_s: f32,
+    volatility: f32,
+    /// One more than the degree.
+    degree: Option<NonZeroU64>,
+}
+
+impl Default for KeyHistory {
+    fn default() -> Self {
+        let cost = ShortCostHistory::default();
+        Self { cost, answers: None, rate_per_s: f32::NAN, volatility: f32::NAN, degree: None }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct AnswerHistory {
+    changes: ChangeHistory,
+    /// What its last run brought.
+    last: Option<LastAnswer>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -228,24 +248,33 @@ struct PatternHistory {
 impl KeyHistory {
     /// The cost of its runs here.
     fn cost(&self) -> Option<Cost> {
-        self.cost.cost()
+        CostHistory::from(self.cost).cost()
     }
 
     /// The last hinted degree of its anchor.
     fn degree(&self) -> Option<u64> {
-        self.degree
+        self.degree.map(|degree| degree.get() - 1)
+    }
+
+    /// Requests per second, as last seen.
+    fn rate_per_s(&self) -> Option<f32> {
+        known(self.rate_per_s)
+    }
+
+    fn note_degree(&mut self, degree: Option<u64>) {
+        self.degree = degree.and_then(|degree| NonZeroU64::new(degree.saturating_add(1))).or(self.degree);
     }
 
     /// The last hinted σ.
     fn volatility(&self) -> Option<f64> {
-        self.volatility.map(f64::from)
+        known(self.volatility).map(f64::from)
     }
 }
 
 impl History {
     fn new() -> Self {
         let of = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
-        Self { keys: LruCache::new(of(HISTORY_KEYS_MAX)), patterns: LruCache::new(of(PATTERNS_COSTED_MAX)) }
+        Self { keys: KeyTable::new(HISTORY_KEYS_MAX), patterns: LruCache::new(of(PATTERNS_COSTED_MAX)) }
     }
 
     /// The number of keys and patterns remembered.
@@ -260,25 +289,29 @@ impl History {
         // The pattern's cost is the prior for a key's first runs.
         let cost = CostHistory::from_prior(&pattern.cost);
         pattern.cost.observe(took_ms);
-        let key = self.keys.get_or_insert_mut(query.key, || KeyHistory { cost, ..KeyHistory::default() });
-        key.cost.observe(took_ms);
-        key.degree = hints.degree.or(key.degree);
+        let new = || KeyHistory { cost: cost.into(), ..KeyHistory::default() };
+        let key = self.keys.get_or_insert(&query.key, new);
+        let mut cost = CostHistory::from(key.cost);
+        cost.observe(took_ms);
+        key.cost = cost.into();
+        key.note_degree(hints.degree);
         #[expect(clippy::cast_possible_truncation, reason = "a factor within limits")]
         let volatility = hints.volatility.map(|volatility| volatility as f32);
-        key.volatility = volatility.or(key.volatility);
+        key.volatility = volatility.unwrap_or(key.volatility);
     }
 
     /// The history of a key whose copy has this request rate.
     fn seen(&mut self, key: &QueryKey, rate_per_s: Option<f64>) -> KeyHistory {
-        let known = self.keys.get_or_insert_mut(*key, KeyHistory::default);
+        let known = self.keys.get_or_insert(key, KeyHistory::default);
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
         let rate_per_s = rate_per_s.map(|rate| rate as f32);
-        known.rate_per_s = rate_per_s.or(known.rate_per_s);
-        known.clone()
+        known.rate_per_s = rate_per_s.unwrap_or(known.rate_per_s);
+        // Nobody asks for its answers here.
+        KeyHistory { answers: None, ..*known }
     }
 
     fn last_answer(&self, key: &QueryKey) -> Option<LastAnswer> {
-        self.keys.peek(key)?.last_answer.clone()
+        self.keys.peek(key)?.answers.as_ref()?.last.clone()
     }
 
     /// Notes what a run brought, and the interval since the last one if it says something.
@@ -289,32 +322,36 @@ impl History {
         (rule, interval): (&TtlRule, Option<Interval>),
     ) {
         let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
-        let cost = CostHistory::from_prior(&pattern.cost);
-        let key = self.keys.get_or_insert_mut(query.key, || KeyHistory { cost, ..KeyHistory::default() });
+        let cost = CostHistory::from_prior(&pattern.cost).into();
+        let key = self.keys.get_or_insert(&query.key, || KeyHistory { cost, ..KeyHistory::default() });
+        let answers = key.answers.get_or_insert_default();
         if let Some(interval) = interval {
-            rule.observe(&mut key.changes, &mut pattern.changes, interval);
+            rule.observe(&mut answers.changes, &mut pattern.changes, interval);
         }
-        key.last_answer = Some(answer);
+        answers.last = Some(answer);
     }
 
     fn ttl_ms(&self, query: &Query, rule: &TtlRule) -> Millis {
-        let key = self.keys.peek(&query.key).map(|key| key.changes);
+        let key =
+            self.keys.peek(&query.key).and_then(|key| key.answers.as_ref()).map(|answers| answers.changes);
         let pattern = self.patterns.peek(&query.cost_key()).map(|pattern| pattern.changes);
         rule.ttl_ms(&key.unwrap_or_default(), &pattern.unwrap_or_default())
     }
 
     /// Takes over another node's facts of a key, unless this node has its own.
     fn learn(&mut self, key: &QueryKey, plan: KeyPlan) {
-        let known = self.keys.get_or_insert_mut(*key, KeyHistory::default);
-        if known.cost.cost().is_none() {
-            known.cost = CostHistory::of_cost(plan.cost);
+        let own = self.keys.get_or_insert(key, KeyHistory::default);
+        if own.cost().is_none() {
+            own.cost = CostHistory::of_cost(plan.cost).into();
         }
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
         let (rate_per_s, volatility) =
             (plan.rate_per_s.map(|rate| rate as f32), plan.volatility.map(|factor| factor as f32));
-        known.rate_per_s = known.rate_per_s.or(rate_per_s);
-        known.degree = known.degree.or(plan.degree);
-        known.volatility = known.volatility.or(volatility);
+        own.rate_per_s = own.rate_per_s().or(rate_per_s).unwrap_or(f32::NAN);
+        if own.degree.is_none() {
+            own.note_degree(plan.degree);
+        }
+        own.volatility = known(own.volatility).or(volatility).unwrap_or(f32::NAN);
     }
 
     /// The average time of a pattern's runs.
@@ -324,7 +361,7 @@ impl History {
 
     /// Requests per second of a key, as last seen.
     fn rate_per_s(&self, key: &QueryKey) -> Option<f32> {
-        self.keys.peek(key)?.rate_per_s
+        self.keys.peek(key)?.rate_per_s()
     }
 
     /// A time that runs of a query's pattern hardly ever exceed: three times the longest of late.

@@ -4,6 +4,7 @@
 //! The cache decides how a copy may be served. It never asks the store, another node or the origin for a value; it only
 //! watches the store for the rooms above.
 
+mod common;
 mod conversions;
 pub mod copy;
 mod copy_pace;
@@ -12,6 +13,7 @@ pub mod flight;
 #[cfg(test)]
 mod flight_tests;
 mod key_pace;
+mod key_table;
 mod look_waiters;
 pub mod memory;
 mod near;
@@ -37,6 +39,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
 use parking_lot::Mutex;
 
+use crate::cache::common::Common;
 use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::memory::Memory;
@@ -67,6 +70,7 @@ pub struct Cache {
     memory: Arc<dyn Memory>,
     renderer: Arc<dyn Renderer>,
     checksum_key: ChecksumKey,
+    common: Common,
     /// The tables whose flights an invalidation detaches.
     tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
     fallbacks: StaleFallbacks,
@@ -130,6 +134,7 @@ impl Cache {
             memory,
             renderer,
             checksum_key,
+            common: Common::new(),
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
             pace: KeyPace::new(policy),
@@ -165,12 +170,14 @@ impl Cache {
         self.memory.get(key).filter(|copy| copy.near_hits().is_none())
     }
 
-    /// The same copy, which depends on what its query reads. Where writes end nothing, nobody asks, and the text is not read.
+    /// The same copy, which depends on what its query reads, and shares with others what they have in common. Where writes end
+    /// nothing, nobody asks, and the text is not read.
     pub(crate) fn of_query(&self, copy: MemoryCopy, query: &Query) -> MemoryCopy {
         if self.lease.lease_ms().is_some() {
-            copy.know_reads(query);
+            copy.depends_on(self.common.reads(query.reads()));
         }
-        copy
+        let range = copy.range().map(|range| self.common.range(range));
+        copy.of_range(range)
     }
 
     /// Keeps a copy until `until`.

@@ -2,7 +2,7 @@
 //! rendering that nobody asks for again can be made again, and until then its room serves another copy.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -10,60 +10,68 @@ use hopcache_core::limits::RENDERINGS_MAX;
 
 use crate::model::rendering::RenderingId;
 
-/// Up to [`RENDERINGS_MAX`] renderings, each made once until they are dropped together. Reading takes no lock.
+/// Up to [`RENDERINGS_MAX`] renderings, each made once until they are dropped together. Reading takes no lock. Most copies have
+/// none, and pay one word.
 #[derive(Debug, Default)]
-pub(super) struct Renderings {
-    made: ArcSwapOption<Made>,
+pub(super) struct Renderings(ArcSwapOption<Made>);
+
+#[derive(Debug)]
+struct Made {
+    bodies: Box<[(RenderingId, Bytes)]>,
     /// Whether one was asked for again since the last [`Renderings::cool`].
     is_warm: AtomicBool,
 }
 
-type Made = Vec<(RenderingId, Bytes)>;
-
 impl Renderings {
     /// The rendering of this name, if it has been made.
     pub(super) fn get(&self, id: RenderingId) -> Option<Bytes> {
-        let body = find(self.made.load().as_deref()?, id)?.clone();
+        let made = self.0.load();
+        let made = made.as_deref()?;
+        let body = made.find(id)?.clone();
         // Only the first look of a round writes, so that hits on several cores share the line.
-        if !self.is_warm.load(Ordering::Relaxed) {
-            self.is_warm.store(true, Ordering::Relaxed);
+        if !made.is_warm.load(Relaxed) {
+            made.is_warm.store(true, Relaxed);
         }
         Some(body)
     }
 
     /// Whether the rendering of this name has been made.
     pub(super) fn has(&self, id: RenderingId) -> bool {
-        self.made.load().as_deref().is_some_and(|made| find(made, id).is_some())
+        self.0.load().as_deref().is_some_and(|made| made.find(id).is_some())
     }
 
     /// Keeps a rendering and returns the kept one: if two threads make the same, the first.
     ///
     /// Two threads render different forms: both find none · A puts its list in · B's exchange fails, and it adds its own to A's.
     pub(super) fn keep(&self, id: RenderingId, body: Bytes) -> Bytes {
-        self.made.rcu(|made| {
-            let made = made.as_deref().map_or(&[][..], Vec::as_slice);
-            let has_room = made.len() < RENDERINGS_MAX && !made.iter().any(|(of, _)| *of == id);
+        self.0.rcu(|made| {
+            let bodies = made.as_deref().map_or(&[][..], |made| &made.bodies);
+            let has_room = bodies.len() < RENDERINGS_MAX && !bodies.iter().any(|(of, _)| *of == id);
             let new = has_room.then(|| (id, body.clone()));
-            let all: Made = made.iter().cloned().chain(new).collect();
-            Some(Arc::new(all))
+            let is_warm = made.as_deref().is_some_and(|made| made.is_warm.load(Relaxed));
+            let bodies = bodies.iter().cloned().chain(new).collect();
+            Some(Arc::new(Made { bodies, is_warm: AtomicBool::new(is_warm) }))
         });
-        let kept = self.made.load().as_deref().and_then(|made| find(made, id).cloned());
+        let kept = self.0.load().as_deref().and_then(|made| made.find(id).cloned());
         kept.unwrap_or(body)
     }
 
     /// Drops all of them, unless one was asked for since the last call. Returns whether it dropped some.
     pub(super) fn cool(&self) -> bool {
-        !self.is_warm.swap(false, Ordering::Relaxed) && self.made.swap(None).is_some()
+        let is_cold = self.0.load().as_deref().is_some_and(|made| !made.is_warm.swap(false, Relaxed));
+        is_cold && self.0.swap(None).is_some()
     }
 
     /// Bytes of each one that has been made, by `of_body`, summed.
     pub(super) fn weight_bytes(&self, of_body: impl Fn(usize) -> usize) -> usize {
-        self.made.load().iter().flat_map(|made| made.iter()).map(|(_, body)| of_body(body.len())).sum()
+        self.0.load().iter().flat_map(|made| &made.bodies).map(|(_, body)| of_body(body.len())).sum()
     }
 }
 
-fn find(made: &Made, id: RenderingId) -> Option<&Bytes> {
-    made.iter().find(|(of, _)| *of == id).map(|(_, body)| body)
+impl Made {
+    fn find(&self, id: RenderingId) -> Option<&Bytes> {
+        self.bodies.iter().find(|(of, _)| *of == id).map(|(_, body)| body)
+    }
 }
 
 #[cfg(test)]

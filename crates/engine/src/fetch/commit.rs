@@ -15,7 +15,7 @@ use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::run::{Reading, RunLease, RunUnder};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::Query;
-use crate::model::event::Event;
+use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Detail, Kept, Reason};
 use crate::model::ports::{Store, StoreError};
@@ -126,6 +126,8 @@ impl Fetch {
         (kept, detail): (Kept, Option<Detail>),
     ) -> FetchResult {
         let live = match copy.range() {
+            // Most results are never asked for again: those who wait share this rendering, and the copy keeps the next one.
+            Some(_) if job.cause == Cause::Miss => self.cache.passing_rendering(&copy, job.rendering),
             Some(_) => None,
             None => self.cache.live_rendering(&copy, job.rendering, bookmark).await.ok(),
         };

@@ -137,7 +137,7 @@ impl Fetch {
             times: &job.times,
             traceparent: job.traceparent.as_deref(),
         });
-        if let Some(copy) = fetched.copy() {
+        if let Some(copy) = fetched.copy_to_render() {
             self.cache.prepare(copy, job.rendering).await;
         }
         fetched
@@ -261,7 +261,7 @@ impl Fetch {
         self.leases.give_back_all().await;
     }
 
-    /// Keeps a result in memory, rendered, before the holder of `seat` tells anybody. An invalidation that detached the
+    /// Keeps a result in memory, once it is rendered, before the holder of `seat` tells anybody. An invalidation that detached the
     /// seat meanwhile wins, and the copy is removed again:
     ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
     ///   remove X.
@@ -275,7 +275,8 @@ impl Fetch {
     fn keep_in_memory(&self, job: &FetchJob, result: &FetchResult) {
         let Some(copy) = commit::copy_to_keep(result) else { return };
         self.note_answer(&job.query.key, copy.read_started());
-        if copy.rendering(job.rendering, self.cache.renderer()).is_err() {
+        let is_rendered = matches!(result, FetchResult::Ran { live: Some(_), .. });
+        if !is_rendered && copy.rendering(job.rendering, self.cache.renderer()).is_err() {
             return;
         }
         self.cache.put(job.query.key, copy, copy.kept_until());

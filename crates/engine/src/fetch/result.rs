@@ -186,9 +186,10 @@ impl Fetched {
         Self { result: Err(why), lease: None, is_leased: why != NotFetched::NoStore }
     }
 
-    /// The copy that it brought.
-    pub(super) fn copy(&self) -> Option<&SharedCopy> {
+    /// The copy that it brought, unless it is rendered already for those who wait.
+    pub(super) fn copy_to_render(&self) -> Option<&SharedCopy> {
         match self.result.as_ref().ok()? {
+            FetchResult::Ran { live: Some(_), .. } => None,
             FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. } => Some(copy),
             FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => None,
         }

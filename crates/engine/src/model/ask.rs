@@ -49,16 +49,16 @@ pub struct Query {
     /// The asking identity.
     pub identity: Arc<Identity>,
     /// What the answer depends on, when somebody has asked.
-    reads: OnceLock<Reads>,
+    reads: OnceLock<Arc<Reads>>,
     /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
     proof: Option<[u8; 32]>,
 }
 
 /// What an answer depends on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Reads {
     /// A write that touches none of these cannot change it.
-    pub(crate) tags: Arc<[TagId]>,
+    pub(crate) tags: Box<[TagId]>,
     /// Whether nothing but the graph decides it. Otherwise it is never proved.
     pub(crate) is_of_graph: bool,
 }
@@ -99,7 +99,13 @@ impl Query {
     /// beyond the built-in list. It lexes the text once, in time linear in its length.
     #[must_use]
     pub fn read(parts: QueryParts, hasher: &KeyHasher, procedures: &[String]) -> Self {
-        let Statement { normal, lexed, pattern } = Statement::of(&parts.statement, procedures);
+        let statement = Statement::of(&parts.statement, procedures);
+        Self::of_statement(parts, hasher, statement)
+    }
+
+    /// As [`Query::read`], of a statement that is read.
+    pub(crate) fn of_statement(parts: QueryParts, hasher: &KeyHasher, statement: Statement) -> Self {
+        let Statement { normal, lexed, pattern } = statement;
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
             scope: parts.identity.scope,
@@ -141,6 +147,20 @@ impl Query {
         self.proof.map(|proof| ToldReading { normal, pattern, proof })
     }
 
+    /// Bytes that it keeps alive, the texts that it shares with other queries among them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        let normal = self.normal.as_str();
+        let is_apart = normal.as_ptr() != self.statement.as_ptr();
+        let texts = self.database.len() + self.statement.len() + if is_apart { normal.len() } else { 0 };
+        let tags = self.reads.get().map_or(0, |reads| size_of_val(&*reads.tags));
+        size_of::<Self>()
+            + texts
+            + self.params.len()
+            + self.impersonated.as_ref().map_or(0, String::len)
+            + tags
+    }
+
     fn said_reading(&self) -> SaidReading<'_> {
         let normal = self.normal.as_str();
         let is_said = normal.len() <= ANCHOR_TEXT_BYTES_MAX && normal != &*self.statement;
@@ -174,11 +194,11 @@ impl Query {
 
     /// What the answer depends on: a write that touches none of these cannot change it. The first question parses the
     /// statement.
-    pub(crate) fn reads(&self) -> &Reads {
+    pub(crate) fn reads(&self) -> &Arc<Reads> {
         self.reads.get_or_init(|| {
             let found = ReadTags::of(&self.statement);
             let is_of_graph = !found.is_anything() && !found.is_volatile(&self.params);
-            Reads { tags: found.ids().into(), is_of_graph }
+            Arc::new(Reads { tags: found.ids().into(), is_of_graph })
         })
     }
 

@@ -24,10 +24,12 @@ mod forward;
 mod peer_side;
 mod request;
 pub mod sizes;
+mod texts;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use hopcache_core::cypher::statement::Statement;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
 use tokio_util::task::TaskTracker;
@@ -42,6 +44,7 @@ use crate::model::event::Event;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
 use crate::path::forward::{ForwardKey, SharedForward};
+use crate::path::texts::Texts;
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
@@ -76,6 +79,7 @@ pub struct Path {
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
     procedures: Vec<String>,
+    texts: Texts,
     policy: PathPolicy,
     /// Forwards that wait for another node. A forwarded request never looks here (I8).
     forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
@@ -114,6 +118,7 @@ impl Path {
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
             procedures: policy.procedures.clone(),
+            texts: Texts::new(),
             policy: PathPolicy {
                 ttl_ms: policy.ttl_ms,
                 grace: policy.grace,
@@ -127,9 +132,12 @@ impl Path {
 
     /// Reads a client's statement. Walking over a long text happens off the workers.
     #[must_use]
-    pub fn read(&self, parts: QueryParts) -> Query {
-        self.context.note(Event::StatementLexed);
-        Query::read(parts, &self.hasher, &self.procedures)
+    pub fn read(&self, mut parts: QueryParts) -> Query {
+        let statement = self.texts.read(&mut parts, |text| {
+            self.context.note(Event::StatementLexed);
+            Statement::of(text, &self.procedures)
+        });
+        Query::of_statement(parts, &self.hasher, statement)
     }
 
     /// Follows the store's invalidation log and the writes that it has heard of, for ever; the caller owns the task. It

@@ -90,7 +90,7 @@ impl Path {
         forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
     }
 
-    /// A fresh, rendered copy answers without a look at the query behind its key. For a hot key this also permits the
+    /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the
     /// asking node to reuse the answer: only here is the copy at hand that says for how long.
     fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Reply, Looked> {
         if !forwarded.is_plain() {
@@ -103,14 +103,14 @@ impl Path {
         let is_answer = self.cache.vouches_for(&copy, now)
             && !self.cache.written().has_ended(&copy)
             && !copy.is_ended_by(forwarded.written().map(|record| record.written))
-            && copy.has_rendering(forwarded.rendering())
+            && (copy.is_small() || copy.has_rendering(forwarded.rendering()))
             && copy.covers(forwarded.after());
         let is_proved = is_answer && self.cache.proves(&copy, now);
         if !is_answer || !(is_proved || matches!(copy.life(now), Life::Fresh(_))) {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
         }
-        let Ok(body) = copy.rendering(forwarded.rendering(), self.cache.renderer()) else {
+        let Ok(body) = self.cache.render(*forwarded.key(), &copy, forwarded.rendering(), now) else {
             return Err(Looked::Once(Some(copy)));
         };
         let hits = (near_hits.saturating_add(1), now);

@@ -131,7 +131,7 @@ impl Refresh {
                 }
             }
             Life::Stale(_) => {
-                if copy.pace().is_first_late() {
+                if copy.is_first_late() {
                     self.context.note(Event::Late);
                 }
                 if !copy.is_refresh_due(now) {
@@ -193,7 +193,7 @@ impl Refresh {
         match result {
             FetchResult::Found(_) | FetchResult::Stale(_) | FetchResult::NotARead(_) => {}
             FetchResult::Ran { .. } | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => {
-                if expired.pace().is_first_late() {
+                if expired.is_first_late() {
                     self.context.note(Event::Late);
                 }
             }

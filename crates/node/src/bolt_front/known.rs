@@ -15,12 +15,12 @@ use hopcache_packstream::Value;
 use super::options::StatementOptions;
 use super::session::{RequestError, Session};
 use crate::credentials::Acceptance;
+use crate::front::known_ask::KnownAsk;
 
 /// A RUN as it was read.
 pub(super) struct KnownStatement {
     options: StatementOptions,
-    /// The deadline in it is the old one.
-    ask: Arc<Ask>,
+    ask: KnownAsk,
 }
 
 impl Session {
@@ -34,14 +34,15 @@ impl Session {
         let identity = Arc::clone(self.accepted_identity()?);
         let is_at_home = || {
             let home =
-                front.shared.databases.known_home(&ask.query.identity, options.impersonated.as_deref());
-            home.is_some_and(|home| *home == *ask.query.database)
+                front.shared.databases.known_home(&ask.query().identity, options.impersonated.as_deref());
+            home.is_some_and(|home| *home == *ask.query().database)
         };
         if !known.acceptance.holds(came) || options.database.is_none() && !is_at_home() {
             return None;
         }
         front.shared.credentials.check_ahead(&identity, &known.acceptance, came);
-        let ask = Ask { session: self.session_tag(options), ..Ask::clone(ask) };
+        let (session, traceparent) = (self.session_tag(options), options.traceparent.clone());
+        let ask = Ask { session, traceparent, ..ask.ask() };
         let outcome = front.engine.path().request_hit(&ask, came)?;
         let result = self.hit_of(options, &ask, outcome, started)?;
         Some(Ok(self.open_cached(result, &options.filters)))
@@ -57,8 +58,10 @@ impl Session {
     ) {
         let front = Arc::clone(&self.front);
         if let Some(raw) = self.raw_of(message) {
-            let known = KnownStatement { options: options.clone(), ask: Arc::clone(ask) };
-            front.known.remember(raw, known, acceptance);
+            let ask = KnownAsk::of(ask);
+            let read_bytes = size_of::<KnownStatement>() + ask.weight_bytes();
+            let known = || (KnownStatement { options: options.clone(), ask }, acceptance);
+            front.known.remember(raw, read_bytes, known);
         }
     }
 

@@ -3,7 +3,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`ask`] | which query a request asks for, or why it is refused |
-//! | [`request_cache`] | whether a request is byte for byte one that was read before |
+//! | [`request_cache`], [`known_ask`] | whether a request is byte for byte one that was read before |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
@@ -18,6 +18,7 @@ pub(crate) mod answer_budget;
 pub mod ask;
 mod auth_errors;
 pub(crate) mod directives;
+pub mod known_ask;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
@@ -60,6 +61,7 @@ use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::databases::Databases;
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
+use crate::front::known_ask::KnownAsk;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
@@ -87,7 +89,7 @@ pub struct Front {
     engine: Arc<Engine>,
     clock: Arc<SystemClock>,
     reader: AskReader,
-    remembered: Arc<RequestCache<Ask>>,
+    remembered: Arc<RequestCache<KnownAsk>>,
     shared: FrontShared,
     transactions: Transactions,
     /// The scheme of this listener's URLs.
@@ -299,8 +301,8 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.acceptance.holds(now)
         {
-            self.shared.credentials.check_ahead(&known.read.query.identity, &known.acceptance, now);
-            let mut ask = known.read.clone();
+            self.shared.credentials.check_ahead(&known.read.query().identity, &known.acceptance, now);
+            let mut ask = known.read.ask();
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;
@@ -317,7 +319,8 @@ impl Front {
         let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
         let ask = parsed.map_err(crowded_out)??;
         if let Some(bytes) = raw.bytes() {
-            self.remembered.remember(bytes, ask.clone(), acceptance);
+            let known = KnownAsk::of(&ask);
+            self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));
         }
         Ok(ask)
     }

@@ -4,12 +4,18 @@
 //! of an earlier request, parsing, normal form and key are not computed again. The cache compares the bytes themselves,
 //! so a hash collision costs time and never gives a wrong answer (promise I5).
 //!
+//! A request that comes for the first time only leaves a mark in its place, and is remembered when it comes again. So requests
+//! that come once take no room, and replace none that come often.
+//!
 //! The bytes hold credentials, so a request is removed soon after its sender is not accepted any more.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwapOption;
-use hopcache_core::limits::{CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
+use hopcache_core::limits::{
+    CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUEST_ROOM_BYTES, PARSED_REQUESTS_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
 
@@ -18,6 +24,7 @@ use crate::credentials::Acceptance;
 /// A request as it was read.
 pub struct CachedRequest<T> {
     raw: Box<[u8]>,
+    bytes: usize,
     /// What was read. Times in it are those of the first such request.
     pub read: T,
     /// Whether its sender is still accepted.
@@ -27,6 +34,9 @@ pub struct CachedRequest<T> {
 /// A bounded, direct-mapped cache: the hash of a request gives its only place, and a new request replaces the old one.
 pub struct RequestCache<T> {
     places: Box<[ArcSwapOption<CachedRequest<T>>]>,
+    /// For each place, other bits of the hash of the last request that was offered to it.
+    offered: Box<[AtomicU32]>,
+    bytes: AtomicUsize,
     seed: u64,
 }
 
@@ -35,22 +45,38 @@ impl<T> RequestCache<T> {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let places = PARSED_REQUESTS_MAX.next_power_of_two();
-        Self { places: (0..places).map(|_| ArcSwapOption::empty()).collect(), seed }
+        Self {
+            places: (0..places).map(|_| ArcSwapOption::empty()).collect(),
+            offered: (0..places).map(|_| AtomicU32::new(0)).collect(),
+            bytes: AtomicUsize::new(0),
+            seed,
+        }
     }
 
     /// The request with exactly these bytes, if it is cached.
     #[must_use]
     pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest<T>>> {
-        let found = self.place(raw).load();
+        let found = self.places[self.place(raw).0].load();
         let remembered = found.as_ref()?;
         (*remembered.raw == *raw).then(|| Arc::clone(remembered))
     }
 
-    /// Stores a request, unless it is too long.
-    pub fn remember(&self, raw: &[u8], read: T, acceptance: Arc<Acceptance>) {
-        if raw.len() <= PARSED_REQUEST_BYTES_MAX {
-            self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), read, acceptance })));
+    /// Stores a request that is offered for the second time, unless it is too long or there is no room. `read_bytes` are those
+    /// of what was read.
+    pub fn remember(&self, raw: &[u8], read_bytes: usize, read: impl FnOnce() -> (T, Arc<Acceptance>)) {
+        let (place, mark) = self.place(raw);
+        if raw.len() > PARSED_REQUEST_BYTES_MAX || self.offered[place].swap(mark, Ordering::Relaxed) != mark {
+            return;
         }
+        let place = &self.places[place];
+        let bytes = size_of::<CachedRequest<T>>() + raw.len() + read_bytes;
+        let freed = place.load().as_ref().map_or(0, |held| held.bytes);
+        // Requests that are stored at once may take a little more together.
+        if self.bytes.load(Ordering::Relaxed) + bytes > PARSED_REQUEST_ROOM_BYTES + freed {
+            return;
+        }
+        let (read, acceptance) = read();
+        self.put(place, Some(Arc::new(CachedRequest { raw: raw.into(), bytes, read, acceptance })));
     }
 
     /// Removes requests of senders that are not accepted now. Returns their number.
@@ -59,15 +85,22 @@ impl<T> RequestCache<T> {
             place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
         };
         // A request that was stored between look and removal is read again when it next comes.
-        self.places.iter().filter(is_over).map(|place| place.store(None)).count()
+        self.places.iter().filter(is_over).map(|place| self.put(place, None)).count()
     }
 
-    fn place(&self, raw: &[u8]) -> &ArcSwapOption<CachedRequest<T>> {
+    fn put(&self, place: &ArcSwapOption<CachedRequest<T>>, new: Option<Arc<CachedRequest<T>>>) {
+        self.bytes.fetch_add(new.as_ref().map_or(0, |new| new.bytes), Ordering::Relaxed);
+        let old = place.swap(new);
+        self.bytes.fetch_sub(old.map_or(0, |old| old.bytes), Ordering::Relaxed);
+    }
+
+    /// The place of a request, and its mark there.
+    fn place(&self, raw: &[u8]) -> (usize, u32) {
         let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
         let mask = self.places.len() - 1;
-        #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
-        let place = hash as usize & mask;
-        &self.places[place]
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits, and the high ones")]
+        let (place, mark) = (hash as usize & mask, (hash >> 32) as u32);
+        (place, mark)
     }
 }
 
@@ -81,58 +114,66 @@ pub(crate) async fn sweep_for_ever<T>(requests: Arc<RequestCache<T>>, clock: Arc
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use hopcache_core::bookmark::Bookmark;
     use hopcache_core::key::{KeyHasher, PrincipalScope};
     use hopcache_core::limits::CREDENTIALS_TTL_MS;
-    use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
     use hopcache_engine::identity::{Credentials, Identity};
-    use hopcache_engine::ports::AccessMode;
-    use hopcache_engine::rendering::RenderingId;
 
     use super::*;
     use crate::credentials::CredentialCache;
 
-    fn ask(identity: Arc<Identity>) -> Ask {
-        let parts = QueryParts {
-            database: "neo4j".into(),
-            statement: "RETURN 1".into(),
-            params: Bytes::from_static(&[0xA0]),
-            impersonated: None,
-            identity,
-        };
-        Ask {
-            query: Arc::new(Query::read(parts, &KeyHasher::new(b""), &[])),
-            rendering: RenderingId(0),
-            freshness: Freshness::default(),
-            hints: Hints::default(),
-            mode: AccessMode::Write,
-            bypass: None,
-            bookmarks: Bookmark::NONE,
-            written: None,
-            deadline: MonoTime(0),
-            traceparent: None,
-            run_ms_max: None,
-            is_forwarded: false,
-            live: None,
-            client: None,
-            session: None,
-        }
+    fn identity() -> Arc<Identity> {
+        let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
+        Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None })
     }
 
     /// Credentials in clear text live as long as the acceptance in them, and no longer.
     #[test]
     fn requests_of_senders_that_are_not_accepted_any_more_are_removed() {
         let (start, requests) = (MonoTime(3_600_000_000), RequestCache::new(7));
-        let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
-        let identity = Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None });
+        let identity = identity();
         let acceptance = CredentialCache::new(Millis::ZERO).accept(&identity.fingerprint, start);
-        requests.remember(b"the bytes", ask(Arc::clone(&identity)), acceptance);
+        for _ in 0..2 {
+            requests.remember(b"the bytes", 8, || (Arc::clone(&identity), Arc::clone(&acceptance)));
+        }
         let end = start + Millis(CREDENTIALS_TTL_MS);
         assert_eq!(requests.sweep(MonoTime(end.0 - 1)), 0);
         assert!(requests.find(b"the bytes").is_some());
         assert_eq!(requests.sweep(end), 1);
         assert!(requests.find(b"the bytes").is_none());
         assert_eq!(Arc::strong_count(&identity), 1, "nothing holds the credentials");
+        assert_eq!(requests.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// Requests that come once take no room, and replace none that come often.
+    #[test]
+    fn a_request_is_remembered_when_it_comes_again() {
+        let (requests, acceptance) = (RequestCache::new(7), accepted());
+        let offer = |raw: &[u8]| requests.remember(raw, 8, || ((), Arc::clone(&acceptance)));
+        offer(b"often");
+        assert!(requests.find(b"often").is_none(), "it came once");
+        offer(b"often");
+        for n in 0..4 * PARSED_REQUESTS_MAX as u64 {
+            offer(&n.to_be_bytes());
+            assert!(requests.find(&n.to_be_bytes()).is_none());
+        }
+        assert!(requests.find(b"often").is_some());
+    }
+
+    /// I9.
+    #[test]
+    fn remembered_requests_keep_to_their_room() {
+        let (requests, acceptance) = (RequestCache::new(7), accepted());
+        let most = PARSED_REQUEST_ROOM_BYTES / 3;
+        let mut held = Vec::new();
+        for n in 0..100_u64 {
+            (0..2).for_each(|_| requests.remember(&n.to_be_bytes(), most, || ((), Arc::clone(&acceptance))));
+            held.extend(requests.find(&n.to_be_bytes()).map(|_| n));
+            assert!(requests.bytes.load(Ordering::Relaxed) <= PARSED_REQUEST_ROOM_BYTES);
+        }
+        assert_eq!(held, [0, 1], "and those that are there stay");
+    }
+
+    fn accepted() -> Arc<Acceptance> {
+        CredentialCache::new(Millis::ZERO).accept(&identity().fingerprint, MonoTime(3_600_000_000))
     }
 }

@@ -152,12 +152,32 @@ fn a_key_that_is_put_again_is_queued_once_and_last() {
 
     let mut shares = PrincipalShares::new(1_000);
     let (ann, eve) = (ScopeTag(1), ScopeTag(2));
-    shares.add(ann, key(0, 0), 100);
-    let (first, _) = shares.add(eve, key(1, 0), 300);
-    shares.add(eve, key(1, 1), 300);
-    assert_eq!(shares.add(eve, key(1, 0), 300).1, Some(key(1, 1)), "its own older copy goes anyway");
+    shares.add(ann, &key(0, 0), 100);
+    let (first, _) = shares.add(eve, &key(1, 0), 300);
+    let (serial, _) = shares.add(eve, &key(1, 1), 300);
+    let gives_way = GivesWay { key: KeyHead::of(&key(1, 1)), serial };
+    assert_eq!(shares.add(eve, &key(1, 0), 300).1, Some(gives_way), "its own older copy goes anyway");
     shares.remove(eve, first, 300);
     assert_eq!((shares.queued(), shares.bytes_of(eve)), (2, 600), "a copy that has to go is still counted");
+}
+
+/// I9: copies that leave from the middle of a queue leave no more places behind than there are copies.
+#[test]
+fn a_queue_has_few_gaps() {
+    let (mut shares, ann) = (PrincipalShares::new(1 << 30), ScopeTag(1));
+    let (first, _) = shares.add(ann, &key(0, 0), 1);
+    let mut held = Vec::new();
+    for n in 1..100_000 {
+        held.push(shares.add(ann, &key(0, n), 1).0);
+        if held.len() > 100 {
+            shares.remove(ann, held.swap_remove(usize::try_from(n % 100).unwrap()), 1);
+        }
+        assert_eq!(shares.queued(), 1 + held.len());
+        assert!(shares.places() <= 2 * shares.queued() + 65, "{} places", shares.places());
+    }
+    shares.remove(ann, first, 1);
+    held.into_iter().for_each(|serial| shares.remove(ann, serial, 1));
+    assert_eq!((shares.places(), shares.total_bytes()), (0, 0));
 }
 
 /// I9: a principal over its share gives way also when its copies become heavier by a rendering. Every copy that stays

@@ -1,37 +1,31 @@
 //! What of its database a copy depends on, and what was last found about that: up to which marks no write has ended it, and
 //! up to when it was proved.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hopcache_core::proof::Standing;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::MonoTime;
 
 use super::MemoryCopy;
+use super::compact::Mark;
 use crate::model::ask::{Query, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
-    reads: OnceLock<Reads>,
+    reads: OnceLock<Arc<Reads>>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
     /// it was not looked at.
     stood: AtomicU64,
-    /// Whether it was served past its TTL because it is proved.
-    is_revalidated: AtomicBool,
     /// The last time at which it was proved; zero: never. It is as good as one that was read then.
     proved_at: AtomicU64,
 }
 
 impl Dependence {
-    /// The bytes of its tags.
-    pub(super) fn weight_bytes(&self) -> Option<usize> {
-        self.reads.get().map(|reads| size_of_val(&*reads.tags))
-    }
-
     /// The last time at which the copy was proved; zero: never.
     pub(super) fn proved_at(&self) -> MonoTime {
         MonoTime(self.proved_at.load(Ordering::Relaxed))
@@ -49,8 +43,13 @@ impl MemoryCopy {
     /// Notes what it depends on, if that is not known.
     pub(crate) fn know_reads(&self, query: &Query) {
         if self.dependence.reads.get().is_none() {
-            let _ = self.dependence.reads.set(query.reads().clone());
+            self.depends_on(Arc::clone(query.reads()));
         }
+    }
+
+    /// Notes what it depends on, unless that is known.
+    pub(crate) fn depends_on(&self, reads: Arc<Reads>) {
+        let _ = self.dependence.reads.set(reads);
     }
 
     /// The tags that it depends on; `None` if they are not known.
@@ -90,7 +89,6 @@ impl MemoryCopy {
 
     /// Whether this is the first time that it is served past its TTL because it is proved.
     pub(crate) fn is_first_revalidated(&self) -> bool {
-        let flag = &self.dependence.is_revalidated;
-        !flag.load(Ordering::Relaxed) && !flag.swap(true, Ordering::Relaxed)
+        self.marks.is_first(Mark::Revalidated)
     }
 }

@@ -5,7 +5,8 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 
-use super::{Content, MemoryCopy, exact};
+use super::MemoryCopy;
+use super::content::exact;
 use crate::model::rendering::{RenderError, Renderer, RenderingId};
 use crate::model::worker::in_place_if_large;
 
@@ -18,19 +19,30 @@ impl MemoryCopy {
         if let Some(body) = self.renderings.get(id) {
             return Ok(body);
         }
-        let body = match &self.content {
-            Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
-            Content::Stored(body) => {
-                // The bytes were checked when the copy was made; bytes that are no result have no rendering.
-                in_place_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
-                    let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
-                    Ok(exact(renderer.render(id, &result, self.own_bookmark().as_deref())?))
-                })?
-            }
-            Content::Passing(result) => render_passing(result, id, renderer, self.own_bookmark().as_deref())?,
-            Content::Near(_) => return Err(RenderError::BadRecords),
-        };
+        if id == RenderingId::RECORDS
+            && let Some(form) = self.content.stored_form()
+        {
+            return Ok(form);
+        }
+        let body = self.rendered(id, renderer)?;
         Ok(self.renderings.keep(id, body))
+    }
+
+    /// The answer in a rendering, which the copy does not keep.
+    ///
+    /// # Errors
+    /// [`RenderError`].
+    pub(crate) fn rendered(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
+        if let Some(result) = self.content.as_passing() {
+            return render_passing(result, id, renderer, self.own_bookmark().as_deref());
+        }
+        // A near copy has no stored form.
+        let form = self.content.stored_form().ok_or(RenderError::BadRecords)?;
+        in_place_if_large(form.len(), RENDER_INLINE_BYTES_MAX, || {
+            // The bytes were checked when the copy was made; bytes that are no result have no rendering.
+            let result = ResultSet::from_bytes(&form).map_err(|_| RenderError::BadRecords)?;
+            Ok(exact(renderer.render(id, &result, self.own_bookmark().as_deref())?))
+        })
     }
 
     /// The bookmark that covers its read.
@@ -49,8 +61,8 @@ impl MemoryCopy {
         renderer: &dyn Renderer,
         bookmark: Option<&str>,
     ) -> Result<Bytes, RenderError> {
-        match (&self.content, bookmark) {
-            (Content::Passing(result), Some(_)) => render_passing(result, id, renderer, bookmark),
+        match (self.content.as_passing(), bookmark) {
+            (Some(result), Some(_)) => render_passing(result, id, renderer, bookmark),
             (_, Some(bookmark)) if !id.is_bare() => {
                 Ok(renderer.with_bookmark(id, self.rendering(id, renderer)?, bookmark))
             }
@@ -61,13 +73,19 @@ impl MemoryCopy {
     /// Drops its renderings if nobody has asked for one since the last call. Returns whether it did. A near copy keeps its own,
     /// because it has nothing to make it of.
     pub fn cool(&self) -> bool {
-        matches!(self.content, Content::Stored(_)) && self.renderings.cool()
+        self.content.is_stored() && self.renderings.cool()
+    }
+
+    /// Whether its renderings are made in microseconds.
+    #[must_use]
+    pub(crate) fn is_small(&self) -> bool {
+        self.content.is_small()
     }
 
     /// Whether the copy can answer in this rendering at once.
     #[must_use]
     pub fn has_rendering(&self, id: RenderingId) -> bool {
-        let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
+        let is_stored_form = id == RenderingId::RECORDS && self.content.is_stored();
         is_stored_form || self.renderings.has(id)
     }
 }

@@ -10,7 +10,8 @@ use hopcache_core::node::NodeName;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{Content, CopyTimes, MemoryCopy};
+use super::content::Content;
+use super::{CopyTimes, MemoryCopy};
 
 impl MemoryCopy {
     /// A copy of a stored entry whose checksum holds. `asked` is when the store was asked. The life left in the store's
@@ -45,7 +46,7 @@ impl MemoryCopy {
             cost_ms: entry.cost,
         };
         ResultSet::from_bytes(&entry.body)?;
-        let content = Content::Stored(entry.body.clone());
+        let content = Content::stored_in(&entry.body);
         let range = entry.range.clone().map(Arc::new);
         Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()).of_range(range))
     }

@@ -142,8 +142,59 @@ async fn a_large_rendering_keeps_no_worker() {
     }
 }
 
+fn times(ms: u64) -> CopyTimes {
+    let ms = Millis(ms);
+    CopyTimes { read_started: MonoTime(5_000), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms }
+}
+
+/// Those who wait for a run share a rendering that the copy does not keep: most results are never asked for again.
+#[test]
+fn a_copy_keeps_the_rendering_of_a_hit_and_none_before() {
+    let result = result_of(Bytes::from_static(&[0x91, 0x01]));
+    let (copy, id) = (MemoryCopy::new(&result, times(1_000), None, TAGS), RenderingId(1));
+    let bare = copy.weight_bytes();
+    let body = copy.rendered(id, &Verbatim).unwrap();
+    assert!(copy.is_small() && !copy.has_rendering(id) && copy.weight_bytes() == bare);
+    assert_eq!(copy.rendering(id, &Verbatim), Ok(body));
+    assert!(copy.has_rendering(id) && copy.weight_bytes() > bare);
+    assert!(copy.cool() && !copy.has_rendering(id), "nobody asked for it again");
+}
+
+/// A copy gives back what it was made of, in both of its forms, and near copies nothing.
+#[test]
+fn a_stored_form_is_kept_whole() {
+    for len in [2, hopcache_core::limits::SMALL_FORM_BYTES_MAX] {
+        let result = result_of(vec![0x01; len].into());
+        let copy = MemoryCopy::new(&result, times(1_000), None, TAGS);
+        assert_eq!(copy.is_small(), len == 2);
+        assert_eq!(copy.stored_form(), result.to_bytes());
+        assert_eq!(copy.with_times(times(7)).stored_form(), result.to_bytes());
+        assert_eq!(copy.rendering(RenderingId::RECORDS, &Verbatim).unwrap(), result.to_bytes());
+    }
+    let near = MemoryCopy::near(b"body", RenderingId(1), times(1_000), TAGS);
+    assert!(near.near_hits().is_some() && near.stored_form().is_empty() && !near.cool());
+}
+
+/// Times and token in fewer bytes are the same ones, also at the ends of their ranges.
+#[test]
+fn what_is_held_compactly_is_not_changed() {
+    let token = Token { counter: u64::MAX, nonce: u128::MAX - 7 };
+    for ms in [0, 1, 60_000, hopcache_core::limits::ENTRY_LIFE_MS_MAX] {
+        let copy = MemoryCopy::new(&result_of(Bytes::new()), times(ms), Some(token), TAGS);
+        let (held, given) = (copy.times(), times(ms));
+        assert_eq!((held.soft_ms, held.physical_ms, held.total_ms, held.cost_ms), {
+            (given.soft_ms, given.physical_ms, given.total_ms, given.cost_ms)
+        });
+        assert_eq!((copy.read_started(), copy.token()), (given.read_started, Some(token)));
+    }
+    let copy = MemoryCopy::new(&result_of(Bytes::new()), times(1), None, TAGS);
+    assert_eq!([(); 3].map(|()| copy.is_first_late()), [true, false, false]);
+    assert!(copy.is_first_revalidated() && !copy.has_origin_failed());
+}
+
 /// Every byte here is a byte for each entry of a node: what grows it should be worth that.
 #[test]
 fn a_copy_stays_small() {
-    assert!(size_of::<MemoryCopy>() <= 304, "{} bytes", size_of::<MemoryCopy>());
+    assert!(size_of::<MemoryCopy>() <= 208, "{} bytes", size_of::<MemoryCopy>());
+    assert_eq!(size_of::<Content>(), 2 * size_of::<usize>());
 }
