@@ -7,6 +7,7 @@ mod bolt_origin;
 mod closed_loop;
 mod cold;
 mod cold_clients;
+mod eviction;
 mod expiry;
 mod fixed_rate;
 mod fresh;
@@ -53,6 +54,8 @@ enum Bench {
     Memory(memory::Options),
     /// A scan of queries that are asked once, beside a working set: hits, keys in Redis, memory.
     Scan(scan::Options),
+    /// Hit ratios of eviction policies on traces of keys.
+    Eviction(eviction::Options),
     /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
     /// What proofs of freshness gain and cost, and when writes are noticed, over a real Neo4j.
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<()> {
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
         Bench::Scan(options) => runtime.block_on(scan::run(&options)),
+        Bench::Eviction(options) => eviction::run(&options),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
         Bench::Stream(options) => runtime.block_on(stream::run(&options)),

@@ -53,6 +53,7 @@ pub(crate) struct Options {
 /// The node's own figures, and the kernel's figures about it.
 struct Sample {
     rss_kib: u64,
+    anonymous_kib: u64,
     peak_kib: u64,
     entries: u64,
     bytes: u64,
@@ -86,8 +87,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         options.store,
         options.connections
     ));
-    report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node |");
-    report.line("|---|---|---|---|---|---|");
+    report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node | of that the heap's |");
+    report.line("|---|---|---|---|---|---|---|");
     let idle = look().await?;
     write_report(&mut report, 0, &idle, &idle);
     let started = Instant::now();
@@ -122,15 +123,17 @@ fn budget(mib: u64) -> String {
     format!("memory = \"{mib}MiB\"\n")
 }
 
+/// The heap's part has no pages of the program's file, which a node reads as it first does things.
 fn write_report(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
-    let beyond = now.rss_kib.saturating_sub(idle.rss_kib) << 10;
+    let for_copy = |kib: u64, idle_kib: u64| ratio(kib.saturating_sub(idle_kib) << 10, now.entries.max(1));
     report.line(&format!(
-        "| {asked} | {} | {:.1} | {:.1} | {:.1} | {:.0} |",
+        "| {asked} | {} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
         now.entries,
         ratio(now.bytes, 1 << 20),
         ratio(now.rss_kib, 1 << 10),
         ratio(now.peak_kib, 1 << 10),
-        ratio(beyond, now.entries.max(1))
+        for_copy(now.rss_kib, idle.rss_kib),
+        for_copy(now.anonymous_kib, idle.anonymous_kib)
     ));
 }
 
@@ -174,6 +177,7 @@ async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
     let kib = |name: &str| number_behind(&status, name);
     Ok(Sample {
         rss_kib: kib("VmRSS:")?,
+        anonymous_kib: kib("RssAnon:")?,
         peak_kib: kib("VmHWM:")?,
         entries: number_behind(&metrics, "hopcache_entries ")?,
         bytes: number_behind(&metrics, "hopcache_entry_bytes ")?,
