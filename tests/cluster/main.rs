@@ -28,6 +28,7 @@ mod origin_restored;
 mod owner_killed;
 mod proved;
 mod purge;
+mod spellings;
 mod store_down;
 mod traced;
 mod transactions;

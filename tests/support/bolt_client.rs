@@ -37,6 +37,8 @@ pub struct Failure {
 /// A whole result.
 #[derive(Debug, Clone)]
 pub struct Rows {
+    /// The names of the columns.
+    pub fields: Vec<String>,
     pub rows: Vec<Value>,
     /// The text of `Cache-Status`, where the server says one.
     pub cache_status: String,
@@ -148,6 +150,9 @@ impl BoltClient {
         let run = [Value::from(statement), parameters.clone(), extra];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await?;
         let opened = self.success().await?;
+        let names = opened.as_ref().ok().and_then(|opened| opened.get("fields")?.as_array());
+        let names = names.into_iter().flatten().filter_map(|name| name.as_str().map(ToOwned::to_owned));
+        let fields = names.collect();
         let mut rows = Vec::new();
         let ended = loop {
             let (tag, fields) = self.reply().await?;
@@ -160,7 +165,7 @@ impl BoltClient {
         match ended {
             Ok(summary) => {
                 let status = summary.get("hopcache").and_then(Value::as_str).unwrap_or_default();
-                Ok(Ok(Rows { rows, cache_status: status.to_owned() }))
+                Ok(Ok(Rows { fields, rows, cache_status: status.to_owned() }))
             }
             Err(failure) => {
                 self.send(&[message(RESET, &[])]).await?;

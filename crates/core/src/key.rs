@@ -10,6 +10,7 @@ use std::fmt;
 use crate::cypher::anchor::Anchor;
 use crate::cypher::normal::NormalForm;
 use crate::cypher::pattern::PatternId;
+use crate::cypher::shared::SharedForm;
 
 /// Version of the hashed content. A change of normal form, parameters or order of parts needs a new one.
 pub const KEY_FORMAT_VERSION: u8 = 1;
@@ -44,6 +45,8 @@ pub struct KeyMaterial<'a> {
     pub scope: PrincipalScope,
     /// The query.
     pub normal: &'a NormalForm,
+    /// The form that it has in common with other spellings of the query. If there is one, `normal` does not count.
+    pub shared: Option<&'a SharedForm>,
     /// The parameters as one PackStream map from `hopcache_packstream::encode_canonical`.
     pub params: &'a [u8],
 }
@@ -52,6 +55,9 @@ pub struct KeyMaterial<'a> {
 #[derive(Clone)]
 pub struct KeyHasher {
     query: [u8; 32],
+    /// For shared forms: so the key of a form is never that of a text that looks like it.
+    shared: [u8; 32],
+    shares_spellings: bool,
     scope: [u8; 32],
     database: [u8; 32],
     anchor: [u8; 32],
@@ -85,6 +91,8 @@ impl KeyHasher {
     pub fn new(secret: &[u8]) -> Self {
         Self {
             query: blake3::derive_key("hopcache 2026-11-21 query key", secret),
+            shared: blake3::derive_key("hopcache 2026-11-26 query key of a shared form", secret),
+            shares_spellings: false,
             scope: blake3::derive_key("hopcache 2026-11-21 principal scope", secret),
             database: blake3::derive_key("hopcache 2026-11-21 database tag", secret),
             anchor: blake3::derive_key("hopcache 2026-11-21 anchor tag", secret),
@@ -93,13 +101,28 @@ impl KeyHasher {
         }
     }
 
+    /// The same hasher. If `shares`, statements that differ in spelling only are read for their shared form, and share a
+    /// key (`cypher::shared`).
+    #[must_use]
+    pub fn sharing_spellings(self, shares: bool) -> Self {
+        Self { shares_spellings: shares, ..self }
+    }
+
+    /// Whether statements that differ in spelling only share a key.
+    #[must_use]
+    pub fn shares_spellings(&self) -> bool {
+        self.shares_spellings
+    }
+
     /// The key of a query.
     #[must_use]
     pub fn query_key(&self, material: &KeyMaterial<'_>) -> QueryKey {
         let database = database_name(material.database);
-        let parts =
-            [database.as_bytes(), &material.scope.0, material.normal.as_str().as_bytes(), material.params];
-        QueryKey(digest(&self.query, &parts))
+        let (key, text) = match material.shared {
+            Some(shared) => (&self.shared, shared.as_str()),
+            None => (&self.query, material.normal.as_str()),
+        };
+        QueryKey(digest(key, &[database.as_bytes(), &material.scope.0, text.as_bytes(), material.params]))
     }
 
     /// Proves that a node with this cluster's secret, and this version of keys, has read this statement and computed

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use hopcache_core::cypher::normal::NormalForm;
+use hopcache_core::cypher::shared::SharedForm;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use proptest::prelude::*;
@@ -25,7 +26,13 @@ impl Asked {
         let scope = PrincipalScope::of(hasher, &self.scheme, &self.user, self.impersonated.as_deref());
         let params = encode_canonical(&self.params);
         let normal = NormalForm::of(&self.text);
-        hasher.query_key(&KeyMaterial { database: &self.database, scope, normal: &normal, params: &params })
+        hasher.query_key(&KeyMaterial {
+            database: &self.database,
+            scope,
+            normal: &normal,
+            shared: None,
+            params: &params,
+        })
     }
 
     /// The meaning of a request, computed without the hash: requests that may share an answer have equal ones.
@@ -223,6 +230,7 @@ fn golden_vectors() {
             database: &vector.database,
             scope,
             normal: &normal,
+            shared: None,
             params: &params,
         });
         assert_eq!(normal.as_str(), vector.normal_form);
@@ -236,4 +244,38 @@ fn golden_vectors() {
 fn from_hex(text: &str) -> Vec<u8> {
     let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
     (0..text.len()).step_by(2).map(digit).collect()
+}
+
+/// A changed shared form or key empties the cache of such statements. The keys are those of the empty secret, of nobody,
+/// without parameters.
+#[test]
+fn shared_forms_and_their_keys_are_pinned() {
+    for (statement, form, key) in [
+        (
+            "MATCH (n:A {x: $p}) RETURN n.y",
+            "MATCH ( v0 : A { x : $p } ) RETURN v0 . y AS v1",
+            "5c5a6c45f8546b69f57075f95729e8dc5e5e5fa38f23962add3436dd3f8451b5",
+        ),
+        (
+            "MATCH (b)<-[r:R]-(a) WHERE b.x = 1 AND a.y IS NULL RETURN a, r ORDER BY b.z DESC LIMIT 3",
+            "MATCH ( v0 ) -[ v1 : R ]-> ( v2 ) WHERE v0 . y IS NULL AND v2 . x = 1 RETURN v0 AS v3 , v1 AS v4 ORDER BY v2 . z DESC LIMIT 3",
+            "5f24d90ca82fc8be5d3d782e191f8216dce0a0fa0c11bbf15e388f05108606c0",
+        ),
+    ] {
+        let hasher = KeyHasher::new(b"").sharing_spellings(true);
+        let scope = PrincipalScope::of(&hasher, "none", "", None);
+        let (normal, shared) = (NormalForm::of(statement), SharedForm::of(statement).unwrap());
+        let key_of = |shared| {
+            let material = KeyMaterial { database: "neo4j", scope, normal: &normal, shared, params: &[0xA0] };
+            hasher.query_key(&material)
+        };
+        assert_eq!(shared.as_str(), form);
+        assert_eq!(key_of(Some(&shared)).to_hex(), key, "{statement}");
+        assert_ne!(key_of(None), key_of(Some(&shared)));
+        // The form of a statement is a text too, with another key of its own.
+        let normal = NormalForm::of(form);
+        let material =
+            KeyMaterial { database: "neo4j", scope, normal: &normal, shared: None, params: &[0xA0] };
+        assert_ne!(hasher.query_key(&material), key_of(Some(&shared)));
+    }
 }

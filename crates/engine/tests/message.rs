@@ -185,6 +185,33 @@ fn a_statement_of_an_earlier_version_is_read_here() {
     assert_eq!(got.query.normal, sent.query.normal);
 }
 
+/// A rolling upgrade: one node shares spellings and the other does not. Each takes the other's key for the query, with the
+/// sender's reading and without it.
+#[test]
+fn nodes_that_differ_about_spellings_take_each_others_keys() {
+    for sends in [true, false] {
+        let base = ask("MATCH (n) RETURN n.x", "alice", "secret", 1, None);
+        let parts = QueryParts {
+            database: base.query.database.clone(),
+            statement: base.query.statement.clone(),
+            params: base.query.params.clone(),
+            impersonated: None,
+            identity: base.query.identity.clone(),
+        };
+        let query = Arc::new(Query::read(parts, &hasher().sharing_spellings(sends), &[]));
+        assert_eq!(query.key == base.query.key, !sends);
+        assert_eq!(query.columns().is_some(), sends);
+        let sent = Ask { query, run_ms_max: None, ..base };
+        let whole = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+        // As in `a_statement_of_an_earlier_version_is_read_here`.
+        let without_reading = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
+        for bytes in [whole, without_reading] {
+            let got = forwarded(&bytes).read(&hasher().sharing_spellings(!sends), &[], MonoTime(0)).unwrap();
+            assert_eq!(got.query.key, sent.query.key, "sends {sends}");
+        }
+    }
+}
+
 /// A plain question's count of near hits stands after everything else.
 #[test]
 fn hits_of_a_near_copy_are_told_with_a_plain_question() {

@@ -4,8 +4,9 @@ use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::cypher::lexer::{TokenKind, tokens};
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::{PatternId, pattern};
+use hopcache_core::cypher::shared::SharedForm;
 use hopcache_core::cypher::verdict::Lexed;
-use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
+use hopcache_core::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use serde_json::Value as Json;
 
@@ -31,8 +32,23 @@ pub(crate) fn check(bytes: &[u8]) {
     let bound = verdict.with_params(bytes);
     assert!(bound == verdict || verdict == Lexed::PerhapsReadOfParams);
     check_anchor(&text, &normal);
+    check_shared(&text, (&normal, verdict), &allowed);
     assert_eq!(pattern(normal.as_str()), pattern(&text));
     assert_eq!(PatternId::of(normal.as_str()), PatternId::of(&text));
+}
+
+/// A shared form is a text with that form, for all texts of a normal form the same, and a read if the text is one.
+fn check_shared(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &[String]) {
+    let shared = SharedForm::of(text);
+    if text.len() <= SHARED_TEXT_BYTES_MAX {
+        assert_eq!(SharedForm::of(normal.as_str()), shared);
+    }
+    let Some(shared) = shared else { return };
+    let again = SharedForm::of(shared.as_str()).map(|again| again.as_str().to_owned());
+    assert!(again.is_some_and(|again| again == shared.as_str()), "a form is its own form");
+    if verdict == Lexed::PerhapsRead {
+        assert_eq!(Lexed::of(shared.as_str(), allowed), verdict);
+    }
 }
 
 /// An anchor is made of names in the text, and is the same for all that share an entry.

@@ -5,6 +5,8 @@
 //! name. A long text or a float is none either. Fields beyond the bound are left out: a later row may be missing, never
 //! a part of an earlier one. It decides nothing about lessons.
 
+use std::borrow::Cow;
+
 use hopcache_core::limits::{
     FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
     FIELDS_LABELS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
@@ -93,6 +95,21 @@ impl Fields {
             }
         }
         reading.fields
+    }
+
+    /// The same fields with these names of columns: the result may have come from another spelling of its query. Without
+    /// names, or if they cannot be told apart from left to right, the fields stay as they are.
+    #[must_use]
+    pub fn named(&self, columns: Option<&[Box<str>]>) -> Cow<'_, Self> {
+        let Some(columns) = columns else { return Cow::Borrowed(self) };
+        let is_named = self.columns.iter().eq(columns.iter().take(self.columns.len()));
+        // A long name is left out, so places are known only if all columns are here.
+        let is_whole = self.columns.len() == columns.len().min(FIELDS_COLUMNS_MAX);
+        if is_named || !is_whole || columns.iter().any(|name| name.len() > FIELD_NAME_BYTES_MAX) {
+            return Cow::Borrowed(self);
+        }
+        let columns = columns.iter().take(FIELDS_COLUMNS_MAX).cloned().collect();
+        Cow::Owned(Self { columns, ..self.clone() })
     }
 
     /// The number of rows of the result, including those not kept here.

@@ -30,4 +30,12 @@ impl Renderer for FrontsRenderer {
     fn with_bookmark(&self, id: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
         if id.is_bare() { rendered } else { QueryApiRenderer.with_bookmark(id, rendered, bookmark) }
     }
+
+    fn has_columns(&self, id: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> bool {
+        !id.is_bare() && QueryApiRenderer.has_columns(id, rendered, columns)
+    }
+
+    fn with_columns(&self, id: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> Option<Bytes> {
+        if id.is_bare() { None } else { QueryApiRenderer.with_columns(id, rendered, columns) }
+    }
 }

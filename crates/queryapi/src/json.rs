@@ -26,6 +26,11 @@ pub(crate) fn content(out: &mut Vec<u8>, text: &str) {
     }
 }
 
+/// Whether the inside of a JSON string is the text itself.
+pub(crate) fn is_plain(text: &str) -> bool {
+    plain_len(text.as_bytes()) == text.len()
+}
+
 /// Whether a byte cannot stand as it is. 0xF0 and above lead the four-byte forms, which are exactly the characters beyond
 /// the BMP.
 const fn is_special(byte: u8) -> bool {

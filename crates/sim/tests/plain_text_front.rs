@@ -45,6 +45,15 @@ impl Renderer for BothFronts {
     fn with_bookmark(&self, id: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
         if id == PLAIN_TEXT { rendered } else { QueryApiRenderer.with_bookmark(id, rendered, bookmark) }
     }
+
+    /// Spellings share nothing in this world.
+    fn has_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> bool {
+        true
+    }
+
+    fn with_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> Option<Bytes> {
+        None
+    }
 }
 
 fn text_of(outcome: &Outcome) -> String {

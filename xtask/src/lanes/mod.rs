@@ -63,7 +63,7 @@ pub(crate) enum Single {
 }
 
 /// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 14] = [
+const WITH_SERVICES: [(&str, &str); 15] = [
     ("hopcache", "cluster"),
     ("hopcache", "console"),
     ("hopcache", "containers"),
@@ -76,6 +76,7 @@ const WITH_SERVICES: [(&str, &str); 14] = [
     ("hopcache", "prefetch"),
     ("hopcache", "with_services"),
     ("hopcache-bolt", "contract"),
+    ("hopcache-core", "shared_real"),
     ("hopcache-queryapi", "differential"),
     ("hopcache-tags", "oracle"),
 ];

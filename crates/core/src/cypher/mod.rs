@@ -10,5 +10,6 @@ pub mod lexer;
 pub mod normal;
 pub mod pattern;
 pub mod rights;
+pub mod shared;
 pub mod statement;
 pub mod verdict;

@@ -1,12 +1,13 @@
-//! Everything that a node needs from a statement's text, by lexing it once: its normal form, the lexer's verdict and
-//! its pattern. A statement may have a megabyte (`STATEMENT_BYTES_MAX`), and each pass over that takes tens of
+//! Everything that a node needs from a statement's text, by lexing it once: its normal form, the lexer's verdict, its
+//! pattern and its shared form. A statement may have a megabyte (`STATEMENT_BYTES_MAX`), and each pass over that takes tens of
 //! milliseconds.
 //!
-//! It decides nothing by itself: each of the three has its own module.
+//! It decides nothing by itself: each part has its own module.
 
 use super::lexer::{Token, tokens};
 use super::normal::NormalForm;
 use super::pattern::PatternId;
+use super::shared::SharedForm;
 use super::verdict::Lexed;
 
 /// The results of one pass over a text.
@@ -18,17 +19,24 @@ pub struct Statement {
     pub lexed: Lexed,
     /// Its pattern.
     pub pattern: PatternId,
+    /// Its shared form, if that was asked for, is proved, and the statement may be a cacheable read.
+    pub shared: Option<SharedForm>,
 }
 
 impl Statement {
-    /// Reads `text`. `procedures` are allowed besides the built-in list. Takes time linear in the length of the text.
+    /// Reads `text`. `procedures` are allowed besides the built-in list. `shares` asks for the shared form. Takes time
+    /// linear in the length of the text.
     #[must_use]
-    pub fn of(text: &str, procedures: &[String]) -> Self {
+    pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
         let tokens: Vec<Token> = tokens(text).collect();
+        let lexed = Lexed::of_tokens(text, &tokens, procedures);
+        let may_read = matches!(lexed, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams);
+        let shared = if shares && may_read { SharedForm::of_tokens(text, &tokens) } else { None };
         Self {
             normal: NormalForm::of_tokens(text, &tokens),
-            lexed: Lexed::of_tokens(text, &tokens, procedures),
+            lexed,
             pattern: PatternId::of_tokens(text, tokens.into_iter()),
+            shared,
         }
     }
 }
@@ -38,15 +46,16 @@ mod tests {
     use super::super::lexer::LEXED;
     use super::*;
 
-    /// F45: a megabyte of text is lexed once, and each of the three equals its own module's result.
+    /// F45: a megabyte of text is lexed once, and each part equals its own module's result.
     #[test]
     fn a_statement_is_lexed_once() {
         for text in ["MATCH (n {id: 7}) RETURN n.x ;", "RETURN 1 ;;", "RETURN 'cut", "CREATE (n)", ""] {
             let before = LEXED.get();
-            let read = Statement::of(text, &[]);
+            let read = Statement::of(text, &[], true);
             assert_eq!(LEXED.get() - before, 1, "{text:?}");
             let apart = (NormalForm::of(text), Lexed::of(text, &[]), PatternId::of(text));
             assert_eq!((read.normal, read.lexed, read.pattern), apart, "{text:?}");
+            assert_eq!(read.shared, SharedForm::of(text), "{text:?}");
         }
     }
 }

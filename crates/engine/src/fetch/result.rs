@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::time::Millis;
 use hopcache_core::written::Written;
 
 use crate::cache::copy::SharedCopy;
 use crate::fetch::leases::HeldLease;
+use crate::model::ask::{Ask, Query};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Detail, Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault};
@@ -16,6 +18,8 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub(crate) struct FlightResult {
     whose: [u8; 32],
+    /// The text that was to be run.
+    text: NormalForm,
     /// The run time that the leader's client allowed.
     run_ms_max: Option<Millis>,
     /// What the leader's client had the run wait for.
@@ -27,7 +31,8 @@ impl FlightResult {
     /// The result of a flight that ran for this job.
     pub(crate) fn new(job: &FetchJob, result: FetchResult) -> Self {
         let after = job.bounds.after.clone();
-        Self { whose: job.query.identity.fingerprint, run_ms_max: job.run_ms_max, after, result }
+        let (whose, text) = (job.query.identity.fingerprint, job.query.normal.clone());
+        Self { whose, text, run_ms_max: job.run_ms_max, after, result }
     }
 
     /// The end of its fetch.
@@ -46,9 +51,15 @@ impl FlightResult {
         is_late && self.run_ms_max.is_some_and(allows_more)
     }
 
+    /// Whether it is a failure that does not apply to this request: of a run that waited for another client's bookmark, or of
+    /// another spelling of its query.
+    pub(crate) fn fails_for_other_than(&self, ask: &Ask) -> bool {
+        self.waited_for_other_than(&ask.bookmarks) || self.fails_another_text(&ask.query)
+    }
+
     /// Whether the run may have waited in vain for a bookmark of the leader's client that this request does not have. Then
     /// the failure does not apply to it.
-    pub(crate) fn waited_for_other_than(&self, asked: &Bookmark) -> bool {
+    fn waited_for_other_than(&self, asked: &Bookmark) -> bool {
         let is_late = match &self.result {
             FetchResult::Failed(OriginError { kind, .. }) => {
                 *kind == OriginFault::TimedOut || kind.is_bookmark_timeout()
@@ -56,6 +67,13 @@ impl FlightResult {
             _ => false,
         };
         is_late && !asked.covers(&self.after)
+    }
+
+    /// Whether Neo4j refused the statement in another spelling than this query's. Its message quotes that one.
+    fn fails_another_text(&self, query: &Query) -> bool {
+        let is_of_statement =
+            matches!(&self.result, FetchResult::Failed(OriginError { kind: OriginFault::Failed(_), .. }));
+        is_of_statement && self.text != query.normal
     }
 
     /// Whether its copy is of a run that did not carry all of these bookmarks, or that a write has ended.

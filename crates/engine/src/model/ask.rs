@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::cypher::shared::Columns;
 use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
@@ -50,6 +51,9 @@ pub struct Query {
     pub identity: Arc<Identity>,
     /// What the answer depends on, when somebody has asked.
     reads: OnceLock<Arc<Reads>>,
+    /// The names of its columns, if its answer may come from another spelling. `None` for a told reading: the node that
+    /// has told it names the columns for its client.
+    columns: Option<Columns>,
     /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
     proof: Option<[u8; 32]>,
 }
@@ -99,22 +103,41 @@ impl Query {
     /// beyond the built-in list. It lexes the text once, in time linear in its length.
     #[must_use]
     pub fn read(parts: QueryParts, hasher: &KeyHasher, procedures: &[String]) -> Self {
-        let statement = Statement::of(&parts.statement, procedures);
+        Self::read_sharing(parts, hasher, procedures, hasher.shares_spellings())
+    }
+
+    /// As [`Query::read`], if the query has this key. A node that shares spellings and one that does not compute different
+    /// keys for some statements. Either is right for a query that the other node sent.
+    pub(crate) fn read_as(
+        parts: QueryParts,
+        hasher: &KeyHasher,
+        procedures: &[String],
+        key: &QueryKey,
+    ) -> Option<Self> {
+        let own = hasher.shares_spellings();
+        let read = |shares| Self::read_sharing(parts.clone(), hasher, procedures, shares);
+        [own, !own].into_iter().map(read).find(|query| query.key == *key)
+    }
+
+    fn read_sharing(parts: QueryParts, hasher: &KeyHasher, procedures: &[String], shares: bool) -> Self {
+        let statement = Statement::of(&parts.statement, procedures, shares);
         Self::of_statement(parts, hasher, statement)
     }
 
     /// As [`Query::read`], of a statement that is read.
-    pub(crate) fn of_statement(parts: QueryParts, hasher: &KeyHasher, statement: Statement) -> Self {
-        let Statement { normal, lexed, pattern } = statement;
+    pub(crate) fn of_statement(parts: QueryParts, hasher: &KeyHasher, read: Statement) -> Self {
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
             scope: parts.identity.scope,
-            normal: &normal,
+            normal: &read.normal,
+            shared: read.shared.as_ref(),
             params: &parts.params,
         });
-        let lexed = lexed.with_params(&parts.params);
+        let lexed = read.lexed.with_params(&parts.params);
         let is_forwarded = lexed == Lexed::PerhapsRead;
-        let mut query = Self::of(parts, hasher, (key, Statement { normal, lexed, pattern }));
+        let columns = read.shared.as_ref().map(|shared| Arc::clone(shared.columns()));
+        let mut query = Self::of(parts, hasher, (key, Statement { lexed, ..read }));
+        query.columns = columns;
         query.proof = is_forwarded.then(|| hasher.reading_proof(&query.said_reading()));
         query
     }
@@ -129,7 +152,8 @@ impl Query {
         // A long normal form is not sent. This node remembers nothing by the form of a long text.
         let normal = reading.normal.map_or_else(|| Arc::clone(&parts.statement), Arc::from);
         let normal = NormalForm::as_told(normal);
-        let statement = Statement { normal, lexed: Lexed::PerhapsRead, pattern: reading.pattern };
+        let (lexed, pattern) = (Lexed::PerhapsRead, reading.pattern);
+        let statement = Statement { normal, lexed, pattern, shared: None };
         let query = Self::of(parts, hasher, (key, statement));
         let said = SaidReading { normal: reading.normal, ..query.said_reading() };
         // The timing of this comparison reveals nothing: the proof came sealed with the same secret.
@@ -188,7 +212,23 @@ impl Query {
             impersonated: parts.impersonated,
             identity: parts.identity,
             reads: OnceLock::new(),
+            columns: None,
             proof: None,
+        }
+    }
+
+    /// The names of the columns, if the answer may come from another spelling of the query: then it may have other names.
+    #[must_use]
+    pub fn columns(&self) -> Option<&Columns> {
+        self.columns.as_ref()
+    }
+
+    /// Gives an answer the names that this spelling has for its columns. An answer with another number of columns is of a
+    /// server that names them in its own way, and keeps its names.
+    pub fn name_columns(&self, fields: &mut Vec<String>) {
+        let Some(columns) = self.columns().filter(|columns| columns.len() == fields.len()) else { return };
+        if !fields.iter().map(String::as_str).eq(columns.iter().map(|name| &**name)) {
+            *fields = columns.iter().map(ToString::to_string).collect();
         }
     }
 

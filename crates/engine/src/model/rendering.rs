@@ -16,8 +16,8 @@ impl RenderingId {
     /// The first name of a bare rendering.
     pub const BARE_FIRST: Self = Self(128);
 
-    /// Whether its bytes have no bookmark. A front of bare renderings sends the bookmark apart, and streams a result that no
-    /// entry can hold.
+    /// Whether its bytes have no bookmark. A front of bare renderings sends the bookmark apart, names the columns, and streams
+    /// a result that no entry can hold.
     #[must_use]
     pub const fn is_bare(self) -> bool {
         self.0 >= Self::BARE_FIRST.0
@@ -40,6 +40,12 @@ pub trait Renderer: Send + Sync + 'static {
     ) -> Result<Vec<u8>, RenderError>;
     /// The same rendering with a bookmark, made from the one without.
     fn with_bookmark(&self, id: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes;
+    /// Whether the rendering has these names of columns. It has those of the spelling that was run. It may say no of the
+    /// same names. Bare renderings are not asked: their front names the columns itself (`Query::name_columns`).
+    fn has_columns(&self, id: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> bool;
+    /// The same rendering with these names of columns. `None` if it has another number of columns: then the server does not
+    /// name columns as Neo4j does.
+    fn with_columns(&self, id: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> Option<Bytes>;
 }
 
 /// Why there is no rendering.

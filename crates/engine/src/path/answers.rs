@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hopcache_core::lease::SlotView;
-use hopcache_core::limits::PAUSE_MS;
+use hopcache_core::limits::{PAUSE_MS, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::Cache;
@@ -16,6 +16,7 @@ use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Outcome, Reason, Role};
 use crate::model::ports::Store;
 use crate::model::span::scaled;
+use crate::model::worker::in_place_if_large;
 use crate::path::Path;
 
 /// This node's answer to a request.
@@ -187,9 +188,24 @@ impl Path {
         Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }
     }
 
+    /// The same answer for the client that asked this node: its names of columns, its bookmarks.
+    pub(super) fn for_asker(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
+        if let Answer::Body(body) = &outcome.answer
+            && let Some(columns) = ask.query.columns()
+            && !ask.rendering.is_bare()
+            && !self.cache.renderer().has_columns(ask.rendering, body, columns)
+        {
+            let named = || self.cache.renderer().with_columns(ask.rendering, body, columns);
+            if let Some(named) = in_place_if_large(body.len(), RENDER_INLINE_BYTES_MAX, named) {
+                outcome.answer = Answer::Body(named);
+            }
+        }
+        self.with_bookmarks_of(ask, outcome)
+    }
+
     /// The same answer with the client's own bookmarks beside its own, at the node that the client asked. Mostly the answer
     /// is later than all of them: its own bookmark, which its rendering has, says that too.
-    pub(super) fn with_bookmarks_of(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
+    fn with_bookmarks_of(&self, ask: &Ask, mut outcome: Outcome) -> Outcome {
         let (Answer::Body(body), Some(range)) = (&outcome.answer, &outcome.range) else { return outcome };
         if ask.bookmarks.is_empty() || ask.rendering.is_bare() {
             return outcome;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -61,7 +62,7 @@ impl From<Hop> for Reached {
     }
 }
 
-/// How a shared forward ended. With it: when it was sent, its hints, its deadline, and the fingerprint of its
+/// How a shared forward ended. With it: when it was sent, its hints, its deadline, its text, and the fingerprint of its
 /// credentials.
 #[derive(Debug)]
 pub(super) struct SharedForward {
@@ -69,6 +70,7 @@ pub(super) struct SharedForward {
     hints: Hints,
     deadline: MonoTime,
     whose: [u8; 32],
+    text: NormalForm,
     hop: Hop,
 }
 
@@ -82,7 +84,7 @@ enum Share {
     Luck,
     /// An answer that may already have been too old when this request joined (I4).
     TooOld,
-    /// A failure from the leader's deadline or credentials, which does not apply to this request.
+    /// A failure from the leader's deadline, credentials or spelling, which does not apply to this request.
     Leaders,
 }
 
@@ -143,7 +145,7 @@ impl Path {
         follower.wanted_by(ask.client.as_ref());
         let (path, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
         let (sent, hints, deadline) = (self.context.now(), ask.hints, ask.deadline);
-        let whose = ask.query.identity.fingerprint;
+        let (whose, text) = (ask.query.identity.fingerprint, ask.query.normal.clone());
         let untold = self.cache.take_near_hits(&ask.query.key);
         self.context.spawn(async move {
             let Reached { hop, near_ms } = tokio::select! {
@@ -160,7 +162,7 @@ impl Path {
             }
             let near = path.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
             let is_of_a_run = is_of_a_run(&hop);
-            let followers = leader.land(Arc::new(SharedForward { sent, hints, deadline, whose, hop }));
+            let followers = leader.land(Arc::new(SharedForward { sent, hints, deadline, whose, text, hop }));
             if is_of_a_run {
                 // The owner's flight counts this forward as one follower. Each node counts the followers that it saw.
                 path.context.note(Event::Landed { followers });
@@ -292,6 +294,8 @@ impl Path {
             Answer::Failed(failure) => &failure.kind,
         };
         match failure {
+            // The message quotes another spelling of the query.
+            FailureKind::Neo4j(_) if shared.text != ask.query.normal => Share::Leaders,
             kind if kind.is_of_statement() || kind.is_of_key() => Share::Everybodys,
             FailureKind::DeadlinePassed => Share::Leaders,
             // A refusal applies to all requests with the same credentials: each further refused log-on brings the user

@@ -135,7 +135,7 @@ impl Path {
     pub fn read(&self, mut parts: QueryParts) -> Query {
         let statement = self.texts.read(&mut parts, |text| {
             self.context.note(Event::StatementLexed);
-            Statement::of(text, &self.procedures)
+            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
         });
         Query::of_statement(parts, &self.hasher, statement)
     }

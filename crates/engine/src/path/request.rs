@@ -104,7 +104,7 @@ impl Path {
         } else {
             (self.cache.near_hit(ask), Looked::NotYet)
         };
-        (hit.map(|outcome| self.with_bookmarks_of(ask, outcome)), looked)
+        (hit.map(|outcome| self.for_asker(ask, outcome)), looked)
     }
 
     async fn answer_looked(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Outcome {
@@ -155,7 +155,7 @@ impl Path {
             }
         };
         match answer {
-            LocalAnswer::Answered(outcome) => Ok(self.with_bookmarks_of(ask, outcome)),
+            LocalAnswer::Answered(outcome) => Ok(self.for_asker(ask, outcome)),
             LocalAnswer::NotARead(reason) => Err(reason),
             LocalAnswer::Elsewhere => Ok(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined)),
         }
@@ -318,8 +318,8 @@ impl Path {
         if role == Role::Joined && landed.was_cut_short_for(ask.run_ms_max) {
             return Judgement::Again;
         }
-        // A run that waits for the bookmark of one client, and fails for that reason, is no answer for another client.
-        if role == Role::Joined && landed.waited_for_other_than(&ask.bookmarks) {
+        // A failure that comes from another client's bookmark, or quotes another client's text, is no answer for this one.
+        if role == Role::Joined && landed.fails_for_other_than(ask) {
             return Judgement::Again;
         }
         // The run may have begun before what this client has seen, or before a write that had ended. The next flight carries it.

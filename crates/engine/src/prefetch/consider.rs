@@ -95,7 +95,9 @@ impl Prefetch {
         };
         let fields = self.fields_of(antecedents.iter().map(wanted).collect()).await;
         for before in antecedents {
-            let candidates = self.candidates_of(&before, fields.get(&before.query.key).map(Arc::as_ref));
+            let columns = before.query.columns().map(Arc::as_ref);
+            let fields = fields.get(&before.query.key).map(|fields| fields.named(columns));
+            let candidates = self.candidates_of(&before, fields.as_deref());
             for candidate in self.chosen(&before, candidates) {
                 self.order_candidate(&before, candidate);
             }

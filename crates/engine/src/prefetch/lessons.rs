@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::pattern;
+use hopcache_core::cypher::shared::Columns;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::limits::{
     LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX,
@@ -49,6 +50,7 @@ pub(super) struct ObservedQuery {
     pub(super) realm: RealmTag,
     /// For display; cut to the length that is kept.
     text: String,
+    columns: Option<Columns>,
 }
 
 impl ObservedQuery {
@@ -66,6 +68,7 @@ impl ObservedQuery {
             pattern: tag,
             realm,
             text,
+            columns: query.columns().cloned(),
         }
     }
 
@@ -312,13 +315,18 @@ fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(Sou
     if let Some(form) = Form::exact(statement, params) {
         learned.push((SourceId::Query(adjacent.query.tag), next.realm, form));
     }
+    let named = |seen: &Seen<Arc<ObservedQuery>>| {
+        fields.get(&seen.key).map(|fields| fields.named(seen.query.columns.as_deref()))
+    };
+    let fields: Vec<_> = step.before.iter().map(named).collect();
     let before: Vec<QuerySeen<'_>> = step
         .before
         .iter()
-        .map(|seen| QuerySeen {
+        .zip(&fields)
+        .map(|(seen, fields)| QuerySeen {
             statement: seen.query.normal.as_str(),
             params: &seen.query.params,
-            fields: fields.get(&seen.key).map(Arc::as_ref),
+            fields: fields.as_deref(),
         })
         .collect();
     if let Some(templates) = templates_of(&before, statement, params)

@@ -163,3 +163,19 @@ proptest! {
         prop_assert_eq!(Fields::decode(&bytes), None);
     }
 }
+
+/// Another spelling of the query was run: a template finds its field under the name that its own spelling has.
+#[test]
+fn fields_have_the_names_of_the_asker() {
+    let rows = [vec![Value::Int(1), "two".into()]];
+    let fields = Fields::of(&result(&["n.id", "name"], &rows));
+    let names = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect::<Vec<Box<str>>>();
+    let named = fields.named(Some(&names(&["friend", "n.id"]))).into_owned();
+    assert_eq!(named.value(0, "friend", &[]), fields.value(0, "n.id", &[]));
+    assert_eq!(named.value(0, "n.id", &[]), fields.value(0, "name", &[]));
+    assert_eq!(named.value(0, "name", &[]), None);
+    assert_eq!(*fields.named(None), fields);
+    // Which column is which is not known.
+    assert_eq!(*fields.named(Some(&names(&["a", "b", "c"]))), fields);
+    assert_eq!(*fields.named(Some(&names(&["a"]))), fields);
+}

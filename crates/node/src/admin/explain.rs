@@ -110,6 +110,7 @@ fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
         "reason": reason,
         "decided_by": facts.decider.as_ref().map(|decider| decider.name.as_str()),
         "normal_form": query.normal.as_str(),
+        "shares_spellings": query.columns().is_some(),
         "query_key": query.key.to_hex(),
         "owner": owner,
         "failover": failover,

@@ -324,6 +324,9 @@ pub struct EntrySection {
     /// often its answer changes, from a tenth of `ttl` to 20 times `ttl`. 0: every entry has `ttl`.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub stale_target: f64,
+    /// Whether statements that differ only in names of variables or columns, in the direction in which a path is written,
+    /// or in the order of simple conditions share an entry. Each client gets its own names of columns.
+    pub share_spellings: bool,
     /// Largest result that is stored.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
@@ -338,6 +341,7 @@ impl Default for EntrySection {
             stale_if_error: Millis(600_000),
             ttl_jitter: 0.1,
             stale_target: 0.0,
+            share_spellings: false,
             max_bytes: 8 << 20,
         }
     }

@@ -50,4 +50,12 @@ impl Renderer for QueryApiRenderer {
     fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
         render::with_bookmark(&rendered, bookmark).map_or(rendered, Bytes::from)
     }
+
+    fn has_columns(&self, _: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> bool {
+        render::has_columns(rendered, columns)
+    }
+
+    fn with_columns(&self, _: RenderingId, rendered: &[u8], columns: &[Box<str>]) -> Option<Bytes> {
+        render::with_columns(rendered, columns).map(Bytes::from)
+    }
 }

@@ -6,7 +6,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_engine::Secrets;
 
-use crate::config::Settings;
+use crate::config::{OriginUri, Settings};
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
 /// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes
@@ -17,8 +17,10 @@ pub(super) fn secrets(settings: &Settings) -> Secrets {
     let cluster = &settings.cluster;
     let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
     let secret = data_secret(&cluster.name, secret.as_bytes());
+    // What a spelling means was tried on Neo4j.
+    let is_neo4j = settings.origin.uri != OriginUri::Embedded;
     Secrets {
-        hasher: KeyHasher::new(&secret),
+        hasher: KeyHasher::new(&secret).sharing_spellings(settings.entry.share_spellings && is_neo4j),
         checksum_key: ChecksumKey(blake3::derive_key("hopcache 2026-11-21 entry checksum", &secret)),
     }
 }

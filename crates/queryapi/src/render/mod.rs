@@ -4,6 +4,7 @@
 //! Records are walked token by token into one buffer; they never become a tree.
 
 mod answer;
+mod columns;
 mod graph;
 mod map_order;
 mod summary;
@@ -16,6 +17,7 @@ use crate::json;
 use value::Renderer;
 
 pub use answer::{answer, with_bookmark};
+pub use columns::{has_columns, with_columns};
 pub use transaction::{Behind, OpenTransaction, in_transaction, without_result};
 
 /// How values are written.
@@ -109,9 +111,9 @@ pub fn render_within(
     let growth = if form.encoding == Encoding::Typed { 5 } else { 2 };
     let expected_bytes = view.records.len().saturating_mul(growth).saturating_add(256);
     let mut out = Vec::with_capacity(expected_bytes.min(limit_bytes));
-    out.extend_from_slice(b"{\"data\":{\"fields\":");
+    out.extend_from_slice(columns::HEAD);
     strings(&mut out, view.fields);
-    out.extend_from_slice(b",\"values\":[");
+    out.extend_from_slice(columns::VALUES);
     let mut reader = Reader::new(view.records);
     let mut renderer = Renderer::new(&mut out, form.encoding);
     let mut first = true;

@@ -107,8 +107,13 @@ impl Load {
         let id = Value::Int(i64::try_from(thing).unwrap_or(i64::MAX));
         let params = encode_canonical(&Value::Map(vec![("id".to_owned(), id)]));
         let (normal, text) = (NormalForm::of(&statement), pattern(&statement));
-        let material =
-            KeyMaterial { database: DATABASE, scope: self.scope, normal: &normal, params: &params };
+        let material = KeyMaterial {
+            database: DATABASE,
+            scope: self.scope,
+            normal: &normal,
+            shared: None,
+            params: &params,
+        };
         let tag = QueryTag::of(&self.hasher, &self.hasher.query_key(&material));
         let pattern = PatternTag::of(&self.hasher, DATABASE, self.scope, &text);
         Rc::new(Asked { statement: normal, params, text, pattern, tag })

@@ -29,6 +29,14 @@ impl Renderer for Verbatim {
     fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
         [&rendered[..], bookmark.as_bytes()].concat().into()
     }
+
+    fn has_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> bool {
+        true
+    }
+
+    fn with_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> Option<Bytes> {
+        None
+    }
 }
 
 /// A result of one field, `x`.
@@ -118,6 +126,14 @@ impl Renderer for Patient {
 
     fn with_bookmark(&self, _: RenderingId, rendered: Bytes, _: &str) -> Bytes {
         rendered
+    }
+
+    fn has_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> bool {
+        true
+    }
+
+    fn with_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> Option<Bytes> {
+        None
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn read_told_query(
         Some(query) => Arc::new(query),
         None => {
             on_lexed();
-            checked(Query::read(parts, hasher, procedures), sent_key)?
+            checked(Query::read_as(parts, hasher, procedures, sent_key))?
         }
     };
     Ok((query, run_ms_max))
@@ -90,11 +90,11 @@ pub(super) fn read_query(
     sent_key: &QueryKey,
     (hasher, procedures): (&KeyHasher, &[String]),
 ) -> Result<Arc<Query>, BadMessage> {
-    checked(Query::read(read_parts(reader, message)?, hasher, procedures), sent_key)
+    checked(Query::read_as(read_parts(reader, message)?, hasher, procedures, sent_key))
 }
 
-fn checked(query: Query, sent_key: &QueryKey) -> Result<Arc<Query>, BadMessage> {
-    if query.key == *sent_key { Ok(Arc::new(query)) } else { Err(BadMessage::Key) }
+fn checked(query: Option<Query>) -> Result<Arc<Query>, BadMessage> {
+    query.map(Arc::new).ok_or(BadMessage::Key)
 }
 
 fn read_parts(reader: &mut Reader<'_>, message: &Bytes) -> Result<QueryParts, BadMessage> {

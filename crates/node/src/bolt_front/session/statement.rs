@@ -277,7 +277,8 @@ impl Session {
                         "A kept result cannot be read.",
                     )
                 };
-                let result = ResultSet::from_bytes(body).map_err(unreadable)?;
+                let mut result = ResultSet::from_bytes(body).map_err(unreadable)?;
+                ask.query.name_columns(&mut result.fields);
                 let status = cache_status(&outcome, &self.front.engine.me().node);
                 let of =
                     if ask.rendering == MESSAGES { CachedResult::of_messages } else { CachedResult::new };

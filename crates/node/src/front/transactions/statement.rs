@@ -122,9 +122,10 @@ impl Front {
             Answer::Body(body) => body,
             Answer::Failed(failure) => return Ok(Err(Unrun::Failed(in_neo4js_words(held, failure), how))),
         };
-        let Ok(ResultSet { fields, records, summary, .. }) = ResultSet::from_bytes(&body) else {
+        let Ok(ResultSet { mut fields, records, summary, .. }) = ResultSet::from_bytes(&body) else {
             return Ok(Err(Unrun::Failed(FailureKind::BadResult.into(), how)));
         };
+        ask.query.name_columns(&mut fields);
         if let Some(lazy) = held.lazy() {
             lazy.saw(range.map(|range| range.to()));
         }
