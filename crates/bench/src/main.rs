@@ -1,6 +1,7 @@
 //! Benchmarks of hopcache, side by side with something. They measure; trials (`crates/trials`) judge. Knows hopcache by
 //! its protocols only.
 
+mod ablation;
 mod bare;
 mod bolt_hit;
 mod bolt_origin;
@@ -62,6 +63,8 @@ enum Bench {
     Fresh(fresh::Options),
     /// First row, rows a second and memory of large reads over Bolt, beside Neo4j alone, alternated.
     Stream(stream::Options),
+    /// From no cache to the shipped defaults, one mechanism after another, on four kinds of workload.
+    Ablation(Box<ablation::Options>),
     /// The use of prefetch on session walks, its cost elsewhere, and how nodes learn from each other.
     Prefetch(Box<prefetch::Options>),
 }
@@ -82,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
         Bench::Stream(options) => runtime.block_on(stream::run(&options)),
+        Bench::Ablation(options) => runtime.block_on(ablation::run(&options)),
         Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
     }
 }

@@ -41,6 +41,9 @@ pub(crate) struct Chart {
     pub(crate) across: &'static str,
     pub(crate) up: &'static str,
     pub(crate) scale: Scale,
+    /// Names of the whole numbers across, from 0 on: points are marked, since nothing lies between them. Empty where
+    /// numbers are numbers.
+    pub(crate) names: Vec<String>,
     pub(crate) series: Vec<Series>,
 }
 
@@ -84,6 +87,20 @@ impl Chart {
         }
     }
 
+    /// Half a place beside the first name and behind the last.
+    #[expect(clippy::cast_precision_loss, reason = "a few names")]
+    fn ends(&self) -> (f64, f64) {
+        (-0.5, self.names.len() as f64 - 0.5)
+    }
+
+    /// The name of a whole number; nothing between two.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among a few names")]
+    fn name(&self, value: f64) -> String {
+        let is_place = value > -0.01 && (value - value.round()).abs() < 0.01;
+        let name = is_place.then(|| self.names.get(value.round() as usize)).flatten();
+        name.cloned().unwrap_or_default()
+    }
+
     fn label(&self, value: f64) -> String {
         match self.scale {
             Scale::Linear => format!("{value:.0}"),
@@ -108,6 +125,7 @@ impl Chart {
             Scale::Linear => 0.0,
             Scale::Logarithmic => least(&mut points().map(|point| self.up_of(point.1))).floor(),
         };
+        let (left, right) = if self.names.is_empty() { (left, right) } else { self.ends() };
         if !(left < right && top.is_finite()) {
             anyhow::bail!("nothing to draw");
         }
@@ -122,9 +140,11 @@ impl Chart {
             .x_label_area_size(48)
             .y_label_area_size(80)
             .build_cartesian_2d(left..right, bottom..top)?;
-        chart
-            .configure_mesh()
-            .x_desc(self.across)
+        let (mut mesh, name) = (chart.configure_mesh(), |value: &f64| self.name(*value));
+        if !self.names.is_empty() {
+            mesh.x_labels(self.names.len()).x_label_formatter(&name).disable_x_mesh();
+        }
+        mesh.x_desc(self.across)
             .y_desc(self.up)
             .y_label_formatter(&|value| self.label(*value))
             .label_style(("sans-serif", 16))
@@ -135,6 +155,10 @@ impl Chart {
                 .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
                 .label(&series.name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2)));
+            if !self.names.is_empty() {
+                let marks = series.points.iter().map(|(across, up)| (*across, self.up_of(*up)));
+                chart.draw_series(marks.map(|at| Circle::new(at, 4, colour.filled())))?;
+            }
         }
         chart
             .configure_series_labels()

@@ -1,8 +1,9 @@
-//! As much of a Bolt 5.4 client as counts the records of a result and times the first.
+//! As much of a Bolt 5.4 client as counts the records of a result, times the first, and keeps them as bytes.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -51,20 +52,26 @@ impl Client {
 
     /// Runs a statement that writes.
     pub(crate) async fn write(&mut self, statement: &str) -> anyhow::Result<()> {
-        self.run(statement, ("w", 0)).await.map(drop)
+        self.run(&run_message(statement, &[0xA0], "w"), 0, None).await.map(drop)
     }
 
     /// Runs a statement and reads its records, `fetch` at a time (0: all at once).
     pub(crate) async fn read(&mut self, statement: &str, fetch: u32) -> anyhow::Result<Seen> {
-        self.run(statement, ("r", fetch)).await
+        self.run(&run_message(statement, &[0xA0], "r"), fetch, None).await
     }
 
-    async fn run(&mut self, statement: &str, (mode, fetch): (&str, u32)) -> anyhow::Result<Seen> {
+    /// Runs a [message that reads](read_message), and returns its records as they came.
+    pub(crate) async fn records(&mut self, run: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let mut records = Vec::new();
+        self.run(run, 0, Some(&mut records)).await?;
+        Ok(records)
+    }
+
+    async fn run(&mut self, run: &[u8], fetch: u32, mut kept: Option<&mut Vec<u8>>) -> anyhow::Result<Seen> {
         let count = if fetch == 0 { vec![0xFF] } else { [&[0xCA][..], &fetch.to_be_bytes()].concat() };
         let pull = [&[0xB1, 0x3F, 0xA1, 0x81, b'n'][..], &count].concat();
-        let run = [&[0xB3, 0x10][..], &text(statement), &[0xA0, 0xA1], &text("mode"), &text(mode)].concat();
         let begun = Instant::now();
-        self.send(&[run, pull.clone()]).await?;
+        self.send(&[run.to_vec(), pull.clone()]).await?;
         self.success().await?;
         let (mut first_row, mut rows) = (Duration::ZERO, 0);
         loop {
@@ -75,6 +82,9 @@ impl Client {
                         first_row = begun.elapsed();
                     }
                     rows += 1;
+                    if let Some(kept) = &mut kept {
+                        kept.extend_from_slice(&self.message);
+                    }
                 }
                 Some(&SUCCESS) if has(&self.message, b"has_more\xC3") => {
                     self.send(std::slice::from_ref(&pull)).await?;
@@ -123,7 +133,50 @@ pub(crate) fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
+/// RUN of a statement that reads, for [`Client::records`]. Parameters are whole numbers and texts.
+pub(crate) fn read_message(statement: &str, parameters: &Value) -> anyhow::Result<Vec<u8>> {
+    let pairs = parameters.as_object().context("parameters are an object")?;
+    let mut map =
+        vec![0xA0 | u8::try_from(pairs.len()).ok().filter(|len| *len < 16).context("few parameters")?];
+    for (name, value) in pairs {
+        map.extend(text(name));
+        match (value.as_i64(), value.as_str()) {
+            (Some(number), _) => {
+                map.push(0xCB);
+                map.extend(number.to_be_bytes());
+            }
+            (None, Some(value)) => map.extend(text(value)),
+            (None, None) => bail!("{value} is neither a whole number nor a text"),
+        }
+    }
+    Ok(run_message(statement, &map, "r"))
+}
+
+fn run_message(statement: &str, parameters: &[u8], mode: &str) -> Vec<u8> {
+    [&[0xB3, 0x10][..], &text(statement), parameters, &[0xA1], &text("mode"), &text(mode)].concat()
+}
+
 fn text(text: &str) -> Vec<u8> {
     let len = u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes();
     [&[0xD1][..], &len, text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_in_the_message_as_packstream() {
+        let message = read_message("X", &json!({ "id": -2, "name": "tea" })).unwrap();
+        let wanted = [
+            &[0xB3, 0x10, 0xD1, 0, 1, b'X', 0xA2][..],
+            &[0xD1, 0, 2, b'i', b'd', 0xCB, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE],
+            &[0xD1, 0, 4, b'n', b'a', b'm', b'e', 0xD1, 0, 3, b't', b'e', b'a'],
+            &[0xA1, 0xD1, 0, 4, b'm', b'o', b'd', b'e', 0xD1, 0, 1, b'r'],
+        ];
+        assert_eq!(message, wanted.concat());
+        assert!(read_message("X", &json!({ "list": [1] })).is_err());
+    }
 }

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`process`] | child processes, a cluster of nodes from one configuration, a Redis |
+//! | [`listener`] | which process of this machine listens on a port |
 //! | [`cluster`] | a cluster for faults: nodes with their own address and user id, a store with a replica, an origin |
 //! | [`http`], [`neo4j`] | a small HTTP client; the Neo4j that the environment names |
 //! | [`dice`] | seeded random numbers |
@@ -26,6 +27,7 @@ pub mod bolt_proxy;
 pub mod cluster;
 pub mod dice;
 pub mod http;
+pub mod listener;
 pub mod metrics;
 pub mod neo4j;
 pub mod process;

@@ -58,13 +58,18 @@ impl Process {
 
     /// CPU time used so far, user and system, all threads.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // Fields 14 and 15, counted behind the command's closing parenthesis (proc(5)).
-        let (_, rest) = stat.rsplit_once(')').context("unreadable /proc stat")?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        Ok(Duration::from_millis(ticks * 10))
+        cpu_of(self.child.id())
     }
+}
+
+/// CPU time that a process on this machine has used so far, user and system, all threads.
+pub fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Fields 14 and 15, counted behind the command's closing parenthesis (proc(5)).
+    let (_, rest) = stat.rsplit_once(')').context("unreadable /proc stat")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    Ok(Duration::from_millis(ticks * 10))
 }
 
 impl Drop for Process {

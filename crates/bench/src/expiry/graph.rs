@@ -105,9 +105,13 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// No graph yet: whoever calls fills it, under these names. [`Loaded::remove`] takes out the nodes of the label.
+    pub(crate) fn empty(names: Names) -> anyhow::Result<Self> {
+        Ok(Self { neo4j: hopcache_testbed::neo4j::http()?, names })
+    }
+
     /// Persons and their acquaintances, from the directory of the CSV files.
     pub(crate) async fn load(dir: &Path) -> anyhow::Result<Self> {
-        let neo4j = hopcache_testbed::neo4j::http()?;
         let persons: Vec<Value> = columns(&dir.join("Person.csv"))?
             .iter()
             .filter_map(|row| {
@@ -122,7 +126,7 @@ impl Loaded {
                 Some(json!([ends[0]?, ends[1]?, ends[2]?]))
             }));
         }
-        let loaded = Self { neo4j, names: Names::of(Graph::Ldbc) };
+        let loaded = Self::empty(Names::of(Graph::Ldbc))?;
         if let Err(error) = loaded.fill(&persons, &knows).await {
             loaded.remove().await.context("left behind in Neo4j")?;
             return Err(error);

@@ -363,6 +363,7 @@ fn chart(options: &Options, arms: &[Arm], bins: &[Vec<Bin>], origin_ms: u64) -> 
         across: "ms from the expiry (20 ms bins over all expiries and rounds)",
         up: "P99 latency from the intended time, ms",
         scale: Scale::Logarithmic,
+        names: Vec::new(),
         series: series.collect(),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) mod open_loop;
 pub(crate) mod options;
 pub(crate) mod proxy;
 pub(crate) mod scene;
-mod strategy;
+pub(crate) mod strategy;
 mod together;
 mod zipf;
 

@@ -3,7 +3,7 @@
 
 /// How expiry is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Strategy {
+pub(crate) enum Strategy {
     /// One flight per key; a request that finds nothing fresh waits for it.
     Mutex,
     /// Early refresh with one β for all keys, and stale copies while it runs.
@@ -27,7 +27,7 @@ impl Strategy {
     }
 
     /// Lines of `[entry]` beside the TTL's.
-    pub(super) const fn entry(self) -> &'static str {
+    pub(crate) const fn entry(self) -> &'static str {
         match self {
             Self::Mutex => "grace = 0.0\nstale_if_error = \"0\"\n",
             Self::Plain | Self::Topology | Self::Adaptive => "grace = 0.5\n",
@@ -35,7 +35,7 @@ impl Strategy {
     }
 
     /// `[refresh]`. The minimum TTL is low, so that a benchmark's short TTLs are refreshed early.
-    pub(super) fn sections(self) -> String {
+    pub(crate) fn sections(self) -> String {
         let lines = match self {
             Self::Mutex => "enabled = false\n",
             Self::Plain => "mode = \"plain\"\nmin_ttl = \"1s\"\n",

@@ -246,6 +246,7 @@ fn chart(options: &Options, arms: &[Arm]) -> Chart {
         across: "seconds from the start of the loading (first round)",
         up: "origin runs per second",
         scale: Scale::Linear,
+        names: Vec::new(),
         series,
     }
 }

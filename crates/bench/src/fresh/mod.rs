@@ -9,7 +9,7 @@ mod hot;
 mod mix;
 mod noticed;
 mod scene;
-mod social;
+pub(crate) mod social;
 
 use clap::Subcommand;
 

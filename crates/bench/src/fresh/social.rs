@@ -157,7 +157,7 @@ impl Mix {
 }
 
 /// Persons and the number of their acquaintances, the largest first.
-fn persons(data: &Path) -> anyhow::Result<Vec<(i64, u64)>> {
+pub(crate) fn persons(data: &Path) -> anyhow::Result<Vec<(i64, u64)>> {
     let mut degrees: HashMap<i64, u64> = HashMap::new();
     for file in ["Person_knows_Person.csv", "Person_knows_Person_1.csv"] {
         for row in columns(&data.join(file))? {

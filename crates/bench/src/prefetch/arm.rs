@@ -64,13 +64,15 @@ impl Arm {
         if self == Self::Off {
             return "[prefetch]\nenabled = false\n".to_owned();
         }
-        let (kinds, gossip) = (self.kinds(), self.has_gossip());
         let room =
             if patterns > PATTERNS_DEFAULT { format!("max_patterns = {patterns}\n") } else { String::new() };
-        format!(
-            "[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n{room}"
-        )
+        format!("{}{room}", section(self.kinds(), self.has_gossip()))
     }
+}
+
+/// `[prefetch]` with these kinds of candidates, for requests that name their sessions.
+pub(crate) fn section(kinds: &[&str], gossip: bool) -> String {
+    format!("[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n")
 }
 
 #[cfg(test)]

@@ -7,33 +7,33 @@ pub(super) const KINDS: [&str; 4] = ["exact", "template", "neighbour", "overlap"
 
 /// Counters since the nodes' start, or between two looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Origin runs by cause.
-    pub(super) miss_runs: u64,
-    pub(super) refresh_runs: u64,
-    pub(super) prefetch_runs: u64,
+    pub(crate) miss_runs: u64,
+    pub(crate) refresh_runs: u64,
+    pub(crate) prefetch_runs: u64,
     /// Of any cause.
-    pub(super) runs: u64,
-    pub(super) hits: u64,
+    pub(crate) runs: u64,
+    pub(crate) hits: u64,
     /// Requests that found nothing: those that joined a prefetch under way among them.
-    pub(super) misses: u64,
-    pub(super) launched: u64,
-    pub(super) used: u64,
-    pub(super) late: u64,
-    pub(super) wasted: u64,
+    pub(crate) misses: u64,
+    pub(crate) launched: u64,
+    pub(crate) used: u64,
+    pub(crate) late: u64,
+    pub(crate) wasted: u64,
     /// Launched, and used or late, by [`KINDS`].
-    pub(super) kinds: [[u64; 2]; KINDS.len()],
+    pub(crate) kinds: [[u64; 2]; KINDS.len()],
     /// Neither used nor wasted yet. This is no counter, so it never becomes a difference.
-    pub(super) pending: u64,
+    pub(crate) pending: u64,
     /// Runs under way now; no counter either.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Gossip that nodes sent.
-    pub(super) gossip_bytes: u64,
+    pub(crate) gossip_bytes: u64,
 }
 
 impl Counts {
     /// Of the metrics of all nodes, one behind the other.
-    pub(super) fn of(metrics: &str) -> Self {
+    pub(crate) fn of(metrics: &str) -> Self {
         let of = |name: &str, label: &str| sum(metrics, name, label).unwrap_or(0);
         let runs = "hopcache_origin_runs_total";
         Self {
@@ -61,7 +61,7 @@ impl Counts {
     }
 
     /// The increase since `before`. Pending and running prefetches are as they are now.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             miss_runs: self.miss_runs.saturating_sub(before.miss_runs),
             refresh_runs: self.refresh_runs.saturating_sub(before.refresh_runs),

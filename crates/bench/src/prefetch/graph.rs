@@ -22,7 +22,7 @@ pub(super) struct Edges {
 
 /// Lists hold places in the other vectors, at most [`ROWS_MAX`] of them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Graph {
+pub(crate) struct Graph {
     /// Persons with the most friends first: the index is the rank of popularity.
     pub(super) persons: Vec<Person>,
     pub(super) posts: Vec<Post>,

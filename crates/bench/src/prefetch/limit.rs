@@ -4,14 +4,13 @@
 //! Clients take the next request of one trace, so all arms answer the same requests in nearly the same order. There is no
 //! proxy before Neo4j: it would use the same cores.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use hopcache_testbed::http::{Connection, post};
 use hopcache_testbed::neo4j;
 use hopcache_testbed::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis, tempdir};
@@ -21,10 +20,9 @@ use tokio::task::JoinSet;
 use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
-use super::walk::{Click, Traffic, walks};
+use super::walk::{Click, whole_sessions};
 use crate::expiry::figures::Tail;
 use crate::expiry::graph::Graph as Which;
-use crate::expiry::open_loop::Arrivals;
 use crate::expiry::options::turns;
 use crate::expiry::scene::{NODES, login};
 
@@ -126,27 +124,10 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
 /// The requests of all sessions, each session's next one in turn.
 fn trace(options: &Options, source: &Source) -> anyhow::Result<Vec<Ask>> {
     let clicks = options.requests.div_ceil(options.sessions);
-    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
-    let traffic = Traffic {
-        // Twice the sessions that are needed begin within the span, and each is whole: its clicks have no pauses.
-        rate: 2.0 * (options.sessions * clicks) as f64 / 100.0,
-        span: Duration::from_secs(100),
-        clicks,
-        think: Duration::ZERO,
-        follow: 0.7,
-        usual: 0.9,
-        exponent: 0.99,
-        arrivals: Arrivals::Even,
-        seed: options.seed,
-    };
-    let mut sessions: HashMap<usize, Vec<Click>> = HashMap::new();
-    for click in walks(&source.graph, &traffic).into_iter().filter(|click| click.session < options.sessions) {
-        sessions.entry(click.session).or_default().push(click);
-    }
-    ensure!(sessions.len() == options.sessions, "{} sessions", sessions.len());
+    let sessions = whole_sessions(&source.graph, (options.sessions, clicks), options.seed)?;
     let login = login(source.origin)?;
     let mut order: Vec<(usize, Click)> =
-        sessions.into_values().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
+        sessions.into_iter().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
     order.sort_by_key(|(number, click)| (*number, click.session));
     order.truncate(options.requests);
     let ask = |(_, click): &(usize, Click)| {

@@ -13,21 +13,21 @@
 //! | [`verdict`], [`report`] | the conditions; tables, data and plots |
 //! | [`successors`], [`owner`] | reads `/admin/v1/successors`; finds the node that learns from a session |
 
-mod arm;
+pub(crate) mod arm;
 mod background_load;
-mod counts;
+pub(crate) mod counts;
 mod graph;
 mod learn;
 mod limit;
 mod options;
 mod owner;
-mod pages;
+pub(crate) mod pages;
 mod report;
 mod round;
-mod source;
+pub(crate) mod source;
 mod successors;
 mod verdict;
-mod walk;
+pub(crate) mod walk;
 mod walks;
 
 use clap::Subcommand;

@@ -6,7 +6,7 @@ use super::graph::{Graph, ROWS_MAX};
 
 /// The kind of page that a click shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Page {
+pub(crate) enum Page {
     /// A person.
     Profile,
     /// The friends of a person.
@@ -28,7 +28,7 @@ impl Page {
 
 /// The graph's names of its parts.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(crate) struct Names {
     pub(super) person: String,
     pub(super) knows: String,
     pub(super) post: String,
@@ -50,7 +50,7 @@ impl Names {
 
     /// The statement of a page as one application writes it. Each application names a column differently, so no two
     /// share a pattern or an answer. Each statement has the mark by which the proxy before Neo4j knows the benchmark.
-    pub(super) fn statement(&self, page: Page, application: usize) -> String {
+    pub(crate) fn statement(&self, page: Page, application: usize) -> String {
         let text = self.text(page);
         if application == 0 { text } else { text.replace("benched", &format!("benched{application}")) }
     }
@@ -79,7 +79,7 @@ impl Names {
 }
 
 /// The parameters of a page about the thing at `place` of its list.
-pub(super) fn parameters(graph: &Graph, page: Page, place: usize) -> Value {
+pub(crate) fn parameters(graph: &Graph, page: Page, place: usize) -> Value {
     match page {
         Page::Profile | Page::Friends | Page::Posts => json!({ "id": graph.persons[place].id }),
         Page::Replies | Page::Tags => json!({ "id": graph.posts[place].id }),

@@ -289,6 +289,7 @@ fn waits(
         across: "seconds since the start (nothing cached, nothing learned)",
         up: "% of requests that waited",
         scale: Scale::Linear,
+        names: Vec::new(),
         series: series.collect(),
     };
     if windows < 2 {

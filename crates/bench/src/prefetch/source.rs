@@ -14,16 +14,16 @@ use crate::expiry::graph::{Graph as Which, Loaded as People, Names as PeopleName
 use crate::expiry::scene::{Origin, Plan, Scene};
 
 /// A graph that can be asked.
-pub(super) struct Source {
-    pub(super) graph: Graph,
-    pub(super) names: Names,
+pub(crate) struct Source {
+    pub(crate) graph: Graph,
+    pub(crate) names: Names,
     pub(super) origin: Origin,
     /// In Neo4j, to be taken out by [`Source::remove`].
     loaded: Option<People>,
 }
 
 impl Source {
-    pub(super) async fn load(which: Which, data: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn load(which: Which, data: &Path) -> anyhow::Result<Self> {
         match which {
             Which::Ldbc => Self::ldbc(data).await,
             Which::Sample => Self::sample().await,
@@ -90,7 +90,7 @@ impl Source {
         })
     }
 
-    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(&self) -> anyhow::Result<()> {
         match &self.loaded {
             Some(people) => remove(people, &self.names).await,
             None => Ok(()),
@@ -98,7 +98,7 @@ impl Source {
     }
 
     /// How large it is, for the report.
-    pub(super) fn size(&self) -> String {
+    pub(crate) fn size(&self) -> String {
         let Graph { persons, posts, tags } = &self.graph;
         format!(
             "{} persons, {} posts and {} tags within reach of a click",

@@ -16,7 +16,10 @@
 //!
 //! Where a list is empty, the click follows from the page before it, as behind a browser's back button.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use anyhow::ensure;
 
 use super::graph::Graph;
 use super::pages::Page;
@@ -53,16 +56,16 @@ pub(super) struct Traffic {
 
 /// One click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Click {
-    pub(super) at_us: u64,
-    pub(super) session: usize,
+pub(crate) struct Click {
+    pub(crate) at_us: u64,
+    pub(crate) session: usize,
     /// The node of a click: clicks of one session go to the nodes in turn.
-    pub(super) turn: usize,
-    pub(super) page: Page,
+    pub(crate) turn: usize,
+    pub(crate) page: Page,
     /// Index of the page's subject in the graph's list.
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// Whether it follows from something that the session saw.
-    pub(super) is_follow: bool,
+    pub(crate) is_follow: bool,
 }
 
 /// Where a session is.
@@ -91,6 +94,33 @@ pub(super) fn walks(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
         }
         seen
     })
+}
+
+/// Walks of so many sessions with so many clicks each, session by session, without pauses.
+pub(crate) fn whole_sessions(
+    graph: &Graph,
+    (sessions, clicks): (usize, usize),
+    seed: u64,
+) -> anyhow::Result<Vec<Vec<Click>>> {
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let traffic = Traffic {
+        // Twice the sessions that are needed begin within the span, and each is whole: its clicks have no pauses.
+        rate: 2.0 * (sessions * clicks) as f64 / 100.0,
+        span: Duration::from_secs(100),
+        clicks,
+        think: Duration::ZERO,
+        follow: 0.7,
+        usual: 0.9,
+        exponent: 0.99,
+        arrivals: Arrivals::Even,
+        seed,
+    };
+    let mut whole: BTreeMap<usize, Vec<Click>> = BTreeMap::new();
+    for click in walks(graph, &traffic).into_iter().filter(|click| click.session < sessions) {
+        whole.entry(click.session).or_default().push(click);
+    }
+    ensure!(whole.len() == sessions, "{} sessions", whole.len());
+    Ok(whole.into_values().collect())
 }
 
 /// Unpredictable clicks: the kind of page and its subject are drawn evenly.
@@ -169,7 +199,7 @@ fn follow(graph: &Graph, from: Seen, usual: f64, dice: &mut Dice) -> Option<Seen
 }
 
 /// A row by [`CLICKS_BY_RANK`].
-fn chosen(rows: &[usize], dice: &mut Dice) -> Option<usize> {
+pub(crate) fn chosen(rows: &[usize], dice: &mut Dice) -> Option<usize> {
     let shares = &CLICKS_BY_RANK[..rows.len().min(CLICKS_BY_RANK.len())];
     let mut left = dice.unit() * shares.iter().sum::<f64>();
     let rank = shares.iter().position(|share| {
