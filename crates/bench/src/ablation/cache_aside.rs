@@ -119,26 +119,32 @@ mod tests {
 
     /// A store in this process. Nothing expires.
     #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<(HashSet<usize>, HashMap<usize, String>)>>);
+    struct Memory(Arc<Inside>);
+
+    #[derive(Default)]
+    struct Inside {
+        values: Mutex<HashSet<usize>>,
+        locks: Mutex<HashMap<usize, String>>,
+    }
 
     impl Store for Memory {
         async fn has(&self, key: usize) -> bool {
-            self.0.lock().unwrap().0.contains(&key)
+            self.0.values.lock().unwrap().contains(&key)
         }
 
         async fn set(&self, key: usize, _value: &[u8], _ttl: Duration) {
-            self.0.lock().unwrap().0.insert(key);
+            self.0.values.lock().unwrap().insert(key);
         }
 
         async fn lock(&self, key: usize, token: &str) -> bool {
-            let mut inside = self.0.lock().unwrap();
-            inside.1.entry(key).or_insert_with(|| token.to_owned()) == token
+            let mut locks = self.0.locks.lock().unwrap();
+            locks.entry(key).or_insert_with(|| token.to_owned()) == token
         }
 
         async fn unlock(&self, key: usize, token: &str) {
-            let mut inside = self.0.lock().unwrap();
-            if inside.1.get(&key).is_some_and(|holder| holder == token) {
-                inside.1.remove(&key);
+            let mut locks = self.0.locks.lock().unwrap();
+            if locks.get(&key).is_some_and(|holder| holder == token) {
+                locks.remove(&key);
             }
         }
     }

@@ -47,13 +47,13 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut output = Output::open(options.out.as_deref(), options.font.as_deref(), "ablation", "Ablation")?;
     output.say(&format!("about {:.0} minutes, and the time to load the graphs", plan.minutes()));
     let graphs = Graphs::load(&plan.workloads, (plan.scale, plan.seed), &plan.data).await?;
-    let measured = measure(&plan, &graphs, &mut output).await;
+    let measured = everything(&plan, &graphs, &mut output).await;
     graphs.remove().await?;
     measured?;
     output.close(READING)
 }
 
-async fn measure(plan: &Plan, graphs: &Graphs, output: &mut Output) -> anyhow::Result<()> {
+async fn everything(plan: &Plan, graphs: &Graphs, output: &mut Output) -> anyhow::Result<()> {
     let bolt = neo4j::bolt()?;
     let port = bolt.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let bench = Bench { plan, neo4j: port.and_then(pid_on_port) };
