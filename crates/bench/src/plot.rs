@@ -93,6 +93,11 @@ impl Chart {
         (-0.5, self.names.len() as f64 - 0.5)
     }
 
+    /// Whether a line goes from one point to the next: where a name between them has no point, nothing is known of it.
+    fn joins(&self, one: (f64, f64), next: (f64, f64)) -> bool {
+        self.names.is_empty() || next.0 - one.0 < 1.5
+    }
+
     /// The name of a whole number; nothing between two.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among a few names")]
     fn name(&self, value: f64) -> String {
@@ -150,14 +155,19 @@ impl Chart {
             .label_style(("sans-serif", 16))
             .draw()?;
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
-            let line = series.points.iter().map(|(across, up)| (*across, self.up_of(*up)));
-            chart
-                .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
-                .label(&series.name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2)));
+            let points: Vec<(f64, f64)> =
+                series.points.iter().map(|(across, up)| (*across, self.up_of(*up))).collect();
+            for (number, run) in points.chunk_by(|one, next| self.joins(*one, *next)).enumerate() {
+                let line = LineSeries::new(run.iter().copied(), colour.stroke_width(2));
+                let drawn = chart.draw_series(line)?;
+                if number == 0 {
+                    drawn.label(&series.name).legend(move |(x, y)| {
+                        PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2))
+                    });
+                }
+            }
             if !self.names.is_empty() {
-                let marks = series.points.iter().map(|(across, up)| (*across, self.up_of(*up)));
-                chart.draw_series(marks.map(|at| Circle::new(at, 4, colour.filled())))?;
+                chart.draw_series(points.iter().map(|at| Circle::new(*at, 4, colour.filled())))?;
             }
         }
         chart
