@@ -72,7 +72,7 @@ impl Line {
     pub async fn run_in(&mut self, node: usize, text: &Text, extra: Value) -> Said {
         self.by_bolt(node, async |client| {
             let ran = client.run_with(&text.statement, &text.parameters(), extra).await?;
-            Ok(ran.map(|Rows { rows, cache_status }| Said::Rows { status: cache_status, rows }))
+            Ok(ran.map(|Rows { rows, cache_status, .. }| Said::Rows { status: cache_status, rows }))
         })
         .await
     }
