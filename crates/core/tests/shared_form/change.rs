@@ -24,7 +24,7 @@ fn change(query: &mut Query, random: &mut Random) -> Option<()> {
         0 => query.last.is_distinct = !query.last.is_distinct,
         1 => {
             query.last.limit =
-                Some(query.last.limit.map_or(3, |limit| limit + 1)).filter(|_| !query.last.order.is_empty())
+                Some(query.last.limit.map_or(3, |limit| limit + 1)).filter(|_| !query.last.order.is_empty());
         }
         2 => {
             let (_, is_down) = query.last.order.first_mut()?;

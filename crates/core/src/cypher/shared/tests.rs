@@ -1,3 +1,5 @@
+//! Which spellings have one shared form, and which statements have none.
+
 use super::*;
 
 fn form(text: &str) -> Option<SharedForm> {
