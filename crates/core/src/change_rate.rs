@@ -63,6 +63,14 @@ impl TtlRule {
             .then(|| Self { changes_per_life: changes_per_life(stale_target.min(STALE_TARGET_MAX)), ttl_ms })
     }
 
+    /// The longest TTL that it ever chooses.
+    #[must_use]
+    pub fn ttl_ms_max(&self) -> Millis {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a saturating cast")]
+        let ttl_ms = (float(self.ttl_ms) * TTL_LEARNED_FACTOR_MAX) as u64;
+        Millis(ttl_ms)
+    }
+
     /// The TTL of a key with these histories.
     #[must_use]
     pub fn ttl_ms(&self, key: &ChangeHistory, pattern: &ChangeHistory) -> Millis {

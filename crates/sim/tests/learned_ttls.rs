@@ -84,6 +84,35 @@ async fn a_write_that_is_told_says_nothing_about_the_ttl() {
     assert_eq!((read_anew(&world, false), read_anew(&world, true)), (0, 0));
 }
 
+/// A long life holds behind a hop as well: the entry node does not take the owner's answer for too old.
+#[tokio::test(start_paused = true)]
+async fn a_long_life_holds_for_forwarded_requests() {
+    let world = World::with_policy(3, 914, &learned());
+    let owner = world.owner_of(&plain(&world));
+    let mut ttl_ms = 0;
+    while ttl_ms < 4 * TTL_MS {
+        let outcome = world.send(owner, &plain(&world)).await.unwrap();
+        assert!(matches!(outcome.how.class, Class::Miss { .. }), "{outcome:?}");
+        ttl_ms = u64::try_from(outcome.how.ttl_ms.unwrap()).unwrap();
+        if ttl_ms < 4 * TTL_MS {
+            world.pass(TTL_MS * 20).await;
+        }
+    }
+    // Past the operator's TTL and grace.
+    world.pass(3 * TTL_MS).await;
+    let runs = world.origin.runs();
+    let entry = (owner + 1) % 3;
+    let asked: Vec<_> = (0..20).map(|_| world.send(entry, &plain(&world))).collect();
+    for answer in asked {
+        let outcome = answer.await.unwrap();
+        assert!(
+            outcome.how.class == Class::Hit && outcome.how.age_ms >= Some(Millis(3 * TTL_MS)),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(world.origin.runs(), runs);
+}
+
 /// The default: every entry has the operator's TTL.
 #[tokio::test(start_paused = true)]
 async fn without_a_target_ttls_are_fixed() {

@@ -38,3 +38,5 @@ pub const PARSED_REQUESTS_MAX: usize = 16_384;
 pub const PARSED_REQUEST_BYTES_MAX: usize = 1 << 10;
 /// Bytes of all remembered requests of one front, with what was read from them.
 pub const PARSED_REQUEST_ROOM_BYTES: usize = 16 << 20;
+/// Places that the hand comes by for one request without room. With 16,384 places it has been around after some 250 such requests.
+pub const PARSED_REQUEST_HAND_PLACES: usize = 64;

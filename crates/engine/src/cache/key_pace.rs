@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
+use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HISTORY_KEYS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PATTERNS_COSTED_MAX,
@@ -42,6 +43,8 @@ pub(crate) struct KeyPace {
 /// Plain data: what a run brought, to be compared with what the next one brings.
 #[derive(Debug, Clone)]
 pub(crate) struct LastAnswer {
+    /// The text that was run. Another spelling may bring the same rows in another order.
+    pub(crate) text: NormalForm,
     /// A digest of its records.
     pub(crate) digest: u64,
     /// When the read began.
@@ -92,13 +95,22 @@ impl KeyPace {
     ) -> Option<Interval> {
         let rule = self.ttl_rule.as_ref()?;
         let before = self.history.lock().last_answer(&query.key);
-        let interval = before.filter(|before| before.read_started < answer.read_started && !is_ended(before));
+        // Of two runs at a time the later one is kept, whichever ends first.
+        if before.as_ref().is_some_and(|before| before.read_started >= answer.read_started) {
+            return None;
+        }
+        let interval = before.filter(|before| before.text == answer.text && !is_ended(before));
         let interval = interval.map(|before| Interval {
             length_ms: answer.read_started.since(before.read_started),
             has_changed: before.digest != answer.digest,
         });
         self.history.lock().note_answer(query, answer, (rule, interval));
         interval
+    }
+
+    /// The longest TTL of an entry.
+    pub(crate) fn ttl_ms_max(&self) -> Millis {
+        self.ttl_rule.as_ref().map_or(self.ttl_ms, TtlRule::ttl_ms_max)
     }
 
     /// The TTL of a new entry for this query.

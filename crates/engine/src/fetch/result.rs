@@ -70,7 +70,7 @@ impl FlightResult {
     }
 
     /// Whether Neo4j refused the statement in another spelling than this query's. Its message quotes that one.
-    fn fails_another_text(&self, query: &Query) -> bool {
+    pub(crate) fn fails_another_text(&self, query: &Query) -> bool {
         let is_of_statement =
             matches!(&self.result, FetchResult::Failed(OriginError { kind: OriginFault::Failed(_), .. }));
         is_of_statement && self.text != query.normal

@@ -182,7 +182,8 @@ impl Fetch {
             return;
         }
         let range = result.range.clone().map(Arc::new);
-        let answer = LastAnswer { digest: result.records_digest(), read_started, range };
+        let text = query.normal.clone();
+        let answer = LastAnswer { text, digest: result.records_digest(), read_started, range };
         let is_ended = |before: &LastAnswer| {
             let read = before.range.as_deref().map(|range| (range, before.read_started));
             self.cache.written().ends(query, read)

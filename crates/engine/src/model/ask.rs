@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::PatternId;
-use hopcache_core::cypher::shared::Columns;
+use hopcache_core::cypher::shared::{Columns, columns_bytes};
 use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
@@ -182,6 +182,7 @@ impl Query {
             + texts
             + self.params.len()
             + self.impersonated.as_ref().map_or(0, String::len)
+            + self.columns.as_ref().map_or(0, columns_bytes)
             + tags
     }
 

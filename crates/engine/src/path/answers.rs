@@ -276,7 +276,8 @@ impl Path {
     /// time, so every answer has some age, and an answer that waited in the socket of a stopped node may have any.
     pub(super) fn age_ms_max(&self, hints: Hints, detail: Option<Detail>) -> Option<Millis> {
         let wished_ms = hints.ttl_ms.filter(|ttl_ms| *ttl_ms > Millis::ZERO);
-        let ttl_ms = wished_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        let longest_ms = self.cache.pace().ttl_ms_max();
+        let ttl_ms = wished_ms.unwrap_or(longest_ms).min(longest_ms);
         let fallback_ms = match detail {
             Some(Detail::StaleIfError) => self.policy.stale_if_error_ms,
             _ => Millis::ZERO,

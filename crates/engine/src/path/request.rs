@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::limits::{COMPETE_ROUNDS_MAX, FORWARDS_MAX, LEASE_MS_MAX};
+use hopcache_core::limits::{COMPETE_ROUNDS_MAX, FORWARDS_MAX, LEASE_MS_MAX, OTHER_SPELLINGS_ROUNDS};
 use hopcache_core::time::{Millis, MonoTime};
 use tokio_util::sync::CancellationToken;
 
@@ -271,6 +271,12 @@ impl Path {
             match self.judge(ask, &landed, (role, joined, now), before.is_none()) {
                 Judgement::Answer => return self.of_result(ask, landed.result(), role, now),
                 Judgement::OnceMore => before = Some(landed),
+                // A refused statement in forty spellings: in flights, one after the other, most of them would run out of rounds.
+                Judgement::Again
+                    if round >= OTHER_SPELLINGS_ROUNDS && landed.fails_another_text(&ask.query) =>
+                {
+                    return self.read_anew(ask, held).await;
+                }
                 Judgement::Again => {}
                 // Flights are shared by key. This request demands more, so it runs for itself.
                 Judgement::AskAlone => return self.read_anew(ask, held).await,

@@ -48,6 +48,9 @@ impl Texts {
             return known.statement.clone();
         }
         let mut statement = lex(&parts.statement);
+        if statement.shared.as_ref().is_some_and(|shared| shared.weight_bytes() > KNOWN_TEXT_BYTES_MAX) {
+            return statement;
+        }
         if statement.normal.as_str() == &*parts.statement {
             statement.normal = NormalForm::as_told(Arc::clone(&parts.statement));
         }

@@ -5,16 +5,19 @@
 //! so a hash collision costs time and never gives a wrong answer (promise I5).
 //!
 //! A request that comes for the first time only leaves a mark in its place, and is remembered when it comes again. So requests
-//! that come once take no room, and replace none that come often.
+//! that come once take no room, and replace none that come often. Where there is no room, a hand goes around over the places and
+//! removes what was not found since it last came by (the clock algorithm: Corbató, "A Paging Experiment with the Multics
+//! System", 1969).
 //!
 //! The bytes hold credentials, so a request is removed soon after its sender is not accepted any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwapOption;
 use hopcache_core::limits::{
-    CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUEST_ROOM_BYTES, PARSED_REQUESTS_MAX,
+    CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUEST_HAND_PLACES, PARSED_REQUEST_ROOM_BYTES,
+    PARSED_REQUESTS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
@@ -25,6 +28,8 @@ use crate::credentials::Acceptance;
 pub struct CachedRequest<T> {
     raw: Box<[u8]>,
     bytes: usize,
+    /// Whether it was found since the hand last came by.
+    is_found: AtomicBool,
     /// What was read. Times in it are those of the first such request.
     pub read: T,
     /// Whether its sender is still accepted.
@@ -37,6 +42,8 @@ pub struct RequestCache<T> {
     /// For each place, other bits of the hash of the last request that was offered to it.
     offered: Box<[AtomicU32]>,
     bytes: AtomicUsize,
+    /// The next place that the hand comes to.
+    hand: AtomicUsize,
     seed: u64,
 }
 
@@ -49,6 +56,7 @@ impl<T> RequestCache<T> {
             places: (0..places).map(|_| ArcSwapOption::empty()).collect(),
             offered: (0..places).map(|_| AtomicU32::new(0)).collect(),
             bytes: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
             seed,
         }
     }
@@ -58,7 +66,13 @@ impl<T> RequestCache<T> {
     pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest<T>>> {
         let found = self.places[self.place(raw).0].load();
         let remembered = found.as_ref()?;
-        (*remembered.raw == *raw).then(|| Arc::clone(remembered))
+        if *remembered.raw != *raw {
+            return None;
+        }
+        if !remembered.is_found.load(Ordering::Relaxed) {
+            remembered.is_found.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(remembered))
     }
 
     /// Stores a request that is offered for the second time, unless it is too long or there is no room. `read_bytes` are those
@@ -70,13 +84,29 @@ impl<T> RequestCache<T> {
         }
         let place = &self.places[place];
         let bytes = size_of::<CachedRequest<T>>() + raw.len() + read_bytes;
-        let freed = place.load().as_ref().map_or(0, |held| held.bytes);
-        // Requests that are stored at once may take a little more together.
-        if self.bytes.load(Ordering::Relaxed) + bytes > PARSED_REQUEST_ROOM_BYTES + freed {
-            return;
+        let has_room = || {
+            let freed = place.load().as_ref().map_or(0, |held| held.bytes);
+            // Requests that are stored at once may take a little more together.
+            self.bytes.load(Ordering::Relaxed) + bytes <= PARSED_REQUEST_ROOM_BYTES + freed
+        };
+        // Without room after that the request comes again, and the hand goes on.
+        for _ in 0..PARSED_REQUEST_HAND_PLACES {
+            if has_room() {
+                let (read, acceptance) = read();
+                let is_found = AtomicBool::new(false);
+                let request = CachedRequest { raw: raw.into(), bytes, is_found, read, acceptance };
+                return self.put(place, Some(Arc::new(request)));
+            }
+            self.move_hand();
         }
-        let (read, acceptance) = read();
-        self.put(place, Some(Arc::new(CachedRequest { raw: raw.into(), bytes, read, acceptance })));
+    }
+
+    /// Removes the request in the next place, unless it was found since the hand last came by.
+    fn move_hand(&self) {
+        let place = &self.places[self.hand.fetch_add(1, Ordering::Relaxed) & (self.places.len() - 1)];
+        if place.load().as_ref().is_some_and(|held| !held.is_found.swap(false, Ordering::Relaxed)) {
+            self.put(place, None);
+        }
     }
 
     /// Removes requests of senders that are not accepted now. Returns their number.
@@ -164,13 +194,27 @@ mod tests {
     fn remembered_requests_keep_to_their_room() {
         let (requests, acceptance) = (RequestCache::new(7), accepted());
         let most = PARSED_REQUEST_ROOM_BYTES / 3;
-        let mut held = Vec::new();
         for n in 0..100_u64 {
             (0..2).for_each(|_| requests.remember(&n.to_be_bytes(), most, || ((), Arc::clone(&acceptance))));
-            held.extend(requests.find(&n.to_be_bytes()).map(|_| n));
             assert!(requests.bytes.load(Ordering::Relaxed) <= PARSED_REQUEST_ROOM_BYTES);
         }
-        assert_eq!(held, [0, 1], "and those that are there stay");
+    }
+
+    /// Requests that nobody sends any more give their room to new ones, and one that is sent all the time keeps its place.
+    #[test]
+    fn a_full_room_goes_to_those_that_are_found() {
+        let (requests, acceptance) = (RequestCache::new(7), accepted());
+        let offer = |raw: &[u8]| {
+            requests.remember(raw, PARSED_REQUEST_ROOM_BYTES / 8, || ((), Arc::clone(&acceptance)))
+        };
+        (0..2).for_each(|_| offer(b"often"));
+        let mut remembered = 0;
+        for n in 0..10_000_u64 {
+            assert!(requests.find(b"often").is_some(), "round {n}");
+            (0..2).for_each(|_| offer(&n.to_be_bytes()));
+            remembered += u64::from(requests.find(&n.to_be_bytes()).is_some());
+        }
+        assert!(remembered > 10, "{remembered} new ones");
     }
 
     fn accepted() -> Arc<Acceptance> {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use self::scope::Scope;
 use super::lexer::{Token, TokenKind};
 use super::normal::without_end;
-use crate::limits::{SHARED_NESTING_MAX, SHARED_TEXT_BYTES_MAX};
+use crate::limits::{SHARED_NESTING_MAX, SHARED_TEXT_BYTES_MAX, SHARED_TOKENS_MAX};
 
 /// The names of a result's columns, as the asker wrote them.
 pub type Columns = Arc<[Box<str>]>;
@@ -41,7 +41,7 @@ pub type Columns = Arc<[Box<str>]>;
 /// A text in shared form, and the names of its columns.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedForm {
-    form: String,
+    form: Arc<str>,
     columns: Columns,
 }
 
@@ -54,13 +54,17 @@ impl SharedForm {
 
     /// The same, from its tokens.
     pub(super) fn of_tokens(text: &str, tokens: &[Token]) -> Option<Self> {
-        if text.len() > SHARED_TEXT_BYTES_MAX {
+        if text.len() > SHARED_TEXT_BYTES_MAX || tokens.len() > SHARED_TOKENS_MAX {
+            return None;
+        }
+        // Neo4j decodes `\u0041` before it reads tokens, so names of variables and columns are not what is written.
+        if text.contains("\\u") || text.contains("\\U") {
             return None;
         }
         let scope = Scope::default();
         let mut parser = Parser { text, tokens: without_end(tokens), at: 0, depth: 0, scope };
         let (form, columns) = parser.query().ok()?;
-        Some(Self { form, columns: columns.into() })
+        Some(Self { form: form.into(), columns: columns.into() })
     }
 
     /// The form. It is a statement with the same rows, under other column names.
@@ -69,11 +73,23 @@ impl SharedForm {
         &self.form
     }
 
+    /// Bytes that the form and the names keep alive.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.form.len() + columns_bytes(&self.columns)
+    }
+
     /// The names of the columns.
     #[must_use]
     pub fn columns(&self) -> &Columns {
         &self.columns
     }
+}
+
+/// Bytes of names of columns: each with its own block, of 16 bytes at least.
+#[must_use]
+pub fn columns_bytes(columns: &Columns) -> usize {
+    columns.iter().map(|name| size_of::<Box<str>>() + name.len().max(16)).sum()
 }
 
 /// Shows the length only: query text stays out of logs by default.

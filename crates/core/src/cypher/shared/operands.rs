@@ -22,7 +22,7 @@ impl Operand {
 }
 
 /// Functions with a syntax of their own in brackets.
-const SPECIAL_CALLS: [&str; 10] = [
+const SPECIAL_CALLS: [&str; 12] = [
     "ALL",
     "ANY",
     "NONE",
@@ -33,6 +33,9 @@ const SPECIAL_CALLS: [&str; 10] = [
     "EXISTS",
     "SHORTESTPATH",
     "ALLSHORTESTPATHS",
+    // The second argument is a word (`NFC`), or the first one (`BOTH`, `FROM`).
+    "NORMALIZE",
+    "TRIM",
 ];
 
 impl Parser<'_> {
