@@ -32,7 +32,7 @@ impl ProxiedNode {
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         let neo4j = ScriptedNeo4j::start(&[("neo4j", &password)], Duration::ZERO).await;
         let proxy = BoltProxy::start(neo4j.uri().trim_start_matches("bolt://")).await.unwrap();
-        let origin = format!("uri = \"bolt://{}\"\ntimeout = \"30s\"", proxy.addr());
+        let origin = format!("uri = \"bolt://{}\"\ntimeout = \"30s\"\nmax_concurrent = 32", proxy.addr());
         let lone = Lone::start(&Spec { origin, ..Spec::on("memory:") }).await;
         // From now on the statement is known for a read, and its sender is believed.
         assert_eq!(lone.node.ask(&request(0, 10)).await.status, 202);

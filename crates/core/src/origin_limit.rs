@@ -17,6 +17,10 @@
 //! nodes than cores even a probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is
 //! what counts: two runs of a node take twice as long as one, so one is the limit.
 //!
+//! **Stall.** Nothing is learned while no run ends. When all slots are held by runs that take much longer than runs did of late,
+//! the limit rises step by step, so that four long reports do not hold up all short reads of the node. The runs that end then
+//! bring it down again.
+//!
 //! Example: three nodes on two cores. In probes S is 1 by definition. With two runs of each node S is about 2, and the
 //! limit becomes 2/2 × 1.2 + 0.7 = 1.9, which is one run.
 //!
@@ -33,7 +37,8 @@ use self::window::Window;
 use crate::cypher::pattern::PatternId;
 use crate::limits::{
     ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS,
-    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED,
+    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED, ORIGIN_STALLED_MS,
+    ORIGIN_STALLED_RUNS, ORIGIN_TIME_SMOOTHING,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -71,6 +76,10 @@ pub struct OriginLimit {
     probe: Probe,
     /// The limit does not rise before this: it has just been too high.
     rises_from: MonoTime,
+    /// When a run last began or ended.
+    moved_at: MonoTime,
+    /// Mean time of the last runs, in microseconds.
+    mean_us: f64,
 }
 
 impl OriginLimit {
@@ -91,6 +100,8 @@ impl OriginLimit {
             counted_from: MonoTime::default(),
             probe: Probe::new(shared_clock_us),
             rises_from: MonoTime::default(),
+            moved_at: MonoTime::default(),
+            mean_us: 0.0,
         }
     }
 
@@ -131,6 +142,19 @@ impl OriginLimit {
             // The runs from before, and of the probe, were under other limits.
             self.restart();
         }
+        if self.is_stalled() {
+            self.moved_at = self.now;
+            self.rise(0.0);
+        }
+    }
+
+    /// Whether all slots are taken, and no run has begun or ended for much longer than runs took of late.
+    fn is_stalled(&self) -> bool {
+        let span_us = as_float_us(self.now.0.saturating_sub(self.moved_at.0));
+        let least_us = as_float_us(ORIGIN_STALLED_MS * 1_000);
+        !self.probe.is_on()
+            && self.in_flight >= self.learned()
+            && span_us >= least_us.max(self.mean_us * ORIGIN_STALLED_RUNS)
     }
 
     /// A run had to wait for others.
@@ -143,6 +167,7 @@ impl OriginLimit {
     pub fn begin(&mut self, now: MonoTime) -> RunStart {
         self.tick(now);
         self.in_flight += 1;
+        self.moved_at = self.now;
         RunStart { at: self.now, area_us: self.area_us }
     }
 
@@ -150,8 +175,10 @@ impl OriginLimit {
     pub fn end(&mut self, now: MonoTime, start: RunStart, pattern: Option<PatternId>) {
         self.tick(now);
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.moved_at = self.now;
         let Some(pattern) = pattern else { return };
         let took_us = as_float_us(self.now.0.saturating_sub(start.at.0)).max(1.0);
+        self.mean_us += (took_us - self.mean_us) * ORIGIN_TIME_SMOOTHING;
         let under_way = as_float_us(self.area_us.saturating_sub(start.area_us)) / took_us;
         let is_quiet = under_way <= ORIGIN_IDLE_RUNS_MAX && self.probe.measures(start.at);
         let during = if is_quiet { During::Quiet } else { During::Load(under_way) };

@@ -36,6 +36,10 @@ pub const ORIGIN_FALL_SUSPECT: f64 = 0.75;
 pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
 /// After the limit has fallen, it does not rise for so long.
 pub const ORIGIN_RISE_AGAIN_MS: u64 = 1_000;
+/// All slots taken, and no run began or ended for this long: the limit rises. From 4 to 32 that takes 8 s.
+pub const ORIGIN_STALLED_MS: u64 = 1_000;
+/// The same in mean times of the last runs, if that is longer: at a full Neo4j long runs end now and then.
+pub const ORIGIN_STALLED_RUNS: f64 = 4.0;
 /// Shortest time between two decisions, with [`ORIGIN_WINDOW_RUNS`].
 pub const ORIGIN_WINDOW_MS: u64 = 100;
 /// Runs between two decisions: their mean is then right to about 15 %.

@@ -138,6 +138,40 @@ fn without_a_shared_clock_the_limits_end_higher() {
     assert!(figures.under_way < 28.0, "{:.1} under way", figures.under_way);
 }
 
+/// Four reports that take minutes do not hold up all short reads of the node.
+#[test]
+fn runs_that_do_not_end_do_not_hold_all_slots() {
+    let mut limit = adaptive();
+    let (mut now, mut under_way) = (MonoTime(0), Vec::new());
+    for _ in 0..500 {
+        while under_way.len() < limit.learned() {
+            under_way.push(limit.begin(now));
+        }
+        now = now + Millis(20);
+        limit.tick(now);
+    }
+    assert_eq!(limit.learned(), ORIGIN_LIMIT_MAX, "after ten seconds");
+    // They end, slowed down by each other: the limit comes down again.
+    for start in under_way {
+        limit.end(now, start, Some(PatternId(1)));
+    }
+    for _ in 0..40 {
+        let slots: Vec<_> = (0..limit.learned()).map(|_| limit.begin(now)).collect();
+        limit.was_full();
+        let all_ms = 10 * slots.len() as u64;
+        now = now + Millis(all_ms);
+        for start in slots {
+            limit.end(now, start, Some(PatternId(2)));
+        }
+        while limit.limit() < limit.learned() {
+            let alone = limit.begin(now);
+            now = now + Millis(10);
+            limit.end(now, alone, Some(PatternId(2)));
+        }
+    }
+    assert!(limit.learned() <= 8, "{}", limit.learned());
+}
+
 #[test]
 fn a_fixed_limit_stays_and_never_probes() {
     let mut world = world(2.0, &[SHORT], &[fixed(16)]);
