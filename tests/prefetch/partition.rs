@@ -16,14 +16,9 @@ use crate::support::{say, until};
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const WALKS: usize = 8;
 
-/// Another literal for each: statements that differ in names of columns only share an entry.
-fn read(side: &str, step: &str) -> String {
-    format!("RETURN $k AS {side}_{step}, '{side} {step}' AS what")
-}
-
 async fn walk(node: &NodeProcess, side: &str, number: usize) {
     for step in ["first", "second"] {
-        let statement = read(side, step);
+        let statement = format!("RETURN $k AS {side}_{step}");
         let request = in_session(&format!("{side} {number}"), &statement, &json!({ "k": 1_000 + number }));
         assert_eq!(node.ask(&request).await.status, 202);
         think().await;
@@ -133,13 +128,13 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
         nodes[place].ask(&in_session("pupil", statement, &json!({ "k": 7_777 }))).await
     };
     let before = balanced(&nodes).await;
-    pupil(&read("right", "first"), 0).await;
+    pupil("RETURN $k AS right_first", 0).await;
     until("what node-b was taught is warmed for a session at node-a", WAIT_MAX, async || {
         let now = balanced(&nodes).await;
         now.launched > before.launched && flights(&nodes).await < 0.5
     })
     .await;
-    assert!(pupil(&read("right", "second"), 0).await.is_hit());
+    assert!(pupil("RETURN $k AS right_second", 0).await.is_hit());
     let account = balanced(&nodes).await;
     assert!(account.used + account.late >= 1.0, "{account:?}");
     say(&format!(
