@@ -151,25 +151,13 @@ fn runs_that_do_not_end_do_not_hold_all_slots() {
         limit.tick(now);
     }
     assert_eq!(limit.learned(), ORIGIN_LIMIT_MAX, "after ten seconds");
-    // They end, slowed down by each other: the limit comes down again.
-    for start in under_way {
-        limit.end(now, start, Some(PatternId(1)));
-    }
-    for _ in 0..40 {
-        let slots: Vec<_> = (0..limit.learned()).map(|_| limit.begin(now)).collect();
-        limit.was_full();
-        let all_ms = 10 * slots.len() as u64;
-        now = now + Millis(all_ms);
-        for start in slots {
-            limit.end(now, start, Some(PatternId(2)));
-        }
-        while limit.limit() < limit.learned() {
-            let alone = limit.begin(now);
-            now = now + Millis(10);
-            limit.end(now, alone, Some(PatternId(2)));
-        }
-    }
-    assert!(limit.learned() <= 8, "{}", limit.learned());
+    // They end, and short runs bring the limit down again.
+    under_way.into_iter().for_each(|start| limit.end(now, start, Some(PatternId(9))));
+    let mut world = world(2.0, &[SHORT, MIDDLE], &[limit]);
+    world.begin_at(now);
+    world.run_for(20.0);
+    let after = world.run_for(10.0);
+    assert!(after.under_way < 4.0, "{:.1} under way on two cores", after.under_way);
 }
 
 #[test]

@@ -36,11 +36,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;
 use crate::cache::{Cache, WatchedStore};
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, FetchResult};
 use crate::invalidate::Invalidate;
 use crate::model::ask::{Query, QueryParts};
 use crate::model::context::Context;
-use crate::model::event::Event;
+use crate::model::event::{Cause, Event};
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
 use crate::path::forward::{ForwardKey, SharedForward};
@@ -138,6 +138,13 @@ impl Path {
             Statement::of(text, &self.procedures, self.hasher.shares_spellings())
         });
         Query::of_statement(parts, &self.hasher, statement)
+    }
+
+    /// The budget of prefetches grows with the runs of clients' misses.
+    fn note_demand_run(&self, cause: Cause, result: &FetchResult) {
+        if cause == Cause::Miss && result.was_run() {
+            self.prefetch.demand_miss();
+        }
     }
 
     /// Follows the store's invalidation log and the writes that it has heard of, for ever; the caller owns the task. It

@@ -467,13 +467,6 @@ impl Path {
         let job = FetchJob::of(ask, Cause::Miss);
         if self.policy.ttl_ms > Millis::ZERO { job } else { FetchJob { bounds: ValueBounds::NOTHING, ..job } }
     }
-
-    /// The budget of prefetches grows with the runs of clients' misses.
-    fn note_demand_run(&self, cause: Cause, result: &FetchResult) {
-        if cause == Cause::Miss && result.was_run() {
-            self.prefetch.demand_miss();
-        }
-    }
 }
 
 /// Completes when the client has gone, if it ends what it leaves.
