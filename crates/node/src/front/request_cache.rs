@@ -205,7 +205,7 @@ mod tests {
     fn a_full_room_goes_to_those_that_are_found() {
         let (requests, acceptance) = (RequestCache::new(7), accepted());
         let offer = |raw: &[u8]| {
-            requests.remember(raw, PARSED_REQUEST_ROOM_BYTES / 8, || ((), Arc::clone(&acceptance)))
+            requests.remember(raw, PARSED_REQUEST_ROOM_BYTES / 8, || ((), Arc::clone(&acceptance)));
         };
         (0..2).for_each(|_| offer(b"often"));
         let mut remembered = 0;
