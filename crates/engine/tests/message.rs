@@ -191,7 +191,7 @@ fn a_statement_of_an_earlier_version_is_read_here() {
 fn nodes_that_differ_about_spellings_take_each_others_keys() {
     for sends in [true, false] {
         // Its own normal form, so that the reading has a null for it.
-        let base = ask("MATCH (n)RETURN n.x", "alice", "secret", 1, None);
+        let base = ask("MATCH(n)RETURN n.x", "alice", "secret", 1, None);
         let parts = QueryParts {
             database: base.query.database.clone(),
             statement: base.query.statement.clone(),
