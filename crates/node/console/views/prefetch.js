@@ -9,7 +9,7 @@ const SOURCES = 12;
 const ROW = 30;
 const WIDTH = 1000;
 const BOX = 400;
-const KINDS = ["exact", "template", "neighbour", "overlap"];
+const KINDS = ["exact", "template", "overlap"];
 
 function create(onError) {
   const shown = {
