@@ -8,11 +8,15 @@
     clippy::cast_sign_loss
 )]
 
+mod dice;
+
 use std::collections::BTreeMap;
 
 use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, RunClass, TurnBounds, Turns, WaiterId};
+
+use self::dice::Dice;
 
 /// Runs at a time.
 const SLOTS: usize = 2;
@@ -26,22 +30,6 @@ struct Run {
     class: usize,
     takes_us: u64,
     principal: usize,
-}
-
-/// Splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn exponential(&mut self) -> f64 {
-        -(1.0 - self.unit()).ln()
-    }
 }
 
 /// Ten seconds of Poisson arrivals, of so many times the work that the slots can do. `spread` of 0: runs take what is expected.

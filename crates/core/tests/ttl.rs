@@ -9,8 +9,12 @@
     clippy::print_stdout
 )]
 
+mod dice;
+
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
 use hopcache_core::time::Millis;
+
+use self::dice::Dice;
 
 const TTL_MS: u64 = 60_000;
 const STALE_TARGET: f64 = 0.05;
@@ -18,22 +22,6 @@ const KEYS: usize = 400;
 /// Keys of one pattern change at similar rates: each pattern has a decade of its own.
 const PATTERNS: usize = 4;
 const HOURS: u64 = 12;
-
-/// Splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn exponential(&mut self) -> f64 {
-        -(1.0 - self.unit()).ln()
-    }
-}
 
 /// How a TTL is chosen.
 #[derive(Clone, Copy)]

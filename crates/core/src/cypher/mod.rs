@@ -4,6 +4,7 @@
 pub mod anchor;
 pub mod calls;
 pub mod columns;
+pub mod cursor;
 pub mod escapes;
 pub mod graphs;
 pub mod lexer;

@@ -8,6 +8,8 @@ use hopcache_core::limits::{ORIGIN_LIMIT_MAX, ORIGIN_LIMIT_MIN};
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::MonoTime;
 
+use crate::dice::Dice;
+
 /// Time between two ticks of a node.
 const TICK_US: f64 = 20_000.0;
 
@@ -20,22 +22,9 @@ pub(crate) struct Kind {
     pub(crate) spread: f64,
 }
 
-/// Dice of the test (splitmix64).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Of a normal distribution, nearly: twelve dice.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
+/// Of a normal distribution, nearly: twelve dice.
+fn normal(dice: &mut Dice) -> f64 {
+    (0..12).map(|_| dice.unit()).sum::<f64>() - 6.0
 }
 
 struct Job {
@@ -142,7 +131,7 @@ impl World {
                 };
                 let kind = self.kinds.iter().position(is_it).unwrap_or(0);
                 let Kind { mean_us, spread, .. } = self.kinds[kind];
-                let left_us = mean_us * (spread * self.dice.normal() - spread * spread / 2.0).exp();
+                let left_us = mean_us * (spread * normal(&mut self.dice) - spread * spread / 2.0).exp();
                 let job = Job { node: place, kind, left_us, asked_us: self.now_us, start: None };
                 self.nodes[place].line.push_back(job);
                 self.nodes[place].asking += 1;

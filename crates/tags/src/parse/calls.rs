@@ -3,6 +3,7 @@
 //! A function's value may hold the elements of its arguments, unless this table says more. A function that
 //! `hopcache_core` does not know is not read: a user-defined one may do anything.
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::verdict::is_known_function;
 
 use super::{Parsed, Parser, Unread};

@@ -1,5 +1,7 @@
 //! Clauses that write: `CREATE`, `MERGE`, `SET`, `REMOVE`, `DELETE`, `FOREACH`.
 
+use hopcache_core::cypher::cursor::TokenCursor;
+
 use super::{Parsed, Parser, Unread};
 use crate::tree::{Change, Clause, Key, Shape, Target};
 

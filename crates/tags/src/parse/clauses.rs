@@ -1,5 +1,6 @@
 //! Clauses that read, and subqueries.
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser, Unread};

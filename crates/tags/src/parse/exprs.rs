@@ -1,5 +1,6 @@
 //! Expressions: operands with operators between them, and what stands behind an operand (`.key`, `[index]`, `:Label`).
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser, Unread};

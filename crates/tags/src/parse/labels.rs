@@ -1,5 +1,7 @@
 //! Expressions of labels and types: `A`, `A:B`, `A|B`, `A&!B`, `(A|B)&C`, `%`, `$($param)`.
 
+use hopcache_core::cypher::cursor::TokenCursor;
+
 use super::{Parsed, Parser, Unread};
 use crate::tree::LabelExpr;
 

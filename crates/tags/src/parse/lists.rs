@@ -1,5 +1,6 @@
 //! Lists: literals, comprehensions, and what else binds a variable to the elements of a list.
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser};

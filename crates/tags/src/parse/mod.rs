@@ -29,6 +29,7 @@ mod lists;
 mod operands;
 mod patterns;
 
+use hopcache_core::cypher::cursor::{TokenCursor, unquoted};
 use hopcache_core::cypher::lexer::{Token, TokenKind, tokens};
 
 use crate::limits::{COPIES_MAX, NESTING_MAX, STATEMENT_BYTES_MAX};
@@ -87,56 +88,24 @@ struct Parser<'a> {
     copies: usize,
 }
 
-impl<'a> Parser<'a> {
-    fn kind(&self, ahead: usize) -> Option<TokenKind> {
-        self.tokens.get(self.at + ahead).map(|token| token.kind)
+impl<'a> TokenCursor<'a> for Parser<'a> {
+    fn place(&self) -> (&'a str, &'a [Token], usize) {
+        (self.text, self.tokens, self.at)
     }
 
-    fn source(&self, ahead: usize) -> &'a str {
-        self.tokens.get(self.at + ahead).map_or("", |token| token.text(self.text))
+    fn advance(&mut self, tokens: usize) {
+        self.at += tokens;
     }
+}
 
-    fn is(&self, punct: char) -> bool {
-        self.is_at(0, punct)
-    }
-
-    fn is_at(&self, ahead: usize, punct: char) -> bool {
-        self.kind(ahead) == Some(TokenKind::Punct(punct))
-    }
-
+impl Parser<'_> {
     /// Whether the next tokens are these characters.
     fn are(&self, puncts: &str) -> bool {
         puncts.chars().enumerate().all(|(ahead, punct)| self.is_at(ahead, punct))
     }
 
-    fn is_word(&self, word: &str) -> bool {
-        self.is_word_at(0, word)
-    }
-
-    fn is_word_at(&self, ahead: usize, word: &str) -> bool {
-        self.kind(ahead) == Some(TokenKind::Word) && self.source(ahead).eq_ignore_ascii_case(word)
-    }
-
     fn is_any_word(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is_word(word))
-    }
-
-    fn is_name_at(&self, ahead: usize) -> bool {
-        matches!(self.kind(ahead), Some(TokenKind::Word | TokenKind::QuotedWord))
-    }
-
-    /// Skips `punct` if it is next.
-    fn skip(&mut self, punct: char) -> bool {
-        let is_it = self.is(punct);
-        self.at += usize::from(is_it);
-        is_it
-    }
-
-    /// Skips `word` if it is next.
-    fn skip_word(&mut self, word: &str) -> bool {
-        let is_it = self.is_word(word);
-        self.at += usize::from(is_it);
-        is_it
     }
 
     fn expect(&mut self, punct: char) -> Parsed<()> {
@@ -216,9 +185,4 @@ impl<'a> Parser<'a> {
     fn behind_bracket(&self) -> usize {
         self.closers.get(self.at).map_or(self.at, |close| close + 1)
     }
-}
-
-/// A name without its backticks.
-fn unquoted(quoted: &str) -> String {
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().replace("``", "`")
 }

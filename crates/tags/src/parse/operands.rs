@@ -1,5 +1,6 @@
 //! Operands of expressions: literals, variables, parameters, map projections, `CASE`, subqueries, patterns.
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser, Unread};

@@ -1,5 +1,6 @@
 //! Patterns: paths of nodes and relationships, quantified groups, `shortestPath(…)`, `ANY SHORTEST …`.
 
+use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser, Unread};

@@ -2,6 +2,7 @@
 
 use super::scope::{Variable, is_plain};
 use super::{Parsed, Parser, Unread, put};
+use crate::cypher::cursor::TokenCursor;
 
 /// The items of a WITH or RETURN.
 struct Items {

@@ -9,6 +9,7 @@
 use super::operands::Operand;
 use super::scope::Variable;
 use super::{Parsed, Parser, Unread, put};
+use crate::cypher::cursor::TokenCursor;
 use crate::cypher::lexer::TokenKind;
 
 /// An expression in form.

@@ -31,6 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::scope::Scope;
+use super::cursor::{TokenCursor, unquoted};
 use super::lexer::{Token, TokenKind};
 use super::normal::without_end;
 use crate::limits::{SHARED_NESTING_MAX, SHARED_TEXT_BYTES_MAX, SHARED_TOKENS_MAX};
@@ -115,23 +116,17 @@ struct Parser<'a> {
     scope: Scope,
 }
 
+impl<'a> TokenCursor<'a> for Parser<'a> {
+    fn place(&self) -> (&'a str, &'a [Token], usize) {
+        (self.text, self.tokens, self.at)
+    }
+
+    fn advance(&mut self, tokens: usize) {
+        self.at += tokens;
+    }
+}
+
 impl<'a> Parser<'a> {
-    fn kind(&self, ahead: usize) -> Option<TokenKind> {
-        self.tokens.get(self.at + ahead).map(|token| token.kind)
-    }
-
-    fn source(&self, ahead: usize) -> &'a str {
-        self.tokens.get(self.at + ahead).map_or("", |token| token.text(self.text))
-    }
-
-    fn is(&self, punct: char) -> bool {
-        self.is_at(0, punct)
-    }
-
-    fn is_at(&self, ahead: usize, punct: char) -> bool {
-        self.kind(ahead) == Some(TokenKind::Punct(punct))
-    }
-
     /// Whether the next tokens are these characters, with nothing between them.
     fn are_glued(&self, puncts: &str) -> bool {
         puncts
@@ -147,30 +142,6 @@ impl<'a> Parser<'a> {
         place.checked_sub(1).and_then(ends) == self.tokens.get(place).map(|token| token.start)
     }
 
-    fn is_word(&self, word: &str) -> bool {
-        self.is_word_at(0, word)
-    }
-
-    fn is_word_at(&self, ahead: usize, word: &str) -> bool {
-        self.kind(ahead) == Some(TokenKind::Word) && self.source(ahead).eq_ignore_ascii_case(word)
-    }
-
-    fn is_name(&self) -> bool {
-        matches!(self.kind(0), Some(TokenKind::Word | TokenKind::QuotedWord))
-    }
-
-    fn skip(&mut self, punct: char) -> bool {
-        let is_it = self.is(punct);
-        self.at += usize::from(is_it);
-        is_it
-    }
-
-    fn skip_word(&mut self, word: &str) -> bool {
-        let is_it = self.is_word(word);
-        self.at += usize::from(is_it);
-        is_it
-    }
-
     fn expect(&mut self, punct: char) -> Parsed<()> {
         if self.skip(punct) { Ok(()) } else { Err(Unread) }
     }
@@ -181,7 +152,7 @@ impl<'a> Parser<'a> {
 
     /// The next token as written, if it is a name: a label, a type, a property key.
     fn written_name(&mut self) -> Parsed<&'a str> {
-        if !self.is_name() {
+        if !self.is_name_at(0) {
             return Err(Unread);
         }
         self.at += 1;
@@ -205,10 +176,6 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         parsed
     }
-}
-
-fn unquoted(quoted: &str) -> String {
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().replace("``", "`")
 }
 
 /// Adds a token to a form. One space stands between two tokens, so a form has one reading.

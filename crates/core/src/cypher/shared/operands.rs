@@ -2,6 +2,7 @@
 
 use super::scope::{Variable, is_plain};
 use super::{Parsed, Parser, Unread, put};
+use crate::cypher::cursor::TokenCursor;
 use crate::cypher::lexer::TokenKind;
 
 /// An operand in form.
@@ -86,7 +87,7 @@ impl Parser<'_> {
         self.expect('$')?;
         let is_number = self.kind(0) == Some(TokenKind::Number)
             && self.source(0).bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number && !self.is_name() {
+        if !is_number && !self.is_name_at(0) {
             return Err(Unread);
         }
         let text = format!("${}", self.source(0));

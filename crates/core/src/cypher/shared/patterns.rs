@@ -8,6 +8,7 @@
 
 use super::scope::{Scope, is_plain};
 use super::{Parsed, Parser, Unread, put};
+use crate::cypher::cursor::TokenCursor;
 use crate::cypher::lexer::TokenKind;
 
 /// A node or relationship: its variable, and its text without the variable.
@@ -52,7 +53,7 @@ impl Parser<'_> {
     }
 
     fn pattern(&mut self, form: &mut String, after: &mut Scope) -> Parsed<()> {
-        let is_named = self.is_name() && self.is_at(1, '=');
+        let is_named = self.is_name_at(0) && self.is_at(1, '=');
         if is_named {
             let name = self.name()?;
             if !is_plain(&name) || after.find(&name).is_some() {
@@ -139,7 +140,7 @@ impl Parser<'_> {
 
     /// The variable of a node or relationship.
     fn element_name(&mut self) -> Parsed<Option<String>> {
-        if !self.is_name() {
+        if !self.is_name_at(0) {
             return Ok(None);
         }
         let name = self.name()?;
