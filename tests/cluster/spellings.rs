@@ -102,6 +102,22 @@ async fn an_error_quotes_the_clients_own_text() {
     }
 }
 
+/// Forty spellings of a refused statement at once: flights one after the other would end in 503 for most of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_many_spellings_gets_its_own_error() {
+    let cluster = Cluster::of(sharing()).await;
+    let spellings: Vec<_> =
+        (0..40).map(|n| format!("WITH 1 AS name{n} RETURN name{n}.wrong AS what")).collect();
+    cluster.proxy.delay_runs(".wrong", Duration::from_millis(100));
+    let client = cluster.clients()[0];
+    let crowd = spellings.iter().map(|spelling| (client, http::query(spelling, &json!({}))));
+    for (reply, spelling) in http::crowd(crowd.collect()).await.into_iter().zip(&spellings) {
+        let reply = reply.unwrap();
+        assert_eq!(reply.status, 400, "{reply}");
+        assert!(String::from_utf8_lossy(&reply.body).contains(spelling), "{reply}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spellings_share_nothing_by_default() {
     let cluster = Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await;
