@@ -2,6 +2,7 @@
 //! fits 400 and 1,600 px, and shows a killed node within two seconds.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use super::browser::Browser;
 use super::traffic::{CROWD, Traffic};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::pace::Slowness;
-use crate::support::say;
+use crate::support::{say, until};
 
 const SHOWN_MAX: Duration = Duration::from_secs(15);
 const LOADED_MAX: Duration = Duration::from_secs(1);
@@ -20,12 +21,12 @@ const ENTER: &str = "\u{e007}";
 
 /// Each view, and words that it shows only with data of the cluster.
 const VIEWS: [(&str, &[&str]); 8] = [
-    ("overview", &["node-a", "node-b", "node-c", "Everything works as it should.", "Neo4j ran"]),
+    ("overview", &["node-a", "node-b", "node-c", "Everything works as it should.", "runs for", " ms"]),
     ("ring", &["node-a", "node-b", "node-c", "All nodes that answer have one ring", "yes"]),
-    ("hot", &["{ id : $ }", "RETURN p . name AS name", "not cached: it writes"]),
+    ("hot", &["{id: $}", "RETURN p.name AS name", "not cached: it writes"]),
     ("inspector", &["Statement", "Explain"]),
     ("stampedes", &["AS stampede", "node-"]),
-    ("prefetch", &["This node knows", "RETURN f . id AS friend"]),
+    ("prefetch", &["This node knows", "RETURN f.id AS friend"]),
     ("freshness", &["neo4j", "Written up to transaction", "Touched"]),
     ("configuration", &["freshness.", "prefetch.enabled", "default"]),
 ];
@@ -33,10 +34,12 @@ const VIEWS: [(&str, &[&str]); 8] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_view_shows_the_cluster_and_a_killed_node() {
     let mut cluster = Cluster::of(Plan { freshness: "", ..Plan::default() }).await;
-    let traffic = Traffic::new();
+    let traffic = Arc::new(Traffic::new());
+    traffic.people(&cluster).await;
     traffic.crowd(&cluster).await;
     traffic.run(&cluster).await;
     let slowness = Slowness::of(&cluster.clients()).await;
+    let flow = tokio::spawn(Arc::clone(&traffic).flow(cluster.clients()));
     let browser = Browser::start().await;
     let url = format!("http://{}/", cluster.nodes[0].addrs.admin);
     browser.looks(1_600, "light").await;
@@ -51,12 +54,17 @@ async fn every_view_shows_the_cluster_and_a_killed_node() {
         browser.open(&format!("{url}#/{view}")).await;
         let took = browser.shows("#view", words, slowness.bound(SHOWN_MAX)).await;
         say(&format!("{view} shows the cluster after {} ms", took.as_millis()));
+        if view == "overview" {
+            charts_have_points(&browser).await;
+        }
         if view == "inspector" {
             inspect(&browser, &traffic, slowness).await;
         }
         assert_names(&browser, view).await;
         assert_fits_and_keep(&browser, view).await;
     }
+    assert!(!flow.is_finished(), "the flow of requests has ended");
+    flow.abort();
     assert_keyboard(&browser, &url, slowness).await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
     let followers = browser_of_stampedes(&browser, &url, slowness).await;
@@ -72,8 +80,19 @@ async fn every_view_shows_the_cluster_and_a_killed_node() {
         seen.as_millis(),
         in_ring.as_millis()
     ));
+    browser.shows("#view tbody", &["down"], slowness.bound(SHOWN_MAX)).await;
     keep(&browser, "killed").await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
+}
+
+/// Lines over time begin when the page is opened. Pictures get longer ones.
+async fn charts_have_points(browser: &Browser) {
+    let points_min = if pictures().is_some() { 25 } else { 3 };
+    until("the charts have points", Duration::from_secs(60), async || {
+        let points = browser.value("Number(document.querySelector('.plot').dataset.points)").await;
+        points.as_u64().is_some_and(|points| points >= points_min)
+    })
+    .await;
 }
 
 /// A query that is pasted is explained, in a sentence.
@@ -143,8 +162,13 @@ async fn assert_keyboard(browser: &Browser, url: &str, slowness: Slowness) {
     }
 }
 
+/// Where pictures are kept, if anybody wants them.
+fn pictures() -> Option<PathBuf> {
+    std::env::var_os("HOPCACHE_TEST_PICTURES").map(PathBuf::from)
+}
+
 async fn keep(browser: &Browser, name: &str) {
-    let Some(folder) = std::env::var_os("HOPCACHE_TEST_PICTURES").map(PathBuf::from) else { return };
+    let Some(folder) = pictures() else { return };
     std::fs::create_dir_all(&folder).unwrap();
     browser.picture(&folder.join(format!("{name}.png"))).await;
 }

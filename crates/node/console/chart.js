@@ -16,11 +16,14 @@ export function chart(title, lines, value) {
   });
   const legend = el("ul", { class: "legend", "aria-hidden": "true" }, ...figures.map(({ item }) => item));
   const element = el("figure", { class: "chart" }, el("figcaption", { text: title }), legend, place, sentence);
+  const waiting = el("p", { class: "note", text: "Collecting the first seconds …" });
+  place.append(waiting);
   let plot = null;
   let data = [[], ...lines.map(() => [])];
 
   const draw = () => {
     plot?.destroy();
+    waiting.remove();
     plot = new uPlot(options(lines, value, place.clientWidth || 400), data, place);
   };
   const resized = new ResizeObserver(() => {
@@ -35,6 +38,7 @@ export function chart(title, lines, value) {
     // One point is no line, and gives the axis no span of time.
     if (plot) plot.setData(data);
     else if (points.length > 1) draw();
+    place.dataset.points = points.length;
     const last = points.at(-1);
     lines.forEach(({ key }, place) => setText(figures[place].figure, last ? value(last[key]) : "–"));
     setText(sentence, last ? `${title}, now: ${lines.map(({ name, key }) => `${name} ${value(last[key])}`).join(", ")}.` : "");
@@ -58,8 +62,8 @@ function options(lines, value, width) {
     cursor: { y: false, points: { show: true } },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, size: 30, space: 70, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB")) },
-      { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => value(tick)) },
+      { ...axis, size: 30, space: 70, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300], values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB")) },
+      { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => value(tick)) },
     ],
     series: [{}, ...lines.map((line) => ({
       label: line.name,

@@ -1,5 +1,7 @@
 // Elements of the page. Texts become text nodes only, never markup.
 
+import { pattern } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with attributes and children. `class`, `text` and `on…` are as one expects. */
@@ -55,15 +57,16 @@ export function section(title, ...children) {
  * `empty` is said when there are no rows.
  */
 export function table(caption, columns, empty) {
-  const body = el("tbody");
-  const head = el("tr", {}, ...columns.map(({ name, class: kind }) => el("th", { scope: "col", class: kind, text: name })));
+  // On a narrow page a row is a card, which is no table to the browser any more: so the roles are said.
+  const body = el("tbody", { role: "rowgroup" });
+  const head = el("tr", { role: "row" }, ...columns.map(({ name, class: kind }) => el("th", { role: "columnheader", scope: "col", class: kind, text: name })));
   const none = el("p", { class: "note", text: empty });
   const scroll = el("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
-    el("table", {}, el("caption", { text: caption }), el("thead", {}, head), body));
+    el("table", { role: "table" }, el("caption", { text: caption }), el("thead", { role: "rowgroup" }, head), body));
   const set = (rows) => {
     while (body.rows.length > rows.length) body.deleteRow(-1);
     while (body.rows.length < rows.length) {
-      body.append(el("tr", {}, ...columns.map(({ class: kind, name }) => el("td", { class: kind, "data-name": name }))));
+      body.append(el("tr", { role: "row" }, ...columns.map(({ class: kind, name }) => el("td", { role: "cell", class: kind, "data-name": name }))));
     }
     rows.forEach((row, place) => columns.forEach(({ cell }, column) => fill(body.rows[place].cells[column], cell(row))));
     scroll.hidden = rows.length === 0;
@@ -77,6 +80,9 @@ function fill(cell, content) {
   if (content instanceof Node) cell.replaceChildren(content);
   else setText(cell, content ?? "–");
 }
+
+/** A statement without its literals. The tip has it as the node sent it. */
+export const code = (text) => el("code", { class: "statement", title: text, text: text ? pattern(text) : "–" });
 
 /** A share from 0 to 1 as a bar with its figure. */
 export function bar(share, text) {

@@ -21,12 +21,17 @@ export const percent = (share) => {
   return `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : 1)} %`;
 };
 
+/** Three digits that matter, without zeros behind the point. */
+const rounded = (value) => String(Number(value.toPrecision(3)));
+
 /** A time in seconds. */
 export const seconds = (value) => {
   if (value === undefined || value === null || Number.isNaN(value)) return "–";
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
-  if (value < 1) return `${(value * 1000).toPrecision(3).replace(/\.?0+$/, "")} ms`;
-  return `${value.toPrecision(3).replace(/\.?0+$/, "")} s`;
+  if (value < 1) return `${rounded(value * 1000)} ms`;
+  if (value < 120) return `${rounded(value)} s`;
+  if (value < 7200) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`.replace(" 0 s", "");
+  return `${(value / 3600).toFixed(1)} h`;
 };
 
 export const millis = (value) => (value === undefined || value === null ? "–" : seconds(value / 1000));
@@ -43,6 +48,27 @@ export const bytes = (value) => {
 
 /** A time of day. */
 export const clock = (at) => new Date(at).toLocaleTimeString("en-GB");
+
+/** The end of a ring's number, as `hopcache status` shows it. */
+export const epoch = (hex) => (hex ? hex.slice(-6) : "–");
+
+/** A pattern as people write Cypher: a node sends its tokens with a space between each two. Names in backticks stay. */
+export const pattern = (text) =>
+  text.split("`").map((part, place) => (place % 2 === 1 ? part : tight(part))).join("`");
+
+const tight = (part) => part
+  .replace(/([([{]) +/g, "$1")
+  .replace(/ +([)\]},;])/g, "$1")
+  .replace(/ *\. */g, ".")
+  .replace(/ *: */g, ":")
+  .replace(/\{(\w+):/g, "{$1: ")
+  .replace(/, (\w+):(?=[^,}]*\})/g, ", $1: ")
+  .replace(/(<?) *- +-( *>)?/g, (_, left, right) => ` ${left}--${right ? ">" : ""}`)
+  .replace(/(<?) *- +\[/g, " $1-[")
+  .replace(/\] +-( +>)?/g, (_, right) => `]-${right ? ">" : ""}`)
+  .replace(/\) +(<?-[-[])/g, ")$1")
+  .replace(/(\]->?|-->?) +\(/g, "$1(")
+  .replace(/\b([a-z]\w*) \(/g, "$1(");
 
 /** The beginning of a long digest. */
 export const digest = (hex) => (hex ? hex.slice(0, 12) : "–");

@@ -27,6 +27,8 @@ pub const HOT_TEXT_BYTES_MAX: usize = 8 << 10;
 pub const HOT_TAGS_MAX: usize = 12;
 /// Ended flights with followers that a node remembers.
 pub const CROWDS_REMEMBERED_MAX: usize = 64;
+/// How long a large flight stays while smaller ones end: as long as the console's time line.
+pub const CROWDS_REMEMBERED_MS: u64 = 5 * 60 * 1_000;
 /// Flights under way with followers that a node shows.
 pub const CROWDS_SHOWN_MAX: usize = 32;
 /// Marks of writes that a node shows: the latest ones.

@@ -10,23 +10,23 @@ function create() {
     kept: tile("Kept past their TTL", "by a proof, without a run"),
     writes: tile("Writes that ended entries", "through these nodes"),
     foreign: tile("Writes past Hopcache", "looks that found some"),
-    purges: tile("Purges"),
+    purges: tile("Purges", "ordered by an operator"),
     stale: tile("Stale answers", "while a refresh ran, or Neo4j failed"),
   };
   const lines = chart("Per second", [
     { name: "proved hits", key: "proved", colour: 1 },
     { name: "writes", key: "ownWrites", colour: 2 },
-    { name: "looks that found foreign writes", key: "foreign", colour: 3 },
+    { name: "looks that found writes past Hopcache", key: "foreign", colour: 3 },
   ], rate);
   const databases = table("Databases", [
     { name: "Database", cell: (row) => row.database ?? "written at other nodes" },
     { name: "Written up to transaction", class: "number", cell: (row) => row.newest ?? "not known yet" },
-    { name: "Numbering", class: "number", cell: (row) => row.epoch },
-    { name: "Marks", class: "number", cell: (row) => count(row.tags.length) },
+    { name: "Restores noticed", class: "number", cell: (row) => row.epoch },
+    { name: "Tags that were written", class: "number", cell: (row) => count(row.tags.length) },
   ], "No database has been written since the nodes started.");
   const tags = table("The last writes, by what they touched", [
-    { name: "Database", cell: (row) => row.database ?? "–" },
     { name: "Touched", class: "words", cell: (row) => row.word ?? "something that no hot pattern reads" },
+    { name: "Database", cell: (row) => row.database ?? "–" },
     { name: "At transaction", class: "number", cell: (row) => row.at ?? "not known yet" },
     { name: "Hot patterns that depend on it", class: "number", cell: (row) => count(row.patterns) },
   ], "No write has left a mark yet.");

@@ -1,9 +1,9 @@
 // The keys and patterns that clients ask for most.
 
-import { el, section, table } from "../dom.js";
+import { code, el, section, table } from "../dom.js";
 import { digest, millis, percent, rate } from "../format.js";
 
-const text = (row) => el("code", { class: "statement", title: row.pattern, text: row.pattern });
+const text = (row) => code(row.pattern);
 
 const figures = [
   { name: "Requests/s", class: "number", cell: (row) => rate(row.rate_per_s) },

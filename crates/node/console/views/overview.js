@@ -49,7 +49,7 @@ function create() {
     const runs = figures.rate("runs") ?? 0;
     shown.runs.set(known ? rate(runs) : "–", `${count(figures.total("runs"))} since the nodes started`);
     const [without, did] = [figures.total("hits") + figures.total("misses") + figures.total("bypasses"), figures.total("runs")];
-    shown.saved.set(without > 0 ? percent(Math.max(0, 1 - did / without)) : "–", `Neo4j ran ${count(did)} of ${count(without)}`);
+    shown.saved.set(without > 0 ? percent(Math.max(0, 1 - did / without)) : "–", `${count(did)} runs for ${count(without)} requests`);
     for (const each of [requests, load, times]) each.set(figures.points);
     nodes.set(figures.parts.map((part) => ({ part, rates: (name) => figures.rateOf(part.name, name) ?? 0 })));
     const said = complaints(figures);

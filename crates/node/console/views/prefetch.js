@@ -1,49 +1,51 @@
 // What follows what, as nodes have learned it from sessions, and whether reading ahead paid.
 
-import { bar, el, section, svg, table, tile, tiles } from "../dom.js";
-import { count, percent } from "../format.js";
+import { bar, code, el, section, svg, table, tile, tiles } from "../dom.js";
+import { count, digest, pattern, percent } from "../format.js";
 import { get } from "../stream.js";
 
 const EVERY_MS = 5000;
 const SOURCES = 12;
+const ROWS = 40;
 const ROW = 30;
 const WIDTH = 1000;
 const BOX = 400;
+const ENDS = { launched: "Read ahead", used: "Used", late: "Late", wasted: "Wasted" };
 const KINDS = ["exact", "template", "neighbour", "overlap"];
 
 function create(onError) {
   const shown = {
-    launched: tile("Read ahead", "since the nodes started"),
-    used: tile("Paid", "a client asked for it later"),
+    launched: tile("Read ahead"),
+    used: tile("Used", "a client asked for it later"),
     late: tile("Late", "a client asked while it ran"),
     wasted: tile("Wasted", "nobody asked for it"),
-    pending: tile("Open", "may still be asked for"),
+    pending: tile("Pending", "may still be asked for"),
   };
   const kinds = table("By the kind of candidate", [
     { name: "Kind", cell: (row) => row.kind },
-    ...["launched", "used", "late", "wasted"].map((name) => ({ name, class: "number", cell: (row) => count(row[name]) })),
-    { name: "Paid", cell: (row) => (row.launched > 0 ? bar(row.used / row.launched, percent(row.used / row.launched)) : "–") },
+    ...Object.entries(ENDS).map(([end, name]) => ({ name, class: "number", cell: (row) => count(row[end]) })),
+    { name: "Clients asked for", cell: (row) => (row.launched > 0 ? bar(asked(row), percent(asked(row))) : "–") },
   ], "Nothing was read ahead yet.");
   const state = el("p", { class: "note", text: "Asking for the patterns …" });
-  const graph = el("div", { class: "scroll", role: "region", "aria-label": "Graph of patterns and their successors", tabindex: "0" });
+  const graph = el("div", { class: "scroll graph-place", role: "region", "aria-label": "Graph of patterns and their successors", tabindex: "0" });
   const list = table("Patterns and their successors", [
     { name: "After", cell: (row) => code(row.source) },
-    { name: "comes", cell: (row) => code(row.statement) },
+    { name: "comes", class: "wide", cell: (row) => code(row.statement) },
     { name: "Probability", cell: (row) => bar(row.probability, percent(row.probability)) },
     { name: "Seen", class: "number", cell: (row) => count(row.seen) },
     { name: "Read ahead", class: "number", cell: (row) => count(row.launched) },
-    { name: "Paid", class: "number", cell: (row) => count(row.used) },
-    { name: "How", cell: (row) => (row.bindings ?? []).join("; ") || row.kind || "–" },
+    { name: "Asked for", class: "number", cell: (row) => count(row.used) },
+    { name: "Its parameters", class: "words", cell: how },
   ], "No pattern is known yet. Sessions teach them: see prefetch in OPERATING.");
 
   const load = async () => {
     try {
       const learned = await get(`/admin/v1/successors?limit=${SOURCES}`);
-      const rows = learned.patterns.flatMap((source) => source.successors.map((next) => ({ ...next, source: source.text ?? source.id, sourceId: source.id })));
+      const rows = folded(learned.patterns.flatMap((source) => source.successors.map((next) => ({ ...next, source: source.text ?? unseen(source.id) }))));
       state.textContent = learned.is_on
-        ? `This node knows ${count(learned.patterns_known)} patterns and ${count(learned.forms_known)} next queries. The most common ones. A line is as thick as its probability. Blue: at least half of what was read ahead was asked for. Orange: less. Grey: nothing was read ahead.`
+        ? `This node knows ${count(learned.patterns_known)} patterns and ${count(learned.forms_known)} next queries. The most common ones follow. A line is as thick as its probability: blue if clients asked for at least half of what was read ahead, orange if less, grey if nothing was read ahead.`
         : "Prefetch is off (prefetch.enabled).";
-      list.set(rows);
+      list.set(rows.slice(0, ROWS));
       graph.replaceChildren(...(rows.length > 0 ? [drawn(rows)] : []));
       graph.hidden = rows.length === 0;
     } catch (error) {
@@ -56,15 +58,16 @@ function create(onError) {
   const update = (figures) => {
     const total = (name) => figures.sum(name);
     const launched = total("prefetch_attempts_total");
-    shown.launched.set(count(launched));
-    shown.used.set(count(total("prefetch_hits_total")), launched > 0 ? `${percent(total("prefetch_hits_total") / launched)}: a client asked for it later` : undefined);
+    const wanted = total("prefetch_hits_total") + total("prefetch_late_total");
+    shown.launched.set(count(launched), launched > 0 ? `clients asked for ${percent(wanted / launched)} of them` : "since the nodes started");
+    shown.used.set(count(total("prefetch_hits_total")));
     shown.late.set(count(total("prefetch_late_total")));
     shown.wasted.set(count(total("prefetch_waste_total")));
     shown.pending.set(count(total("prefetch_pending")));
     const of = (kind, outcome) => figures.parts.reduce((all, part) => all + Object.entries(part.series)
       .filter(([series]) => series.startsWith("hopcache_prefetch_kinds_total") && series.includes(`kind="${kind}"`) && series.includes(`outcome="${outcome}"`))
       .reduce((sum, [, value]) => sum + value, 0), 0);
-    const rows = KINDS.map((kind) => ({ kind, ...Object.fromEntries(["launched", "used", "late", "wasted"].map((name) => [name, of(kind, name)])) }));
+    const rows = KINDS.map((kind) => ({ kind, ...Object.fromEntries(Object.keys(ENDS).map((end) => [end, of(kind, end)])) }));
     kinds.set(rows.filter((row) => row.launched > 0));
   };
   const element = el("div", {}, tiles(...Object.values(shown)), section("Kinds", kinds.element),
@@ -72,7 +75,30 @@ function create(onError) {
   return { element, update, remove: () => clearInterval(timer) };
 }
 
-const code = (text) => el("code", { class: "statement", title: text, text: text ?? "–" });
+/** A statement that other nodes have told of, and whose text this node has not met. */
+const unseen = (id) => `a statement of other nodes, ${digest(id).slice(0, 6)}`;
+
+/** Of rows with the same two statements only the most probable one stays, with the figures of all: the others have other values. */
+function folded(rows) {
+  const groups = new Map();
+  for (const row of [...rows].sort((one, other) => other.probability - one.probability)) {
+    const id = `${row.source}\n${row.statement}`;
+    const first = groups.get(id);
+    if (!first) {
+      groups.set(id, { ...row, others: 0 });
+      continue;
+    }
+    first.others += 1;
+    for (const name of ["seen", "launched", "used"]) first[name] += row[name];
+  }
+  return [...groups.values()];
+}
+
+/** Where the parameters of the next query come from. */
+function how(row) {
+  const own = (row.bindings ?? []).join("; ") || row.kind || "–";
+  return row.others > 0 ? `${own}; ${row.others} more with other values` : own;
+}
 
 /** Sources on the left, what follows on the right. A line is as thick as its probability; its colour says whether it paid. */
 function drawn(rows) {
@@ -88,10 +114,15 @@ function drawn(rows) {
   });
   const box = (all, x) => all.flatMap((text, place) => [
     svg("rect", { x, y: y(all, place) - ROW / 2 + 3, width: BOX, height: ROW - 6, rx: 5, class: "box" }),
-    svg("text", { x: x + 10, y: y(all, place) + 4, }, text.length > 56 ? `${text.slice(0, 55)}…` : text, svg("title", { text })),
+    svg("text", { x: x + 10, y: y(all, place) + 4, }, shortened(pattern(text)), svg("title", { text })),
   ]);
   const label = `${left.length} patterns and ${right.length} successors; the table below has the same`;
   return svg("svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label }, ...lines, ...box(left, 0), ...box(right, WIDTH - BOX));
 }
+
+const shortened = (text) => (text.length > 54 ? `${text.slice(0, 53)}…` : text);
+
+/** The share of what was read ahead that clients asked for, in time or while it ran. */
+const asked = (row) => (row.used + row.late) / row.launched;
 
 export const prefetch = { title: "Prefetch", lead: "Queries that follow others, read before a client asks.", create };
