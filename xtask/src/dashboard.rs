@@ -203,8 +203,78 @@ fn purge(cluster: &Processes) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     const DASHBOARD: &str = include_str!("../../cluster/grafana/dashboards/hopcache.json");
     const DEFINED: &str = include_str!("../../crates/node/src/meters/definitions.rs");
+
+    fn dashboard() -> Value {
+        serde_json::from_str(DASHBOARD).unwrap()
+    }
+
+    fn panels(dashboard: &Value) -> Vec<&Value> {
+        let panels = dashboard["panels"].as_array().unwrap().iter();
+        panels.filter(|panel| panel["type"] != "row").collect()
+    }
+
+    /// A Grafana that did not provision it has another data source, and perhaps another name for the job.
+    #[test]
+    fn any_grafana_can_import_the_dashboard() {
+        let dashboard = dashboard();
+        assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 36));
+        assert_eq!(dashboard["id"], Value::Null, "an id is of one Grafana");
+        let variables = dashboard["templating"]["list"].as_array().unwrap();
+        let named = |name: &str| variables.iter().find(|variable| variable["name"] == name).unwrap();
+        assert_eq!(
+            (&named("datasource")["type"], &named("datasource")["query"]),
+            (&json!("datasource"), &json!("prometheus"))
+        );
+        assert_eq!(named("job")["definition"], "label_values(hopcache_build_info, job)");
+        let source = json!({"type": "prometheus", "uid": "${datasource}"});
+        assert_eq!(named("job")["datasource"], source);
+        for panel in panels(&dashboard) {
+            assert_eq!(panel["datasource"], source, "{}", panel["title"]);
+            for target in panel["targets"].as_array().unwrap() {
+                assert_eq!(target["datasource"], source, "{}", panel["title"]);
+                let query = target["expr"].as_str().unwrap();
+                let selectors = query.matches('{').count();
+                assert!(selectors > 0, "{query}");
+                assert_eq!(query.matches("{job=~\"$job\"").count(), selectors, "{query}");
+            }
+        }
+        let mut ids: Vec<u64> = dashboard["panels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|panel| panel["id"].as_u64().unwrap())
+            .collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|two| two[0] != two[1]), "two panels have one id");
+    }
+
+    /// What one wants to know first stands on top, in one row: no panel is beside or above it.
+    #[test]
+    fn a_row_of_figures_is_on_top() {
+        let dashboard = dashboard();
+        let (figures, others): (Vec<_>, Vec<_>) =
+            panels(&dashboard).into_iter().partition(|panel| panel["type"] == "stat");
+        let titles: Vec<&str> = figures.iter().map(|panel| panel["title"].as_str().unwrap()).collect();
+        let wanted = [
+            "Requests/s",
+            "Hits",
+            "P50 of hits",
+            "P99 of hits",
+            "Runs saved/s",
+            "Neo4j runs/s",
+            "Nodes up",
+            "Degraded",
+        ];
+        assert_eq!(titles, wanted);
+        let at = |panel: &Value, side: &str| panel["gridPos"][side].as_u64().unwrap();
+        assert!(figures.iter().all(|panel| at(panel, "y") == 0));
+        assert_eq!(figures.iter().map(|panel| at(panel, "w")).sum::<u64>(), 24);
+        assert!(others.iter().all(|panel| at(panel, "y") >= at(figures[0], "h")));
+    }
 
     #[test]
     fn every_metric_of_the_dashboard_is_one_that_a_node_has() {

@@ -154,7 +154,9 @@ fn queries_have_data(root: &Path, compose: &Compose) -> Result<()> {
     for title in PANELS {
         let panel = panels.iter().find(|panel| panel["title"] == title);
         let query = panel.and_then(|panel| panel["targets"][0]["expr"].as_str());
-        let query = query.with_context(|| format!("no panel {title:?}"))?.replace("$__rate_interval", "1m");
+        let query = query.with_context(|| format!("no panel {title:?}"))?;
+        // Grafana would put the values of its variables in.
+        let query = query.replace("$__rate_interval", "1m").replace("$job", "hopcache");
         wait_until(SCRAPED_MAX, || {
             http::prometheus(compose.prometheus, &query)
                 .is_ok_and(|values| values.iter().any(|value| value != "NaN"))

@@ -54,6 +54,9 @@ struct CheckOptions {
     /// Replaces Grafana's `$__rate_interval`: at least four scrapes.
     #[arg(long, default_value = "1m")]
     rate_interval: String,
+    /// Replaces the dashboard's variable `$job`: the jobs of Prometheus that are nodes.
+    #[arg(long, default_value = "hopcache")]
+    job: String,
     /// Title of a panel whose metric the scraped nodes do not have. The report lists the panel as left out.
     #[arg(long)]
     without: Vec<String>,
@@ -86,7 +89,7 @@ async fn check(options: &CheckOptions) -> anyhow::Result<()> {
             writeln!(report, "{}\n  left out: --without", panel.title)?;
             continue;
         }
-        ask(panel, &prometheus, &window, &options.rate_interval, &mut report, &mut empty).await?;
+        ask(panel, &prometheus, &window, options, &mut report, &mut empty).await?;
         checked += 1;
     }
     std::fs::create_dir_all(&options.out)?;
@@ -104,13 +107,13 @@ async fn ask(
     panel: &Panel,
     prometheus: &Prometheus,
     window: &Window,
-    rate_interval: &str,
+    options: &CheckOptions,
     report: &mut String,
     empty: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     writeln!(report, "{}", panel.title)?;
     for query in &panel.queries {
-        let query = query.replace("$__rate_interval", rate_interval);
+        let query = query.replace("$__rate_interval", &options.rate_interval).replace("$job", &options.job);
         let series = prometheus
             .range(&query, window)
             .await
