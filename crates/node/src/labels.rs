@@ -302,6 +302,12 @@ pub fn detail_of(how: &How) -> Option<&'static str> {
     }
 }
 
+/// The status of a statement over Bolt that Neo4j has answered itself, as the Query API would say it.
+#[must_use]
+pub const fn status_of_passed(is_success: bool) -> u16 {
+    if is_success { 202 } else { 400 }
+}
+
 /// How β is chosen: the value of `refresh.mode`.
 #[must_use]
 pub const fn refresh_mode(mode: Mode) -> &'static str {

@@ -1,8 +1,9 @@
 //! Lines about single requests: all of them (`log.requests`), and those that were slow (`log.slow`).
 //!
-//! A slow request has a line at its entry node, with the hop's part of the time in it. A slow fetch has a line at the node that
-//! fetched, with the parts of its time: the lease, `EXPLAIN`, the wait for a place at Neo4j, the run. Both name the pattern, and the trace
-//! if there is one. Statements and parameters are in neither: a pattern has no literals.
+//! A slow request has a line at its entry node; `hop_ms` is how long the node that it asked took. A slow fetch has a line at the
+//! node that fetched, with the parts of its time: the lease, `EXPLAIN`, the wait for a place at Neo4j, the run. A statement that
+//! goes to Neo4j past the cache over Bolt has the line of a request ([`PassedLine`]). All name the pattern, and the trace if there
+//! is one. Statements and parameters are in none: a pattern has no literals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use hopcache_core::cypher::pattern::shown_pattern;
 use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
+use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Outcome};
+use hopcache_engine::outcome::{Answer, AnsweredBy, Class, Outcome, Reason};
 use hopcache_engine::ports::{EndedFetch, Observer};
 
 use crate::config::LogSection;
@@ -34,35 +35,66 @@ impl RequestLog {
     }
 
     /// Writes the line of an answered request, if it has one.
-    pub(crate) fn answered(
+    pub(crate) fn answered(self, front: Front, ask: &Ask, ended: (&Outcome, u16), took: Duration) {
+        self.answered_query(front, (&ask.query, ask.traceparent.as_deref()), ended, took);
+    }
+
+    /// The same, for a request whose ask is gone. With the query comes the request's `traceparent`.
+    pub(crate) fn answered_query(
         self,
         front: Front,
-        ask: &Ask,
+        (query, traceparent): (&Query, Option<&str>),
         (outcome, status): (&Outcome, u16),
         took: Duration,
     ) {
-        let is_slow = self.is_slow(took);
-        if !is_slow && !self.has_all {
+        if !self.has_line(took) {
             return;
         }
         let bytes = match &outcome.answer {
             Answer::Body(body) => body.len(),
             Answer::Failed(_) => 0,
         };
+        let by = outcome.answered_by.as_ref();
         tracing::info!(
             front = labels::FRONTS[front as usize],
-            database = &*ask.query.database,
-            pattern = shown(&ask.query.statement),
+            database = &*query.database,
+            pattern = shown(&query.statement),
             class = labels::CLASSES[labels::class_place(&outcome.how.class)],
             detail = labels::detail_of(&outcome.how),
             status,
             took_ms = millis(took),
+            hop_ms = by.map(|by| hop_ms(by, took)),
             bytes,
-            owner = outcome.answered_by.as_ref().map(ToString::to_string),
-            trace = ask.traceparent.as_deref().and_then(trace_id),
+            owner = by.map(|by| by.node.to_string()),
+            trace = traceparent.and_then(trace_id),
             "{}",
-            if is_slow { "slow request" } else { "request" }
+            self.title(took)
         );
+    }
+
+    /// The line of a statement that goes to Neo4j past the cache, if it may get one.
+    pub(crate) fn passing(
+        self,
+        statement: &str,
+        (database, reason): (Option<&str>, Reason),
+        traceparent: Option<&str>,
+    ) -> Option<PassedLine> {
+        let has_any = self.has_all || self.slow.is_some();
+        has_any.then(|| PassedLine {
+            log: self,
+            pattern: shown(statement),
+            database: database.map(ToOwned::to_owned),
+            reason,
+            trace: traceparent.and_then(trace_id).map(ToOwned::to_owned),
+        })
+    }
+
+    fn has_line(self, took: Duration) -> bool {
+        self.has_all || self.is_slow(took)
+    }
+
+    fn title(self, took: Duration) -> &'static str {
+        if self.is_slow(took) { "slow request" } else { "request" }
     }
 
     fn is_slow(self, took: Duration) -> bool {
@@ -85,6 +117,38 @@ impl RequestLog {
             run_ms = times.run_ms().0,
             trace = fetch.traceparent.and_then(trace_id),
             "slow fetch"
+        );
+    }
+}
+
+/// The line of a statement over Bolt that goes to Neo4j past the cache, until Neo4j has answered it.
+pub(crate) struct PassedLine {
+    log: RequestLog,
+    pattern: String,
+    /// As the client named it: nothing asks for the name of a home database here.
+    database: Option<String>,
+    reason: Reason,
+    trace: Option<String>,
+}
+
+impl PassedLine {
+    /// Neo4j has answered with the last record, or with a failure. `took` is the time since RUN came, so it contains the client's
+    /// pauses between its PULLs.
+    pub(crate) fn write(self, is_success: bool, took: Duration) {
+        if !self.log.has_line(took) {
+            return;
+        }
+        tracing::info!(
+            front = labels::FRONTS[Front::Bolt as usize],
+            database = self.database,
+            pattern = self.pattern,
+            class = labels::CLASSES[labels::class_place(&Class::Bypass(self.reason))],
+            detail = labels::reason_label(self.reason),
+            status = labels::status_of_passed(is_success),
+            took_ms = millis(took),
+            trace = self.trace,
+            "{}",
+            self.log.title(took)
         );
     }
 }
@@ -120,6 +184,11 @@ fn millis(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
 }
 
+/// How long the node that was asked took. A request that joined another's question waited for less.
+fn hop_ms(by: &AnsweredBy, took: Duration) -> f64 {
+    millis(by.hop_ms.duration().min(took))
+}
+
 /// The trace's id in a `traceparent` (W3C Trace Context, section 3.2.2).
 fn trace_id(traceparent: &str) -> Option<&str> {
     traceparent.split('-').nth(1)
@@ -127,6 +196,8 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::node::NodeName;
+
     use super::*;
 
     #[test]
@@ -149,6 +220,30 @@ mod tests {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(trace_id(parent), Some("0af7651916cd43dd8448eb211c80319c"));
         assert_eq!(trace_id("garbage"), None);
+    }
+
+    /// A request that joined a question half way has not waited for all of it.
+    #[test]
+    fn a_hop_is_no_longer_than_its_request() {
+        let by = AnsweredBy { node: NodeName::new("node-b").unwrap(), hop_ms: Millis(400) };
+        assert!((hop_ms(&by, Duration::from_millis(450)) - 400.0).abs() < f64::EPSILON);
+        assert!((hop_ms(&by, Duration::from_millis(100)) - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn what_passes_the_cache_has_a_line_only_if_a_line_is_asked_for() {
+        let passing = |section| {
+            RequestLog::of(&section).passing("CREATE (n {name: 'Ann'})", (None, Reason::Write), None)
+        };
+        let slow = LogSection { slow: Millis(100), ..LogSection::default() };
+        let line = passing(slow).unwrap();
+        assert_eq!(line.pattern, "CREATE ( n { name : ? } )");
+        assert!(
+            line.log.has_line(Duration::from_millis(100)) && !line.log.has_line(Duration::from_millis(99))
+        );
+        let all = passing(LogSection { requests: true, ..LogSection::default() }).unwrap();
+        assert!(all.log.has_line(Duration::ZERO));
+        assert!(passing(LogSection::default()).is_none());
     }
 
     #[test]

@@ -21,11 +21,20 @@ pub struct Outcome {
     /// The reasons.
     pub how: How,
     /// The node that found it, if that was not the entry node.
-    pub answered_by: Option<NodeName>,
+    pub answered_by: Option<AnsweredBy>,
     /// The query's key.
     pub key: QueryKey,
     /// Between which transactions the answer was read, where that is known: a front makes the client's next bookmark of it.
     pub range: Option<Arc<ReadRange>>,
+}
+
+/// Another node that answered the entry node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnsweredBy {
+    /// Its name.
+    pub node: NodeName,
+    /// From the question to it until its answer: the way there and back, and its work.
+    pub hop_ms: Millis,
 }
 
 /// The client's answer.

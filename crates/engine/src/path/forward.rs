@@ -18,7 +18,7 @@ use crate::cache::flight::{Follower, Leader, Seat, Wait};
 use crate::cache::{Permission, add_near_hits};
 use crate::model::ask::{Ask, Freshness, Hints};
 use crate::model::event::{Event, ForwardWord};
-use crate::model::outcome::{Answer, Class, Detail, FailureKind, How, Outcome, Role};
+use crate::model::outcome::{Answer, AnsweredBy, Class, Detail, FailureKind, How, Outcome, Role};
 use crate::model::ports::PeerError;
 use crate::model::rendering::RenderingId;
 use crate::model::trace::{Fact, Step};
@@ -224,7 +224,8 @@ impl Path {
         let mut span = self.context.begin(ask.traceparent.as_deref(), Step::Forward);
         let traced = span.as_deref().map(|span| Ask { traceparent: Some(span.traceparent()), ..ask.clone() });
         let asked = traced.as_ref().unwrap_or(ask);
-        let left_ms = ask.deadline.since(self.context.now());
+        let sent = self.context.now();
+        let left_ms = ask.deadline.since(sent);
         let question = Forward { ask: asked, left_ms, epoch: self.routing.view().epoch(), near_hits };
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
@@ -266,7 +267,7 @@ impl Path {
             }
         };
         outcome.key = ask.query.key;
-        outcome.answered_by = Some(to.clone());
+        outcome.answered_by = Some(AnsweredBy { node: to.clone(), hop_ms: self.context.now().since(sent) });
         if let Some(range) = &outcome.range {
             self.cache.written().found(ask.query.tags.database(), range.to().database);
         }

@@ -6,10 +6,16 @@ use serde_json::Value;
 /// Most characters of one cell: a result may hold megabytes in one cell.
 const CELL_CHARS_MAX: usize = 2_000;
 
+/// Some terminals say that they are narrower than any, or have no width at all. A table for them would have columns of one letter.
+const TERMINAL_COLUMNS_MIN: u16 = 20;
+
 /// Draws rows under a header.
 pub(super) fn render(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_some_and(|columns| columns < TERMINAL_COLUMNS_MIN) {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
     table.set_header(header.iter().map(|cell| clean(cell)));
     for row in rows {
         table.add_row(row.iter().map(|cell| clean(cell)));

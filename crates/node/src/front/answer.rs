@@ -99,7 +99,7 @@ pub(super) fn with_cache_status(mut response: Reply, outcome: &Outcome, me: &Nod
 /// Members of `Cache-Status`. The node nearest to the origin comes first.
 pub(crate) fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     let key = outcome.key.to_hex();
-    let found_by = outcome.answered_by.as_ref().unwrap_or(me);
+    let found_by = outcome.answered_by.as_ref().map_or(me, |by| &by.node);
     let mut text = String::with_capacity(192);
     cache_status::append(&mut text, &member(outcome, found_by.as_str(), &key));
     if outcome.answered_by.is_some() {

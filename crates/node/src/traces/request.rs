@@ -51,8 +51,8 @@ impl RequestSpan {
         self.note_statement(&query.statement);
         self.note_status(status);
         self.span.set_attribute(KeyValue::new("hopcache.pattern", format!("{:016x}", query.pattern.0)));
-        if let Some(node) = &outcome.answered_by {
-            self.span.set_attribute(KeyValue::new("hopcache.answered_by", node.as_str().to_owned()));
+        if let Some(by) = &outcome.answered_by {
+            self.span.set_attribute(KeyValue::new("hopcache.answered_by", by.node.as_str().to_owned()));
         }
         // An error of the client is none of the server's (OpenTelemetry semantic conventions, HTTP spans, status).
         if matches!(&outcome.answer, Answer::Failed(failure) if failure.kind.is_outage()) {

@@ -210,6 +210,9 @@ impl Session {
         let (state, took) = (&self.front.state, live.begun.elapsed());
         state.meters.count(Front::Bolt, &outcome, status, took);
         state.hot.saw(&live.query, &outcome.how, took);
+        let traceparent = live.span.as_ref().map(RequestSpan::traceparent);
+        let asked = (&*live.query, traceparent.as_deref());
+        state.request_log.answered_query(Front::Bolt, asked, (&outcome, status), took);
         if let Some(mut span) = live.span.take() {
             state.meters.exemplify(&outcome.how, took, span.trace());
             span.answered(&AnsweredRequest { query: &live.query, outcome: &outcome, status: None });

@@ -24,10 +24,11 @@ use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
-use crate::labels::Front;
+use crate::labels::{self, Front};
 use crate::origin::marker::Marker;
 use crate::origin::relays::{LentRelay, Relays};
 use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
+use crate::request_log::PassedLine;
 use crate::traces::{RelayedSpans, RequestSpan};
 use crate::transactions::lazy_begin::set;
 
@@ -47,9 +48,19 @@ pub(super) struct RelayedResult {
     is_wrapped: bool,
     /// Present if the statement is traced.
     spans: Option<RelayedSpans>,
+    /// Of the log, if it has lines of requests.
+    line: Option<PassedLine>,
 }
 
 impl RelayedResult {
+    /// Neo4j has answered: with its last record, or with a failure.
+    fn end(&mut self, error: Option<&RequestError>) {
+        end_step(&mut self.spans, error);
+        if let Some(line) = self.line.take() {
+            line.write(error.is_none(), self.begun.elapsed());
+        }
+    }
+
     /// What its statement may touch.
     pub(super) fn may_touch(&self) -> Touched {
         self.words.effects.touched()
@@ -106,7 +117,8 @@ impl Session {
             None => None,
         };
         let database = may_commit.as_ref().and_then(|options| options.database.as_deref());
-        let mut spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
+        let line = self.line_of_run(&statement.text, (database, reason), span.as_ref());
+        let spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
         self.queue_run(statement, is_wrapped)?;
         self.await_begin().await?;
         let success = if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await };
@@ -114,16 +126,30 @@ impl Session {
         if let Some(reason) = reason {
             self.front.state.hot.saw_bypass(&statement.text, reason);
         }
-        let success = match success {
-            Ok(success) => success,
-            Err(error) => {
-                end_step(&mut spans, Some(&error));
-                return Err(self.write_failed(write, error).await);
-            }
-        };
-        let qid = success.get("qid").and_then(Value::as_int);
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
-        Ok((success, RelayedResult { qid, reason, begun, sent, write, words, is_wrapped, spans }))
+        let mut result =
+            RelayedResult { qid: None, reason, begun, sent, write, words, is_wrapped, spans, line };
+        match success {
+            Ok(success) => {
+                result.qid = success.get("qid").and_then(Value::as_int);
+                Ok((success, result))
+            }
+            Err(error) => {
+                result.end(Some(&error));
+                Err(self.write_failed(result.write, error).await)
+            }
+        }
+    }
+
+    /// The line of a statement in the log. A statement without a reason has failed in the cache, and has its line already.
+    fn line_of_run(
+        &self,
+        text: &str,
+        (database, reason): (Option<&str>, Option<Reason>),
+        span: Option<&RequestSpan>,
+    ) -> Option<PassedLine> {
+        let traceparent = span.map(RequestSpan::traceparent);
+        self.front.state.request_log.passing(text, (database, reason?), traceparent.as_deref())
     }
 
     fn spans_of_run(
@@ -235,7 +261,7 @@ impl Session {
         let mut success = match self.answer().await {
             Ok(success) => success,
             Err(error) => {
-                end_step(&mut result.spans, Some(&error));
+                result.end(Some(&error));
                 return Err(self.write_failed(result.write.take(), error).await);
             }
         };
@@ -257,12 +283,12 @@ impl Session {
                     marked = done;
                 }
                 Err(error) => {
-                    end_step(&mut result.spans, Some(&error));
+                    result.end(Some(&error));
                     return Err(self.write_failed(result.write.take(), error).await);
                 }
             }
         }
-        end_step(&mut result.spans, None);
+        result.end(None);
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         if let Some(touched) = &touched {
             self.transaction_has_written(touched);
@@ -345,7 +371,7 @@ impl Session {
     /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
     pub(super) fn count(&self, reason: Option<Reason>, is_success: bool) {
         if let Some(reason) = reason {
-            let status = if is_success { 202 } else { 400 };
+            let status = labels::status_of_passed(is_success);
             self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
         }
     }
