@@ -20,6 +20,7 @@ mod fuzz;
 mod helm;
 mod images;
 mod lanes;
+mod pictures;
 mod sbom;
 mod seeded;
 mod services;
@@ -102,6 +103,8 @@ enum Task {
     },
     /// Build the documentation as a book (mdBook) into target/book.
     Book,
+    /// Draw docs/images/*.svg from the texts beside them (needs Graphviz).
+    Pictures,
     /// Write docs/reference from the code.
     Reference,
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
@@ -159,6 +162,7 @@ fn run(cli: Cli) -> Result<()> {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Book => book::run(&root),
+        Task::Pictures => pictures::draw(&root),
         Task::Reference => book::write_reference(&root),
         Task::Sbom => sbom::run(&root),
         Task::Dist(options) => dist::run(&root, &options),

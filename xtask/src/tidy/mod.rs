@@ -24,6 +24,8 @@ use anyhow::{Context, Result, bail};
 
 use modules::SourceFile;
 
+use crate::pictures;
+
 /// A rule that a line breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
@@ -113,6 +115,13 @@ fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
     }
     if file.ends_with("/limits.rs") || file.contains("/limits/") {
         findings.extend(text::undocumented_constants(file, content));
+    }
+    if let Some(name) = file.strip_suffix(".dot") {
+        let drawing = std::fs::read_to_string(root.join(format!("{name}.svg"))).unwrap_or_default();
+        if !pictures::is_current(content, &drawing) {
+            let advice = format!("{name}.svg is of another text: run `cargo xtask pictures`");
+            findings.push(Finding::new(file, 1, "drawing", advice));
+        }
     }
     if file.ends_with(".md") {
         findings.extend(links::dead(file, content, root));
