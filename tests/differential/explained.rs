@@ -1,10 +1,72 @@
 //! Ten statements through `hopcache explain`, as a person reads them (issue 19). Every number is shown as `#`.
+//!
+//! `HOPCACHE_TEST_TRANSCRIPT=/full/path/explain.txt` keeps what each one printed, word for word.
+
+use std::path::Path;
+use std::sync::Mutex;
 
 use serde_json::Value;
 
 use crate::cli::hopcache;
 use crate::http::Request;
 use crate::start::{Node, Setup, neo4j, wait_until};
+
+/// The statements, in the order of the transcript.
+const CASES: [&str; 10] = [
+    "cached",
+    "proved",
+    "stale",
+    "bookmark",
+    "volatile",
+    "write",
+    "procedure",
+    "unknown user",
+    "too large",
+    "held back",
+];
+/// A section of the transcript begins with this.
+const TITLE: &str = "## ";
+
+/// Keeps what `explain` printed, in place of an earlier run's, if anybody wants it.
+fn keep(what: &str, args: &[&str], printed: &str) {
+    static FILE: Mutex<()> = Mutex::new(());
+    let Some(path) = std::env::var_os("HOPCACHE_TEST_TRANSCRIPT") else { return };
+    let _turn = FILE.lock().unwrap();
+    let quoted = |arg: &&str| match (arg.contains('\''), arg.contains(['(', ' ', ':'])) {
+        (true, _) => format!("\"{arg}\""),
+        (false, true) => format!("'{arg}'"),
+        (false, false) => (*arg).to_owned(),
+    };
+    let command: Vec<String> = args.iter().map(quoted).collect();
+    let own = format!("{what}\n\n$ hopcache explain {}\n{}\n\n", command.join(" "), printed.trim_end());
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut sections: Vec<&str> =
+        before.split(TITLE).filter(|section| case_of(section) != Some(what)).collect();
+    sections.push(&own);
+    sections.retain(|section| case_of(section).is_some());
+    sections.sort_by_key(|section| CASES.iter().position(|case| case_of(section) == Some(case)));
+    let text: String = sections.iter().map(|section| format!("{TITLE}{section}")).collect();
+    std::fs::write(&path, text).unwrap();
+}
+
+fn case_of(section: &str) -> Option<&str> {
+    section.lines().next().filter(|title| CASES.contains(title))
+}
+
+/// The transcript that the guide cites has each case once, and a sentence in each.
+#[test]
+fn the_kept_transcript_has_all_cases() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/2026-11-26-product/explain.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let sections: Vec<&str> = text.split(TITLE).skip(1).collect();
+    let cases: Vec<&str> = sections.iter().filter_map(|section| case_of(section)).collect();
+    assert_eq!(cases, CASES);
+    for section in sections {
+        let said = section.lines().nth(3).unwrap_or_default();
+        assert!(section.contains("\n$ hopcache explain ") && said.contains(['.', ':']), "{section}");
+    }
+}
 
 /// What `explain` prints before its empty line, one line for each sentence.
 fn told(node: &Node, args: &[&str]) -> String {
@@ -29,8 +91,10 @@ fn numberless(text: &str) -> String {
 }
 
 fn assert_told(node: &Node, what: &str, args: &[&str], expected: &str) {
-    let text = told(node, args);
-    assert_eq!(numberless(&text), expected, "{what}");
+    let ran = hopcache(node, &[&["explain"], args].concat());
+    keep(what, args, &ran.stdout);
+    let text = ran.stdout.split("\n\n").next().unwrap();
+    assert_eq!(numberless(text), expected, "{what}: {}", ran.stderr);
 }
 
 fn query(node: &Node, statement: &str) {
@@ -126,29 +190,31 @@ fn a_proved_entry_says_up_to_where_and_what_ends_it() {
     let more = "[entry]\nttl = \"1s\"\nttl_jitter = 0.0\ngrace = 0.0";
     let node = Node::with(&Setup { more, ..Setup::default() });
     let statement = "MATCH (n:ExplainedProved)-[:KNOWS]->(m) RETURN m.name AS name";
-    let mut proved = String::new();
+    let mut printed = String::new();
     wait_until("a proof", || {
         query(&node, statement);
-        proved = told(&node, &[statement]);
-        proved.contains("proved current")
+        printed = hopcache(&node, &["explain", statement]).stdout;
+        printed.contains("proved current")
     });
-    println!("proved: hopcache explain {statement:?}\n{proved}\n");
+    keep("proved", &[statement], &printed);
+    let proved = printed.split("\n\n").next().unwrap();
     let expected = "Cached at node-a # s ago, proved current at transaction #. A write to :ExplainedProved, :KNOWS or .name ends it.";
-    assert_eq!(numberless(&proved), expected);
+    assert_eq!(numberless(proved), expected);
 }
 
 #[test]
 fn a_key_that_is_held_back_says_for_how_long() {
     let node = Node::with(&Setup { run_timeout: "1s", ..Setup::default() });
     let slow = "UNWIND range(1, 100000) AS x UNWIND range(1, 100000) AS y RETURN max(x * y % 7) AS explained";
-    let mut held = String::new();
+    let mut printed = String::new();
     // Each failed run makes the next pause longer.
     wait_until("a key that is held back", || {
         hopcache(&node, &["query", slow]);
-        held = told(&node, &[slow]);
-        held.starts_with("Held back")
+        printed = hopcache(&node, &["explain", slow]).stdout;
+        printed.starts_with("Held back")
     });
-    println!("held back: hopcache explain {slow:?}\n{held}\n");
+    keep("held back", &[slow], &printed);
+    let held = printed.split("\n\n").next().unwrap();
     let expected = "Held back for another # s: its last runs brought no answer. Requests get # meanwhile.\nLook for a lock or a slow plan at Neo4j (`SHOW TRANSACTIONS`), or raise `origin.timeout` if it needs longer.";
-    assert_eq!(numberless(&held), expected);
+    assert_eq!(numberless(held), expected);
 }
