@@ -10,23 +10,47 @@ use crate::support::process::{ports_in_a_row, program};
 use crate::support::say;
 
 /// Documents with commands.
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "docs/tour.md", "docs/install.md", "docs/OPERATING.md", "docs/SECURITY.md"];
+const DOCUMENTS: [&str; 13] = [
+    "README.md",
+    "docs/tour.md",
+    "docs/install.md",
+    "docs/clients.md",
+    "docs/console.md",
+    "docs/guides/debug-a-miss.md",
+    "docs/guides/graphql.md",
+    "docs/guides/graphrag.md",
+    "docs/guides/kubernetes.md",
+    "docs/guides/sizing.md",
+    "docs/guides/upgrading.md",
+    "docs/OPERATING.md",
+    "docs/SECURITY.md",
+];
+
+/// The gate's step `compose` starts docker-compose.cluster.yml. compose.yaml was tried by hand, with both versions of Compose:
+/// docs/benchmarks/2026-11-26-product has the log.
+const COMPOSE: &str = "docker-compose.cluster.yml: the gate's step `compose`; compose.yaml: by hand";
 
 /// Beginnings of commands that need more than a node, and what tries them.
-const ELSEWHERE: [(&str, &str); 22] = [
+const ELSEWHERE: [(&str, &str); 23] = [
     ("cargo run --release", "this test: `hopcache dev` itself"),
     ("hopcache serve", "every test of the lane `cluster`"),
     ("cargo xtask test", "it runs this test"),
+    ("HOPCACHE_TEST_PICTURES=", "the gate runs that test, without pictures"),
+    ("HOPCACHE_TEST_TRANSCRIPT=", "the gate runs that test, without a transcript"),
     ("cargo xtask cluster", "xtask's own tests of its cluster"),
     ("cargo xtask images", "the gate's step `compose`"),
     ("cluster/make-secrets.sh", "the gate's step `compose`"),
-    ("docker compose", "the gate's step `compose`"),
-    ("docker-compose", "the gate's step `compose`"),
-    ("curl -si -u neo4j:try-hopcache", "the gate's step `compose`"),
-    ("curl -si -u neo4j:$(cat", "the gate's step `compose`"),
-    ("kubectl", "nothing: no Kubernetes here; the gate's step `helm` checks the chart"),
-    ("helm install", "the gate's step `helm` renders the chart"),
+    ("docker compose", COMPOSE),
+    ("docker-compose", COMPOSE),
+    (
+        "curl -si -u neo4j:$(cat",
+        "needs the secrets of docker-compose.cluster.yml; the gate's step `compose` asks it the same",
+    ),
+    ("kubectl", "nothing: no Kubernetes here; `cargo xtask step helm-chart` checks the chart"),
+    (
+        "helm ",
+        "`cargo xtask step helm-chart` renders the chart; installed and upgraded by hand: docs/benchmarks/2026-11-26-product",
+    ),
     ("apt install", "`cargo xtask dist`"),
     ("editor", "nothing"),
     ("systemctl", "the gate's step `systemd` checks the unit"),
@@ -188,6 +212,31 @@ fn the_commands_of_the_documentation_run_as_they_stand_there() {
     }
     assert!(ran >= 10, "{ran} commands ran");
     say(&format!("{ran} commands of the documents ran, {elsewhere} are tried elsewhere"));
+}
+
+/// `hopcache top` on a terminal that has no size yet: it goes on, draws a frame for each interval and no more, and ends by Ctrl-C.
+#[test]
+fn top_lives_on_a_terminal_without_a_size() {
+    let dev = Dev::start();
+    let seconds = 4;
+    let top = format!("timeout --preserve-status -s INT {seconds} {} top --interval 1s", program().display());
+    let ran = Command::new("script")
+        .args([
+            "--quiet",
+            "--return",
+            "--command",
+            &format!("stty cols 0 rows 0 && stty size && {top}"),
+            "/dev/null",
+        ])
+        .env("HOPCACHE_ADMIN_URL", format!("http://127.0.0.1:{}", dev.base + 2))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let seen = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && seen.starts_with("0 0"), "{}: {seen}", ran.status);
+    let frames = seen.matches("nodes answer").count();
+    assert!((1..=seconds).contains(&frames), "{frames} frames: {seen}");
+    assert!(seen.contains("node-c") && !seen.contains("panicked"), "names are in one piece: {seen}");
 }
 
 #[test]

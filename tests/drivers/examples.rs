@@ -103,3 +103,46 @@ fn every_example_is_tested() {
     tested.sort_unstable();
     assert_eq!(names, tested);
 }
+
+/// `load.py --draw` makes the picture from the table alone, so whoever has the table can check the picture: also each that is kept.
+#[test]
+fn a_load_picture_is_drawn_from_its_table() {
+    let draw = |table: &Path| {
+        let out =
+            lines(Command::new("python3").arg(folder().join("fastapi/load.py")).arg("--draw").arg(table));
+        (out, std::fs::read_to_string(table.with_extension("svg")).unwrap())
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let table = scratch.path().join("load.csv");
+    let mut rows = "side,figure,at,value\nboth,about,,2 clients\nafter,share of hits,,0.93\n".to_owned();
+    for (side, rate, ms) in [("before", 100, 10), ("after", 300, 3)] {
+        rows += &format!(
+            "{side},requests in second,0,{rate}\n{side},requests in second,1,{rate}\n{side},failed,,0\n"
+        );
+        for percentile in ["50", "75", "90", "95", "99", "99.9"] {
+            rows += &format!("{side},read ms at percentile,{percentile},{ms}\n");
+        }
+    }
+    std::fs::write(&table, rows).unwrap();
+    let (told, drawing) = draw(&table);
+    assert_eq!(
+        told[1],
+        "Hopcache before Neo4j: 300 requests/s; reads P50 3.0 ms, P90 3.0 ms, P99 3.0 ms; 93% hits; 0 failed"
+    );
+    assert!(
+        drawing.contains("2 clients")
+            && drawing.contains(&told[0])
+            && drawing.matches("<polyline").count() == 4
+    );
+    let runs = std::fs::read_dir(folder().join("../docs/benchmarks")).unwrap();
+    for kept in runs.map(|run| run.unwrap().path().join("load.csv")).filter(|table| table.exists()) {
+        std::fs::copy(&kept, &table).unwrap();
+        let (_, drawing) = draw(&table);
+        assert_eq!(
+            std::fs::read_to_string(kept.with_extension("svg")).unwrap(),
+            drawing,
+            "{}",
+            kept.display()
+        );
+    }
+}

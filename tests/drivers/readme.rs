@@ -1,4 +1,4 @@
-//! The README's snippets for drivers, as they stand there: run before a node with the sample graph, at its address.
+//! The snippets for drivers in the README and in guides, as they stand there: run before a node with the sample graph, at its address.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,23 @@ use crate::support::lone::{Lone, Spec};
 /// What the section names: the first of three nodes of `cargo run --release`.
 const ADDRESS: &str = "localhost:7478";
 
+/// Documents with a whole program in Python.
+const WITH_PROGRAM: [&str; 2] = ["docs/clients.md", "docs/guides/graphrag.md"];
+
+fn document(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
+}
+
 /// The code of a language in the README's section about drivers.
 fn snippet(language: &str) -> String {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
+    let readme = document("README.md");
     let section = readme.split_once("\n## With a driver\n").expect("the section").1;
-    let section = section.split("\n## ").next().unwrap();
-    let code = section.split_once(&format!("\n```{language}\n")).expect("code of the language").1;
+    code_in(section.split("\n## ").next().unwrap(), language)
+}
+
+/// The first code of a language.
+fn code_in(text: &str, language: &str) -> String {
+    let code = text.split_once(&format!("\n```{language}\n")).expect("code of the language").1;
     code.split("\n```").next().unwrap().to_owned()
 }
 
@@ -84,4 +94,27 @@ async fn the_readmes_snippets_run_as_they_stand_there() {
     assert!(seen.iter().all(|each| each == &seen[0]), "{seen:?}");
     let hits = node.count("cache_hit_total", "").await;
     assert!(hits >= 3.0, "the first language fills the entry, the others hit: {hits}");
+}
+
+/// The programs of other documents: what they print says what the cache did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_programs_of_the_guides_run_as_they_stand_there() {
+    let node = Lone::start(&Spec { prefetches: false, ..Spec::embedded("") }).await;
+    let address = format!("localhost:{}", node.addrs.bolt.port());
+    let folder = tempfile::tempdir().unwrap();
+    let python = Driver::newest("python").installed().join("venv/bin/python");
+    let mut printed = Vec::new();
+    for (place, name) in WITH_PROGRAM.into_iter().enumerate() {
+        let text = document(name);
+        assert_eq!(text.matches("\n```python\n").count(), 1, "{name}: one program is run");
+        let code = code_in(&text, "python");
+        assert_eq!(code.matches(ADDRESS).count(), 1, "{code}");
+        let file = folder.path().join(format!("{place}.py"));
+        std::fs::write(&file, code.replace(ADDRESS, &address)).unwrap();
+        printed.push(lines(Command::new(&python).arg(file)));
+    }
+    let [client, rag] = printed.as_slice() else { panic!("{printed:?}") };
+    assert!(client[0].contains("fwd=miss") && client[0].contains("stored"), "{client:?}");
+    assert!(rag[0].starts_with("5 friends;") && rag[0].contains("fwd=miss"), "{rag:?}");
+    assert!(rag[1].starts_with("5 friends;") && rag[1].contains("; hit"), "{rag:?}");
 }
