@@ -478,6 +478,7 @@ async fn gone(client: Option<&CancellationToken>) {
 }
 
 /// The end of a request's wait for a flight.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once, never kept")]
 enum FlightEnd {
     Landed(Arc<FlightResult>),
     /// The leader panicked or was dropped.

@@ -84,12 +84,13 @@ async fn check(options: &CheckOptions) -> anyhow::Result<()> {
     let mut report = String::new();
     let mut checked = 0;
     let mut empty = Vec::new();
+    let variables = [("$__rate_interval", options.rate_interval.as_str()), ("$job", &options.job)];
     for panel in &panels {
         if options.without.contains(&panel.title) {
             writeln!(report, "{}\n  left out: --without", panel.title)?;
             continue;
         }
-        ask(panel, &prometheus, &window, options, &mut report, &mut empty).await?;
+        ask(panel, &prometheus, &window, &variables, &mut report, &mut empty).await?;
         checked += 1;
     }
     std::fs::create_dir_all(&options.out)?;
@@ -107,13 +108,14 @@ async fn ask(
     panel: &Panel,
     prometheus: &Prometheus,
     window: &Window,
-    options: &CheckOptions,
+    variables: &[(&str, &str)],
     report: &mut String,
     empty: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     writeln!(report, "{}", panel.title)?;
     for query in &panel.queries {
-        let query = query.replace("$__rate_interval", &options.rate_interval).replace("$job", &options.job);
+        let put_in = |query: String, (name, value): &(&str, &str)| query.replace(name, value);
+        let query = variables.iter().fold(query.clone(), put_in);
         let series = prometheus
             .range(&query, window)
             .await
@@ -166,10 +168,10 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let prometheus = Prometheus::at(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let server = tokio::spawn(answers_up(listener));
-        let panel = Panel { title: "Nodes".to_owned(), queries: vec!["up".to_owned(), "down".to_owned()] };
+        let panel = Panel { title: "Nodes".to_owned(), queries: vec!["$job".to_owned(), "down".to_owned()] };
         let (mut report, mut empty) = (String::new(), Vec::new());
         let window = Window::until_now(60.0).unwrap();
-        ask(&panel, &prometheus, &window, "1m", &mut report, &mut empty).await.unwrap();
+        ask(&panel, &prometheus, &window, &[("$job", "up")], &mut report, &mut empty).await.unwrap();
         assert!(report.contains("1 series, 1 samples"), "{report}");
         assert_eq!(empty, ["panel \"Nodes\", query down"]);
         assert!(report.contains("NO DATA"), "{report}");

@@ -34,6 +34,7 @@ use crate::traces::{AnsweredRequest, RequestSpan};
 type Answered = Result<Outcome, Reason>;
 
 /// The end of the wait for an answer.
+#[expect(clippy::large_enum_variant, reason = "nearly all are answers, and it is matched at once")]
 pub(super) enum Waited {
     /// The whole answer.
     Answered(Answered),
