@@ -25,11 +25,13 @@
 //! This module decides what the reports prove. It never asks anybody.
 
 mod accounts;
+mod reach;
 mod report;
 mod table;
 mod tally;
 
 pub use accounts::{Accounts, Begun, Finding, Tallies, begun};
+pub use reach::{CountedWrite, HeardWrites, SettledBy};
 pub use report::{LookNumber, Report, ServerRun};
 pub use table::{ProofTable, Standing};
 pub use tally::{IdRange, OwnWrites, Tally};

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::limits::WRITTEN_RECORDS_MAX;
-use hopcache_core::node::NodeName;
+use hopcache_core::limits::{COUNTED_TOLD_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::proof::CountedWrite;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::{Millis, MonoTime};
@@ -18,9 +19,9 @@ use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_known_written, decode_question,
+    BadMessage, ForwardedAsk, Question, Reply, SentOrder, ToldWrites, VERSION, decode_known_written, decode_question,
     decode_reply, encode_ask, encode_flush_waste, encode_inspect, encode_known_written, encode_prefetch,
-    encode_purge, encode_reply, encode_written,
+    encode_counted, encode_purge, encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -337,7 +338,7 @@ fn marks_are_told_and_answered() {
         tag: (name == 2).then_some(TagId(name)),
     });
     let told = encode_written(&records);
-    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got == records));
+    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got.records == records && got.counted.is_none()));
     assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));
     assert_eq!(decode_known_written(&encode_known_written(&[])), Ok(Vec::new()));
     assert!(decode_question(&told.slice(..told.len() - 1)).is_err());
@@ -484,4 +485,23 @@ fn node_b() -> NodeName {
         Ok(name) => name,
         Err(error) => unreachable!("{error}"),
     }
+}
+
+#[test]
+fn counts_are_told_with_the_marks() {
+    let by: Holder = "node-b#0000000000000007".parse().unwrap();
+    let written = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
+    let records = [WrittenRecord { name: DatabaseTag(1), written, tag: Some(TagId(4)) }];
+    let count = |number| CountedWrite { name: DatabaseTag(1), number, written, ids_max: 3 };
+    let counted = [count(5), count(6)];
+    let told = encode_counted(&by, &counted, &records);
+    let expected = ToldWrites { records: records.to_vec(), counted: Some((by.clone(), counted.to_vec())) };
+    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got == expected));
+    for end in 0..told.len() {
+        // Cut after the last count it is a telling without marks.
+        let is_whole = end == told.len() - WrittenRecord::BYTES_MAX;
+        assert_eq!(decode_question(&told.slice(..end)).is_ok(), is_whole, "{end}");
+    }
+    let many = vec![count(1); COUNTED_TOLD_MAX + 1];
+    assert!(decode_question(&encode_counted(&by, &many, &records)).is_err());
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::node::Incarnation;
+use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::proof::CountedWrite;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
@@ -15,11 +16,11 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_known_written,
+    ForwardedAsk, Moved, Observation, Observed, Question, Reply, ToldWrites, decode_fields, decode_known_written,
     decode_moved, decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted,
     encode_flush_waste, encode_inspect, encode_known_written, encode_moved, encode_observed, encode_plans,
     encode_prefetch, encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted,
-    encode_written,
+    encode_counted, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -93,8 +94,11 @@ fn check_question(bytes: Bytes) {
         }
         Ok(Question::Observed(observed)) => check_observed(&observed),
         Ok(Question::Fields(keys)) => assert_eq!(bytes, encode_fields_wanted(&keys)),
-        Ok(Question::Written(records)) => {
-            assert_eq!(bytes, encode_written(&records));
+        Ok(Question::Written(ToldWrites { records, counted })) => {
+            match counted {
+                None => assert_eq!(bytes, encode_written(&records)),
+                Some((by, counted)) => assert_eq!(bytes, encode_counted(&by, &counted, &records)),
+            }
             assert_eq!(decode_known_written(&encode_known_written(&records)).ok(), Some(records));
         }
         Ok(Question::Tally(name, range)) => assert_eq!(bytes, encode_tally_wanted(name, &range)),
@@ -234,6 +238,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_ask(&after_write, Millis(5_000), RingEpoch(11), Some(77))));
     let records = written.map(|written| WrittenRecord::of_all(DatabaseTag(7), written));
     seeds.push(question(encode_written(&Vec::from_iter(records))));
+    let name = NodeName::new("node-a").expect("a name");
+    let by = Holder { node: name, incarnation: Incarnation(3) };
+    let counted =
+        written.map(|written| CountedWrite { name: DatabaseTag(7), number: 5, written, ids_max: 1 });
+    seeds.push(question(encode_counted(&by, counted.as_slice(), records.as_slice())));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));
     }

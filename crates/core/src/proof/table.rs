@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::accounts::Accounts;
+use super::reach::{CountedWrite, HeardWrites, SettledBy};
 use super::report::{LookNumber, Report, ServerRun};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::{PROOF_LOOKS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
+use crate::node::Holder;
 use crate::time::MonoTime;
 use crate::written::WrittenEpoch;
 
@@ -31,13 +34,18 @@ pub struct ProofTable {
     databases: BTreeMap<DatabaseUuid, Proofs>,
     /// The last report by each name, and when it was first seen here.
     reports: BTreeMap<DatabaseTag, (Report, MonoTime)>,
+    /// Writes of this cluster that reports have not settled.
+    heard: HeardWrites,
 }
 
 #[derive(Debug, Clone)]
 struct Proofs {
     epoch: WrittenEpoch,
-    /// What the report with the latest look has settled.
-    settled: TransactionId,
+    /// By which name the report with the latest look has settled what.
+    name: DatabaseTag,
+    accounts: Accounts,
+    /// How far the writes that this node has heard of go on from there.
+    reached: TransactionId,
     foreign: TransactionId,
     as_of: MonoTime,
     /// What held before, in the order of time.
@@ -117,6 +125,19 @@ impl ProofTable {
             }
             None => {}
         }
+        if let Some(known) = self.databases.get_mut(&report.database) {
+            self.heard.forget_settled(&known.settled_by(report.database));
+            known.go_on(report.database, &self.heard);
+        }
+    }
+
+    /// This node has heard of a committed write of this life of a node, and has taken its marks.
+    pub fn hear(&mut self, by: &Holder, write: &CountedWrite) {
+        self.heard.hear(by, write);
+        let database = write.written.database();
+        if let Some(known) = self.databases.get_mut(&database) {
+            known.go_on(database, &self.heard);
+        }
     }
 
     /// The number of this node's last look; `None` before the first one.
@@ -136,7 +157,14 @@ impl ProofTable {
     /// All ids of a database up to this one are known or foreign, as of this time.
     #[must_use]
     pub fn settled(&self, database: DatabaseUuid) -> Option<(TransactionId, MonoTime)> {
-        self.databases.get(&database).map(|proofs| (proofs.settled, proofs.as_of))
+        self.databases.get(&database).map(|proofs| (proofs.accounts.settled, proofs.as_of))
+    }
+
+    /// All ids of a database up to this one are known or foreign. Those after [`ProofTable::settled`] are of writes whose marks
+    /// this node has taken.
+    #[must_use]
+    pub fn reached(&self, database: DatabaseUuid) -> Option<TransactionId> {
+        self.databases.get(&database).map(|proofs| proofs.reached)
     }
 }
 
@@ -144,7 +172,9 @@ impl Proofs {
     fn of(report: &Report, as_of: MonoTime, now: MonoTime) -> Self {
         Self {
             epoch: report.epoch,
-            settled: report.accounts.settled,
+            name: report.name,
+            accounts: report.accounts.clone(),
+            reached: report.accounts.settled,
             foreign: report.foreign,
             as_of,
             spans: VecDeque::new(),
@@ -173,8 +203,16 @@ impl Proofs {
             (self.run, self.run_seen) = (report.run, now);
         }
         if as_of >= self.as_of {
-            (self.settled, self.as_of) = (report.accounts.settled, as_of);
+            (self.name, self.accounts, self.as_of) = (report.name, report.accounts.clone(), as_of);
         }
+    }
+
+    fn settled_by(&self, database: DatabaseUuid) -> SettledBy<'_> {
+        SettledBy { name: self.name, database, epoch: self.epoch, accounts: &self.accounts }
+    }
+
+    fn go_on(&mut self, database: DatabaseUuid, heard: &HeardWrites) {
+        self.reached = heard.reach(&self.settled_by(database));
     }
 
     fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
@@ -182,7 +220,7 @@ impl Proofs {
         // can tell. Schedule:
         //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
         //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
-        let has_gone_back = from > self.settled && read_started <= self.as_of;
+        let has_gone_back = from > self.accounts.settled && read_started <= self.as_of;
         if read_started < self.rights_since || has_gone_back {
             return Standing::UNKNOWN;
         }

@@ -60,6 +60,12 @@ impl OwnWrites {
         self.begun
     }
 
+    /// The ids that a write under way takes at most; `None` if nobody knows.
+    #[must_use]
+    pub fn ids_max_of(&self, number: u64) -> Option<u64> {
+        self.open.get(&number).copied().flatten()
+    }
+
     /// A write has ended. `written`: its bookmark, if it was committed and can be counted. The ids of any other look foreign.
     pub fn end(&mut self, number: u64, written: Option<Written>) {
         let (Some(Some(ids_max)), Some(written)) = (self.open.remove(&number), written) else { return };

@@ -19,6 +19,7 @@ use hopcache_core::near::{NearFacts, near_ms};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::Cache;
+use crate::cache::proofs::Coverage;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
 use crate::model::ask::{Ask, Freshness};
 use crate::model::event::Event;
@@ -85,13 +86,18 @@ impl Cache {
         if ask.freshness != Freshness::default() {
             return None;
         }
-        let copy = self
-            .memory
-            .get(&ask.query.key)
-            .filter(|copy| copy.covers(&ask.bookmarks) && !self.written.has_ended(copy))?;
+        let copy = self.memory.get(&ask.query.key)?;
+        let coverage = self.coverage(&copy, &ask.bookmarks);
+        if coverage == Coverage::None || self.written.has_ended(&copy) {
+            return None;
+        }
         let hits = copy.near_hits()?;
         let now = self.context.now();
         if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.vouches_for(&copy, now) {
+            return None;
+        }
+        let is_proved = self.proves(&copy, now);
+        if !coverage.holds(is_proved) {
             return None;
         }
         debug_assert_eq!(
@@ -102,7 +108,7 @@ impl Cache {
         let answer = Answer::Body(copy.rendering(ask.rendering, &*self.renderer).ok()?);
         count(hits, 1);
         self.context.note(Event::NearHit);
-        let how = How { is_proved: self.proves(&copy, now), ..copy.how(Class::Hit, None, now) };
+        let how = How { is_proved, ..copy.how(Class::Hit, None, now) };
         Some(Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() })
     }
 

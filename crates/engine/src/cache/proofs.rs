@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
-use hopcache_core::proof::{LookNumber, ProofTable, Report, Standing};
+use hopcache_core::node::Holder;
+use hopcache_core::proof::{CountedWrite, LookNumber, ProofTable, Report, Standing};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
 use parking_lot::RwLock;
@@ -102,20 +103,61 @@ impl Proofs {
         self.table.read().settled(database).map(|(id, _)| id)
     }
 
+    /// This node has heard of these writes of a node's life. Their marks are taken already.
+    ///
+    /// No version changes: what is proved stays proved, and only answers more bookmarks.
+    pub(crate) fn hear(&self, by: &Holder, counted: &[CountedWrite]) {
+        if self.watch_ms().is_some() && !counted.is_empty() {
+            let mut table = self.table.write();
+            counted.iter().for_each(|write| table.hear(by, write));
+        }
+    }
+
     /// Whether a proved entry of this range has seen all that `asked` names: what came since its run has not touched it.
     pub(crate) fn covers(&self, range: &ReadRange, asked: &Bookmark) -> bool {
         let database = range.to().database;
-        let settled = self.settled(database);
+        let reached = self.table.read().reached(database);
         asked.positions().iter().all(|position| {
             let carried =
                 range.from().in_database(position.database).is_some_and(|own| own.id >= position.id);
-            let is_settled = position.database == database && settled.is_some_and(|id| id >= position.id);
-            carried || is_settled
+            let is_reached = position.database == database && reached.is_some_and(|id| id >= position.id);
+            carried || is_reached
         })
     }
 }
 
+/// Whether a copy has seen what a request's bookmarks name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// Its run has.
+    ByRun,
+    /// All that came since its run is accounted for. So it has if it is proved.
+    IfProved,
+    /// It may not have.
+    None,
+}
+
+impl Coverage {
+    /// Whether it answers the request.
+    pub(crate) fn holds(self, is_proved: bool) -> bool {
+        self == Self::ByRun || self == Self::IfProved && is_proved
+    }
+}
+
 impl Cache {
+    /// How a copy stands to a request's bookmarks. To be asked before the marks and the proof: what is accounted for now has left its
+    /// marks before. The other way round:
+    ///   no mark ends the copy · write W is heard of: its mark, and its count · the copy covers W's bookmark.
+    pub(crate) fn coverage(&self, copy: &MemoryCopy, asked: &Bookmark) -> Coverage {
+        if copy.covers(asked) {
+            Coverage::ByRun
+        } else if copy.range().is_some_and(|range| self.proofs.covers(range, asked)) {
+            Coverage::IfProved
+        } else {
+            Coverage::None
+        }
+    }
+
     /// Whether a copy that no write has ended is proved: then it may be served however old it is.
     pub(crate) fn proves(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
         let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {

@@ -45,17 +45,14 @@ impl Path {
         if !self.cache.vouches_for(copy, now) {
             return None;
         }
-        // Before the marks and the proof: what is accounted for now was told before.
-        let covered_by_proof = !copy.covers(&ask.bookmarks)
-            && copy.range().is_some_and(|range| self.cache.proofs().covers(range, &ask.bookmarks));
+        let coverage = self.cache.coverage(copy, &ask.bookmarks);
         let is_ended = self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         // A proof makes the copy younger, so it is looked for first.
         let is_proved = !is_ended && self.cache.proves(copy, now);
         if ask.freshness.proved_only && !is_proved {
             return None;
         }
-        let is_covered = copy.covers(&ask.bookmarks) || (is_proved && covered_by_proof);
-        if !is_covered || !copy.keeps_to(ask.freshness, now) {
+        if !coverage.holds(is_proved) || !copy.keeps_to(ask.freshness, now) {
             return None;
         }
         if is_ended && !copy.is_accepted_after_write(ask.freshness, now) {

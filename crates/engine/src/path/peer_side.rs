@@ -51,7 +51,7 @@ impl Path {
             Question::Tally(name, range) => {
                 Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
             }
-            Question::Written(records) => Ok(encode_known_written(&self.writes.hear(&records))),
+            Question::Written(told) => Ok(encode_known_written(&self.writes.hear(&told))),
             Question::FlushWaste => Ok(self.prefetch.serve_flush()),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
@@ -100,13 +100,13 @@ impl Path {
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
+        let coverage = self.cache.coverage(&copy, forwarded.after());
         let is_answer = self.cache.vouches_for(&copy, now)
             && !self.cache.written().has_ended(&copy)
             && !copy.is_ended_by(forwarded.written().map(|record| record.written))
-            && (copy.is_small() || copy.has_rendering(forwarded.rendering()))
-            && copy.covers(forwarded.after());
+            && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
-        if !is_answer || !(is_proved || matches!(copy.life(now), Life::Fresh(_))) {
+        if !is_answer || !coverage.holds(is_proved) || !(is_proved || matches!(copy.life(now), Life::Fresh(_))) {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
         }

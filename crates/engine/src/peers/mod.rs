@@ -19,7 +19,7 @@ use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
     FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, PeerQuestion, Prefetch, Pull, Purge,
-    TallyWanted, TellPlans, TellWritten, Wanted,
+    TallyWanted, TellCounted, TellPlans, TellWritten, Wanted,
 };
 
 /// Asks other nodes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{IdRange, Tally};
+use hopcache_core::proof::{CountedWrite, IdRange, Tally};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use hopcache_core::written::WrittenRecord;
@@ -20,8 +20,8 @@ use crate::model::order::{Launch, Order};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
     BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
-    decode_reply, decode_tally, encode_ask, encode_fields_wanted, encode_flush_waste, encode_inspect,
-    encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted, encode_wanted,
+    decode_reply, decode_tally, encode_ask, encode_counted, encode_fields_wanted, encode_flush_waste,
+    encode_inspect, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted, encode_wanted,
     encode_written,
 };
 
@@ -204,6 +204,25 @@ impl PeerQuestion for TellWritten<'_> {
 
     fn encode(&self) -> Bytes {
         encode_written(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {
+        decode_known_written(answer)
+    }
+}
+
+/// Plain data: the same, with counts of this life's writes.
+pub(crate) struct TellCounted<'a> {
+    pub(crate) by: &'a Holder,
+    pub(crate) counted: &'a [CountedWrite],
+    pub(crate) records: &'a [WrittenRecord],
+}
+
+impl PeerQuestion for TellCounted<'_> {
+    type Answer = Vec<WrittenRecord>;
+
+    fn encode(&self) -> Bytes {
+        encode_counted(self.by, self.counted, self.records)
     }
 
     fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {

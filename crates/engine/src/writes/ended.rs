@@ -21,6 +21,7 @@ use futures_util::future::join_all;
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
+use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Told, Written, WrittenRecord};
@@ -29,6 +30,7 @@ use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
 use crate::writes::pending::{OpenWrite, WriteEnd};
+use crate::writes::tallies::OwnCount;
 
 /// A write whose answer was lost.
 pub(super) struct Doubt {
@@ -65,7 +67,9 @@ impl OpenWrite {
         }
         let ended = end.clone();
         let kept = match end {
-            WriteEnd::Committed(Some(position)) => writes.own_write(&of, name, before, position).await,
+            WriteEnd::Committed(Some(position)) => {
+                writes.own_write(&of, (name, tallied.count()), before, position).await
+            }
             WriteEnd::Committed(None) => writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await,
             WriteEnd::Refused => writes.ask_of_refused(&of, name).await,
             WriteEnd::InDoubt => {
@@ -89,12 +93,14 @@ impl Writes {
     async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
-        name: DatabaseTag,
+        (name, count): (DatabaseTag, Option<OwnCount>),
         before: Option<Written>,
         position: Position,
     ) -> Option<Written> {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
-        self.note_and_tell(name, (written, &of.touched), is_back, InvalidationWord::OwnWrite).await
+        let counted = count.map(|OwnCount { number, ids_max }| CountedWrite { name, number, written, ids_max });
+        let of_write = (written, &of.touched);
+        self.note_tell_and_count(name, of_write, (is_back, counted), InvalidationWord::OwnWrite).await
     }
 
     /// Asks Neo4j for its newest transaction, and tells it. The mark, if the store has it then.
@@ -177,8 +183,19 @@ impl Writes {
     pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
-        (written, touched): (Written, &Touched),
+        of_write: (Written, &Touched),
         is_back: bool,
+        word: InvalidationWord,
+    ) -> Option<Written> {
+        self.note_tell_and_count(name, of_write, (is_back, None), word).await
+    }
+
+    /// The same, with the count of a write of this node. It counts after its marks are taken, here too.
+    async fn note_tell_and_count(
+        self: &Arc<Self>,
+        name: DatabaseTag,
+        (written, touched): (Written, &Touched),
+        (is_back, counted): (bool, Option<CountedWrite>),
         word: InvalidationWord,
     ) -> Option<Written> {
         let records = self.cache.written().records_of(name, written, touched);
@@ -187,7 +204,8 @@ impl Writes {
             self.purge_names(written);
         }
         if has_place {
-            return self.tell(&records).await.then_some(written);
+            self.cache.proofs().hear(self.context.me(), counted.as_slice());
+            return self.tell_counted(&records, counted).await.then_some(written);
         }
         // Other nodes may have a place for the mark, and this one may have read by another name.
         tokio::join!(self.purge_name(name), self.tell(&records));

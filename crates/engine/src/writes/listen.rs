@@ -18,6 +18,7 @@ use hopcache_core::time::Millis;
 use hopcache_core::written::{Told, Written, WrittenRecord};
 
 use crate::model::ports::{Heard, Scope, Store};
+use crate::peers::message::ToldWrites;
 use crate::writes::Writes;
 
 /// What the store has shown so far.
@@ -117,7 +118,17 @@ impl Writes {
     }
 
     /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
-    pub(crate) fn hear(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
+    ///
+    /// The counts come last: what they account for has left its marks.
+    pub(crate) fn hear(&self, told: &ToldWrites) -> Vec<WrittenRecord> {
+        let known = self.hear_records(&told.records);
+        if let Some((by, counted)) = &told.counted {
+            self.cache.proofs().hear(by, counted);
+        }
+        known
+    }
+
+    fn hear_records(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
         let known = |record: &WrittenRecord| {
             if self.cache.written().take(*record, Told::Now, self.context.now()).is_full() {
                 self.forget_name(record.name);

@@ -88,7 +88,23 @@ impl OwnTally {
     }
 }
 
+/// How a write counts for other nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnCount {
+    /// Its number among this life's writes by its database's name.
+    pub(super) number: u64,
+    /// The ids that it has taken at most.
+    pub(super) ids_max: u64,
+}
+
 impl TalliedWrite {
+    /// Its count, if anybody knows how many ids it takes.
+    pub(super) fn count(&self) -> Option<OwnCount> {
+        let number = self.number?;
+        let ids_max = self.tallies.databases.lock().get(&self.name)?.writes.ids_max_of(number)?;
+        Some(OwnCount { number, ids_max })
+    }
+
     /// It has been committed, with this bookmark.
     ///
     /// `None`: the store could not be told, so its ids have to look foreign: then the watcher tells its mark. Schedule:

@@ -17,17 +17,23 @@
 //! Nodes that only the store knows count too. Schedule:
 //!   node A is cut off from B, and takes it off its ring · B still looks at the store · A's write ends · B has the lease.
 //!
+//! With its marks, a write's count is told (`core::proof`, `CountedWrite`): never before them. No write waits for its count: it only
+//! saves reads at Neo4j.
+//!
 //! Why a report has to be over, where the store cannot be reached. Schedule:
 //!   node A reaches neither B nor the store · B reaches the store, and has its lease · A's write ends · the watcher finds a
 //!   transaction that nobody accounts for · B proves nothing from before it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::limits::{
+    COUNTED_TOLD_MAX, COUNTS_REFUSED_MS, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX,
+};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Told, Written, WrittenRecord};
@@ -35,7 +41,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreTold};
-use crate::peers::TellWritten;
+use crate::peers::{TellCounted, TellWritten};
 use crate::writes::Writes;
 
 /// Tries of one telling before its node counts as silent: one message may be lost.
@@ -51,10 +57,12 @@ pub(super) struct Telling {
 
 #[derive(Default)]
 struct State {
-    /// The number of the newest record.
+    /// The number of the newest record or count.
     newest: u64,
     /// This node's records, each with its number.
     records: BTreeMap<(DatabaseTag, Option<TagId>), (u64, WrittenRecord)>,
+    /// Counts of this node's last writes, each with its number: later than those of the write's records.
+    counts: VecDeque<(u64, CountedWrite)>,
     nodes: BTreeMap<NodeName, Line>,
     store: StoreLine,
 }
@@ -68,6 +76,23 @@ struct Line {
     is_busy: bool,
     /// When a telling began that has not been answered since.
     silent_since: Option<MonoTime>,
+    /// Until then it is told without counts: it has refused them. It may be of an older version.
+    uncounted_until: MonoTime,
+}
+
+/// What is new since an earlier telling.
+#[derive(Debug, PartialEq, Eq)]
+struct News {
+    /// The number of the last of it.
+    number: u64,
+    records: Vec<WrittenRecord>,
+    counts: Vec<CountedWrite>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.counts.is_empty()
+    }
 }
 
 /// How far the store has been told.
@@ -82,10 +107,25 @@ struct StoreLine {
 }
 
 impl State {
-    /// Records after this number, and the number of the last.
-    fn after(&self, told: u64) -> (u64, Vec<WrittenRecord>) {
-        let news = self.records.values().filter(|(number, _)| *number > told);
-        (self.newest, news.map(|(_, record)| *record).collect())
+    /// What came after this number.
+    fn after(&self, told: u64) -> News {
+        let records = self.records.values().filter(|(number, _)| *number > told);
+        let counts = self.counts.iter().filter(|(number, _)| *number > told);
+        News {
+            number: self.newest,
+            records: records.map(|(_, record)| *record).collect(),
+            counts: counts.map(|(_, count)| *count).collect(),
+        }
+    }
+
+    /// The number of a write's count. Its records are enlisted.
+    fn enlist_count(&mut self, counted: CountedWrite) -> u64 {
+        self.newest += 1;
+        if self.counts.len() >= COUNTED_TOLD_MAX {
+            self.counts.pop_front();
+        }
+        self.counts.push_back((self.newest, counted));
+        self.newest
     }
 
     /// The number of a record, or of a later one of the same place or of everything that is being told already.
@@ -191,17 +231,28 @@ impl Writes {
     /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them. Whether the
     /// store has them then: if not, a node that was out of touch may never hear of them.
     pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) -> bool {
+        self.tell_counted(records, None).await
+    }
+
+    /// The same for a write of this node, with its count.
+    pub(super) async fn tell_counted(
+        self: &Arc<Self>,
+        records: &[WrittenRecord],
+        counted: Option<CountedWrite>,
+    ) -> bool {
         let Some(lease_ms) = self.lease_ms() else { return true };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let mut number = {
+        let (mut number, last) = {
             let mut state = self.telling.state.lock();
             let numbers = records.iter().map(|record| state.enlist(*record));
             let Some(number) = numbers.max() else { return true };
+            let last = counted.map_or(number, |counted| state.enlist_count(counted));
             let known: BTreeSet<_> = others.iter().collect();
             state.nodes.retain(|node, line| line.is_busy || known.contains(node));
-            number
+            (number, last)
         };
-        self.start_lines(&others, number);
+        self.start_store_line(number);
+        others.iter().for_each(|node| self.start_line(node, last));
         let began = self.context.now();
         let reports_until = began + self.reports_ms_max(lease_ms);
         let mut wait = Wait { others, now: began, until: began + lease_ms, reports_until, lease_ms };
@@ -265,12 +316,17 @@ impl Writes {
     async fn tell_node(self: &Arc<Self>, node: &NodeName) {
         let (mut tried, mut tries) = (0, 0);
         loop {
-            let (number, news) = {
+            let asked = self.context.now();
+            let news = {
                 let mut state = self.telling.state.lock();
-                let told = state.nodes.entry(node.clone()).or_default().told;
-                let (number, news) = state.after(told);
-                if number > tried {
-                    (tried, tries) = (number, 0);
+                let line = state.nodes.entry(node.clone()).or_default();
+                let (told, is_counted) = (line.told, asked >= line.uncounted_until);
+                let mut news = state.after(told);
+                if !is_counted {
+                    news.counts.clear();
+                }
+                if news.number > tried {
+                    (tried, tries) = (news.number, 0);
                 }
                 if news.is_empty() || tries >= TRIES {
                     if let Some(line) = state.nodes.get_mut(node) {
@@ -278,14 +334,13 @@ impl Writes {
                     }
                     return;
                 }
-                (number, news)
+                news
             };
-            let asked = self.context.now();
             let is_told = self.tell_node_once(node, &news).await;
             let mut state = self.telling.state.lock();
             let line = state.nodes.entry(node.clone()).or_default();
             if is_told {
-                line.told = line.told.max(number);
+                line.told = line.told.max(news.number);
                 line.silent_since = None;
                 tries = 0;
             } else {
@@ -298,12 +353,18 @@ impl Writes {
     }
 
     /// Whether the node has these now.
-    async fn tell_node_once(self: &Arc<Self>, node: &NodeName, news: &[WrittenRecord]) -> bool {
+    async fn tell_node_once(self: &Arc<Self>, node: &NodeName, news: &News) -> bool {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
-        match self.peers.ask(node, &TellWritten(news), within).await {
+        let News { records, counts, .. } = news;
+        let answer = if counts.is_empty() {
+            self.peers.ask(node, &TellWritten(records), within).await
+        } else {
+            self.tell_with_counts(node, news, within).await
+        };
+        match answer {
             Ok(known) => {
-                self.take_answer(news, &known);
+                self.take_answer(records, &known);
                 true
             }
             Err(error) => {
@@ -313,6 +374,24 @@ impl Writes {
                 false
             }
         }
+    }
+
+    /// A node that refuses is told once more, without counts.
+    async fn tell_with_counts(
+        &self,
+        node: &NodeName,
+        News { records, counts, .. }: &News,
+        within: Millis,
+    ) -> Result<Vec<WrittenRecord>, PeerError> {
+        let told = TellCounted { by: self.context.me(), counted: counts, records };
+        let answer = self.peers.ask(node, &told, within).await;
+        if !matches!(answer, Err(PeerError::Refused(_))) {
+            return answer;
+        }
+        if let Some(line) = self.telling.state.lock().nodes.get_mut(node) {
+            line.uncounted_until = self.context.now() + Millis(COUNTS_REFUSED_MS);
+        }
+        self.peers.ask(node, &TellWritten(records), within).await
     }
 
     /// The other node, or the store, may know that the ids are counted anew: then this node's write gets its place in the new
@@ -367,14 +446,16 @@ impl Writes {
 
     async fn tell_store(self: &Arc<Self>) {
         loop {
-            let (number, news) = {
+            let News { number, records: news, .. } = {
                 let mut state = self.telling.state.lock();
                 let done = state.store.told.max(state.store.failed);
-                if done >= state.newest {
+                let news = state.after(state.store.told);
+                // The store keeps no counts.
+                if done >= state.newest || news.records.is_empty() {
                     state.store.is_busy = false;
                     return;
                 }
-                state.after(state.store.told)
+                news
             };
             let answer = self.tell_store_of(&news).await;
             let now = self.context.now();
@@ -401,68 +482,4 @@ impl Writes {
 }
 
 #[cfg(test)]
-mod tests {
-    use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
-    use hopcache_core::written::WrittenEpoch;
-
-    use super::*;
-
-    fn record(name: u64, tag: Option<u64>, id: u64) -> WrittenRecord {
-        let mut uuid = [0; 16];
-        uuid[..8].copy_from_slice(&name.to_be_bytes());
-        let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
-        let written = Written::at(WrittenEpoch(0), position);
-        WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) }
-    }
-
-    /// Full of the records of these names: (1, 100), (2, 101), (1, 102) and so on.
-    fn full_of(names: u64) -> State {
-        let mut state = State::default();
-        for at in 0..WRITTEN_RECORDS_MAX as u64 {
-            state.enlist(record(1 + at % names, Some(at), 100 + at));
-        }
-        assert_eq!(state.records.len(), WRITTEN_RECORDS_MAX);
-        state
-    }
-
-    #[test]
-    fn a_telling_is_no_longer_than_what_a_node_reads() {
-        let mut state = full_of(2);
-        let last = 99 + WRITTEN_RECORDS_MAX as u64;
-        state.enlist(record(3, Some(7), 5));
-        let (_, news) = state.after(0);
-        assert!(news.len() <= WRITTEN_RECORDS_MAX, "{}", news.len());
-        assert_eq!(news, [record(1, None, last - 1), record(2, None, last), record(3, None, 5)]);
-    }
-
-    /// The one record of a name is told again: a later write that counts as told by it has a tag that nobody was told of.
-    #[test]
-    fn what_counts_for_everything_is_told_as_such() {
-        let mut state = full_of(2);
-        let (told, _) = state.after(0);
-        state.enlist(record(3, Some(7), 5));
-        let number = state.enlist(record(1, Some(u64::MAX), 90));
-        assert!(number > told, "{number}: everyone has been told up to {told}");
-        assert_eq!(state.after(told).1.len(), 3);
-    }
-
-    #[test]
-    fn a_name_makes_room_with_its_own_tags_first() {
-        let mut state = full_of(2);
-        state.enlist(record(1, Some(u64::MAX), 90));
-        let (_, news) = state.after(0);
-        assert_eq!(news.len(), WRITTEN_RECORDS_MAX / 2 + 1);
-        assert_eq!(news[0], record(1, None, 98 + WRITTEN_RECORDS_MAX as u64));
-    }
-
-    /// A name that leads to another database: the former one has the later ids.
-    #[test]
-    fn of_two_databases_by_one_name_the_last_has_the_place() {
-        let mut state = full_of(1);
-        let moved = WrittenRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
-        state.enlist(moved);
-        state.enlist(record(3, None, 5));
-        let (_, news) = state.after(0);
-        assert_eq!(news, [WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
-    }
-}
+mod tests;

@@ -127,6 +127,45 @@ async fn an_own_write_ends_what_it_touches_and_nothing_else() {
     assert_eq!(world.origin.runs(), runs);
 }
 
+/// The same request of a client that has seen this transaction.
+fn after(ask: &Ask, id: u32) -> Ask {
+    Ask { bookmarks: bookmark(id.into()), ..ask.clone() }
+}
+
+/// A driver sends the bookmark of its write with the next reads. What the write did not touch answers them at once, on every node,
+/// before any watcher has looked.
+#[tokio::test(start_paused = true)]
+async fn the_bookmark_of_an_own_write_is_answered_at_once() {
+    let (world, [left, right]) = warm_world(480, WATCH_MS).await;
+    let runs = world.origin.runs();
+    for (node, statement) in [(0, WRITE_LEFT), (1, WRITE_ELSEWHERE), (1, WRITE_LEFT), (2, WRITE_LEFT)] {
+        write(&world, node, statement).await;
+        let now = world.origin.version();
+        for node in 0..NODES {
+            let answer = read(&world, node, &after(&right, now)).await;
+            assert_eq!(proved(&answer), Some(FIRST), "{statement} {node}");
+        }
+    }
+    assert_eq!(world.origin.runs(), runs, "reads");
+    let now = world.origin.version();
+    assert_eq!(version(&read(&world, 0, &after(&left, now)).await), i64::from(now));
+}
+
+/// A bookmark of after a foreign transaction is not: nobody here knows what that has touched.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_of_after_a_foreign_write_is_not_answered() {
+    let (world, [_, right]) = warm_world(481, WATCH_MS).await;
+    world.origin.write_past();
+    let foreign = i64::from(world.origin.version());
+    for node in 0..NODES {
+        write(&world, node, WRITE_LEFT).await;
+        let now = world.origin.version();
+        for node in 0..NODES {
+            assert!(version(&read(&world, node, &after(&right, now)).await) >= foreign);
+        }
+    }
+}
+
 /// A write past all nodes ends all proofs within the bound. Entries are served by age from then on, until they are read anew.
 #[tokio::test(start_paused = true)]
 async fn a_foreign_write_ends_proofs_within_the_bound() {

@@ -18,7 +18,8 @@
 //! that does not send it never gets a range.
 //!
 //! Writes: a request to a database that has been written has a kind of its own too (`KIND_ASK_AFTER_WRITE`), and so has
-//! the telling of a write (`written`). A node that does not know them refuses both.
+//! the telling of a write (`written`). A node that does not know them refuses both. A telling that counts the writes
+//! (`KIND_COUNTED`) has another kind: a node that refuses it is told without counts.
 //!
 //! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
 //! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
@@ -65,7 +66,7 @@ pub use observed::{Observation, Observed, encode_observed};
 pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
 pub use tally::{decode_tally, encode_tally, encode_tally_wanted};
-pub use written::{decode_known_written, encode_known_written, encode_written};
+pub use written::{ToldWrites, decode_known_written, encode_counted, encode_known_written, encode_written};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
 pub const VERSION: u8 = 1;
@@ -87,6 +88,7 @@ const KIND_ASK_AFTER: u8 = 11;
 const KIND_ASK_AFTER_WRITE: u8 = 12;
 const KIND_WRITTEN: u8 = 13;
 const KIND_TALLY: u8 = 14;
+const KIND_COUNTED: u8 = 17;
 
 /// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -146,7 +148,7 @@ pub enum Question {
     /// Drop prefetched copies that were not used.
     FlushWaste,
     /// These databases have been written so far.
-    Written(Vec<WrittenRecord>),
+    Written(ToldWrites),
     /// Asks what the node has written into a database.
     Tally(DatabaseTag, IdRange),
 }
@@ -267,7 +269,8 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         kind @ (KIND_ASK | KIND_ASK_AFTER | KIND_ASK_AFTER_WRITE) => {
             Ok(Question::Ask(read_ask(&mut head, bytes, kind)?))
         }
-        KIND_WRITTEN => written::read_written(&mut head).map(Question::Written),
+        KIND_WRITTEN => written::read_told(&mut head).map(Question::Written),
+        KIND_COUNTED => written::read_counted(&mut head).map(Question::Written),
         KIND_TALLY => tally::read_tally_wanted(&mut head).map(|(name, range)| Question::Tally(name, range)),
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),

@@ -1,0 +1,87 @@
+//! Tests of what is told, and in which order.
+
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_core::written::WrittenEpoch;
+
+use super::*;
+
+fn record(name: u64, tag: Option<u64>, id: u64) -> WrittenRecord {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&name.to_be_bytes());
+    let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
+    let written = Written::at(WrittenEpoch(0), position);
+    WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) }
+}
+
+/// Full of the records of these names: (1, 100), (2, 101), (1, 102) and so on.
+fn full_of(names: u64) -> State {
+    let mut state = State::default();
+    for at in 0..WRITTEN_RECORDS_MAX as u64 {
+        state.enlist(record(1 + at % names, Some(at), 100 + at));
+    }
+    assert_eq!(state.records.len(), WRITTEN_RECORDS_MAX);
+    state
+}
+
+#[test]
+fn a_telling_is_no_longer_than_what_a_node_reads() {
+    let mut state = full_of(2);
+    let last = 99 + WRITTEN_RECORDS_MAX as u64;
+    state.enlist(record(3, Some(7), 5));
+    let news = state.after(0).records;
+    assert!(news.len() <= WRITTEN_RECORDS_MAX, "{}", news.len());
+    assert_eq!(news, [record(1, None, last - 1), record(2, None, last), record(3, None, 5)]);
+}
+
+/// The one record of a name is told again: a later write that counts as told by it has a tag that nobody was told of.
+#[test]
+fn what_counts_for_everything_is_told_as_such() {
+    let mut state = full_of(2);
+    let told = state.after(0).number;
+    state.enlist(record(3, Some(7), 5));
+    let number = state.enlist(record(1, Some(u64::MAX), 90));
+    assert!(number > told, "{number}: everyone has been told up to {told}");
+    assert_eq!(state.after(told).records.len(), 3);
+}
+
+#[test]
+fn a_name_makes_room_with_its_own_tags_first() {
+    let mut state = full_of(2);
+    state.enlist(record(1, Some(u64::MAX), 90));
+    let news = state.after(0).records;
+    assert_eq!(news.len(), WRITTEN_RECORDS_MAX / 2 + 1);
+    assert_eq!(news[0], record(1, None, 98 + WRITTEN_RECORDS_MAX as u64));
+}
+
+/// A name that leads to another database: the former one has the later ids.
+#[test]
+fn of_two_databases_by_one_name_the_last_has_the_place() {
+    let mut state = full_of(1);
+    let moved = WrittenRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
+    state.enlist(moved);
+    state.enlist(record(3, None, 5));
+    let news = state.after(0).records;
+    assert_eq!(news, [WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
+}
+
+/// A count has a later number than its write's marks, so nobody hears of it before them. What has been told is not told again.
+#[test]
+fn a_count_is_told_after_its_marks() {
+    let count = |number| {
+        let WrittenRecord { name, written, .. } = record(1, Some(7), 100);
+        CountedWrite { name, number, written, ids_max: 1 }
+    };
+    let mut state = State::default();
+    let marked = state.enlist(record(1, Some(7), 100));
+    let counted = state.enlist_count(count(1));
+    assert!(counted > marked);
+    assert_eq!(state.after(0).counts, [count(1)]);
+    assert_eq!(state.after(marked), News { number: counted, records: Vec::new(), counts: vec![count(1)] });
+    assert_eq!(state.enlist(record(1, Some(7), 99)), marked, "an earlier write of the same tag");
+    let again = state.enlist_count(count(2));
+    assert_eq!(state.after(counted), News { number: again, records: Vec::new(), counts: vec![count(2)] });
+    for number in 3..2 * COUNTED_TOLD_MAX as u64 {
+        state.enlist_count(count(number));
+    }
+    assert_eq!(state.after(0).counts.len(), COUNTED_TOLD_MAX);
+}
