@@ -15,6 +15,9 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Other tests write past this cluster, too, and end its proofs: it waits for a quiet time.
 const PERIOD_WAIT_MAX: Duration = Duration::from_secs(90);
 
+/// A report comes a few times a second: ten writes in a row are not accounted for by reports alone.
+const WRITES_IN_A_ROW: usize = 10;
+
 /// A short TTL, without jitter and grace, so that what is served later is served by a proof.
 const PLAN: fn() -> Plan = || Plan {
     prefetch: None,
@@ -192,4 +195,50 @@ async fn a_client_may_ask_for_proved_answers_only() {
     assert_eq!(refused.status, 400);
     let problem: Value = refused.json();
     assert!(problem.to_string().contains("Hopcache-Freshness"), "{problem}");
+}
+
+/// Asks with bookmarks, as a driver does.
+async fn ask_after(cluster: &Cluster, node: usize, statement: &str, bookmarks: &Value) -> Reply {
+    let body = json!({ "statement": statement, "bookmarks": bookmarks }).to_string();
+    let reply = cluster.nodes[node].ask(&http::post("/db/neo4j/query/v2", &http::login(), &body)).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    reply
+}
+
+/// Writes through each node in turn, each followed by reads of what it does not touch with its bookmark. `None` if one was no hit:
+/// another test has written past this cluster.
+async fn hits_after_own_writes(cluster: &Cluster, reading: &str, others: &Items) -> Option<usize> {
+    let runs = cluster.proxy.runs(reading);
+    for written in 1..=WRITES_IN_A_ROW {
+        let bookmarks = ask(cluster, written % 3, &others.see(written)).await.json()["bookmarks"].clone();
+        for node in 0..3 {
+            let reply = ask_after(cluster, node, reading, &bookmarks).await;
+            if !reply.is_hit() {
+                return None;
+            }
+            assert!(is_proved(&reply), "{reply}");
+        }
+    }
+    assert_eq!(cluster.proxy.runs(reading), runs);
+    Some(WRITES_IN_A_ROW)
+}
+
+/// Drivers send the bookmark of a write with the next reads; those that share a manager send it with all reads of a service.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bookmark_of_an_own_write_is_answered_by_what_the_write_did_not_touch() {
+    let cluster = Cluster::of(PLAN()).await;
+    let (items, others) = (Items::new("Read").await, Items::new("Written").await);
+    let reading = items.read();
+    let written = value_within("hits after each of ten writes", PERIOD_WAIT_MAX, async || {
+        for node in 0..3 {
+            proved(&cluster, node, &reading).await;
+        }
+        hits_after_own_writes(&cluster, &reading, &others).await
+    })
+    .await;
+    let bookmarks = ask(&cluster, 1, &items.set(7)).await.json()["bookmarks"].clone();
+    for node in 0..3 {
+        assert_eq!(ask_after(&cluster, node, &reading, &bookmarks).await.value(), json!(7), "node {node}");
+    }
+    say(&format!("{written} own writes, and each read with their bookmarks was a hit"));
 }
