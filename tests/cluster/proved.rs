@@ -46,6 +46,11 @@ impl Items {
         format!("MATCH (n:{} {{id: 0}}) SET n.seen = {times}", self.label.0)
     }
 
+    /// It certainly takes a transaction number.
+    fn add(&self, id: usize) -> String {
+        format!("CREATE (:{} {{id: {id}}})", self.label.0)
+    }
+
     fn set(&self, at: i64) -> String {
         format!("MATCH (n:{} {{id: 0}}) SET n.at = {at}", self.label.0)
     }
@@ -206,11 +211,11 @@ async fn ask_after(cluster: &Cluster, node: usize, statement: &str, bookmarks: &
 }
 
 /// Writes through each node in turn, each followed by reads of what it does not touch with its bookmark. `None` if one was no hit:
-/// another test has written past this cluster.
+/// another test has written past this cluster, or the node has used the label for the first time.
 async fn hits_after_own_writes(cluster: &Cluster, reading: &str, others: &Items) -> Option<usize> {
     let runs = cluster.proxy.runs(reading);
     for written in 1..=WRITES_IN_A_ROW {
-        let bookmarks = ask(cluster, written % 3, &others.see(written)).await.json()["bookmarks"].clone();
+        let bookmarks = ask(cluster, written % 3, &others.add(written)).await.json()["bookmarks"].clone();
         for node in 0..3 {
             let reply = ask_after(cluster, node, reading, &bookmarks).await;
             if !reply.is_hit() {

@@ -31,7 +31,7 @@ mod table;
 mod tally;
 
 pub use accounts::{Accounts, Begun, Finding, Tallies, begun};
-pub use reach::{CountedWrite, HeardWrites, SettledBy};
+pub use reach::{CountedWrite, HeardWrites};
 pub use report::{LookNumber, Report, ServerRun};
 pub use table::{ProofTable, Standing};
 pub use tally::{IdRange, OwnWrites, Tally};

@@ -45,4 +45,6 @@ pub use model::{
 pub use path::{Path, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
-pub use writes::{DatabaseMarks, Effects, Invalidated, MARKER_KEY, PendingWrite, Writes, watched_words};
+pub use writes::{
+    DatabaseMarks, Effects, Invalidated, MARKER_KEY, NetChange, PendingWrite, Writes, watched_words,
+};

@@ -19,9 +19,9 @@ use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Question, Reply, SentOrder, ToldWrites, VERSION, decode_known_written, decode_question,
-    decode_reply, encode_ask, encode_flush_waste, encode_inspect, encode_known_written, encode_prefetch,
-    encode_counted, encode_purge, encode_reply, encode_written,
+    BadMessage, ForwardedAsk, Question, Reply, SentOrder, ToldWrites, VERSION, decode_known_written,
+    decode_question, decode_reply, encode_ask, encode_counted, encode_flush_waste, encode_inspect,
+    encode_known_written, encode_prefetch, encode_purge, encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -338,7 +338,9 @@ fn marks_are_told_and_answered() {
         tag: (name == 2).then_some(TagId(name)),
     });
     let told = encode_written(&records);
-    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got.records == records && got.counted.is_none()));
+    assert!(
+        matches!(decode_question(&told), Ok(Question::Written(got)) if got.records == records && got.counted.is_none())
+    );
     assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));
     assert_eq!(decode_known_written(&encode_known_written(&[])), Ok(Vec::new()));
     assert!(decode_question(&told.slice(..told.len() - 1)).is_err());
@@ -492,7 +494,8 @@ fn counts_are_told_with_the_marks() {
     let by: Holder = "node-b#0000000000000007".parse().unwrap();
     let written = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
     let records = [WrittenRecord { name: DatabaseTag(1), written, tag: Some(TagId(4)) }];
-    let count = |number| CountedWrite { name: DatabaseTag(1), number, written, ids_max: 3 };
+    let after = TransactionId(8);
+    let count = |number| CountedWrite { name: DatabaseTag(1), number, written, after };
     let counted = [count(5), count(6)];
     let told = encode_counted(&by, &counted, &records);
     let expected = ToldWrites { records: records.to_vec(), counted: Some((by.clone(), counted.to_vec())) };

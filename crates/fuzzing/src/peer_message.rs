@@ -16,11 +16,11 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, Question, Reply, ToldWrites, decode_fields, decode_known_written,
-    decode_moved, decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted,
-    encode_flush_waste, encode_inspect, encode_known_written, encode_moved, encode_observed, encode_plans,
-    encode_prefetch, encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted,
-    encode_counted, encode_written,
+    ForwardedAsk, Moved, Observation, Observed, Question, Reply, ToldWrites, decode_fields,
+    decode_known_written, decode_moved, decode_question, decode_reply, encode_ask, encode_counted,
+    encode_fields, encode_fields_wanted, encode_flush_waste, encode_inspect, encode_known_written,
+    encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_reply,
+    encode_tally_wanted, encode_wanted, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -240,8 +240,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_written(&Vec::from_iter(records))));
     let name = NodeName::new("node-a").expect("a name");
     let by = Holder { node: name, incarnation: Incarnation(3) };
-    let counted =
-        written.map(|written| CountedWrite { name: DatabaseTag(7), number: 5, written, ids_max: 1 });
+    let after = TransactionId(3);
+    let counted = written.map(|written| CountedWrite { name: DatabaseTag(7), number: 5, written, after });
     seeds.push(question(encode_counted(&by, counted.as_slice(), records.as_slice())));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));

@@ -53,11 +53,10 @@ pub const TOKENS_KNOWN_MAX: usize = 4_096;
 pub const TALLY_WRITES_MAX: usize = 4_096;
 /// Writes of one tally that may have taken ids, and may not: those under way, and a few after them.
 pub const TALLY_UNCLEAR_MAX: usize = 256;
-/// Counted writes that a node remembers until a report settles them, some 100 bytes each: those of a second and more. Beyond that it
-/// forgets them all, and goes on from the next report.
-pub const COUNTED_WRITES_MAX: usize = 4_096;
-/// Counted writes of one telling, 64 bytes each: those that end while one telling is under way. The ids of more look foreign until the
-/// next report.
+/// Counted writes of a database that a node remembers until a report settles them, some 100 bytes each: more than Neo4j commits in an
+/// interval of the watcher. Beyond that the node forgets them, and goes on from the next report.
+pub const COUNTED_WRITES_MAX: usize = 1_024;
+/// Counted writes of one telling, 56 bytes each: those that end while one telling is under way. The next report settles more.
 pub const COUNTED_TOLD_MAX: usize = 256;
 /// For how long a node that has refused counts of writes is told without them: a rolling upgrade may replace it meanwhile.
 pub const COUNTS_REFUSED_MS: u64 = 60_000;

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::accounts::Accounts;
-use super::reach::{CountedWrite, HeardWrites, SettledBy};
+use super::reach::{CountedWrite, HeardByDatabase, HeardWrites};
 use super::report::{LookNumber, Report, ServerRun};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
@@ -35,15 +34,14 @@ pub struct ProofTable {
     /// The last report by each name, and when it was first seen here.
     reports: BTreeMap<DatabaseTag, (Report, MonoTime)>,
     /// Writes of this cluster that reports have not settled.
-    heard: HeardWrites,
+    heard: HeardByDatabase,
 }
 
 #[derive(Debug, Clone)]
 struct Proofs {
     epoch: WrittenEpoch,
-    /// By which name the report with the latest look has settled what.
-    name: DatabaseTag,
-    accounts: Accounts,
+    /// What the report with the latest look has settled.
+    settled: TransactionId,
     /// How far the writes that this node has heard of go on from there.
     reached: TransactionId,
     foreign: TransactionId,
@@ -125,18 +123,27 @@ impl ProofTable {
             }
             None => {}
         }
-        if let Some(known) = self.databases.get_mut(&report.database) {
-            self.heard.forget_settled(&known.settled_by(report.database));
-            known.go_on(report.database, &self.heard);
+        if let (Some(known), Some(heard)) =
+            (self.databases.get_mut(&report.database), self.heard.get_mut(&report.database))
+        {
+            heard.forget_settled(known.settled);
+            known.go_on(heard);
         }
     }
 
-    /// This node has heard of a committed write of this life of a node, and has taken its marks.
-    pub fn hear(&mut self, by: &Holder, write: &CountedWrite) {
-        self.heard.hear(by, write);
-        let database = write.written.database();
-        if let Some(known) = self.databases.get_mut(&database) {
-            known.go_on(database, &self.heard);
+    /// This node has heard of writes of this life of a node, and has taken their marks. Of a database without a report nothing is
+    /// proved, so its writes do not matter.
+    pub fn hear(&mut self, by: &Holder, counted: &[CountedWrite]) {
+        for write in counted {
+            let database = write.written.database();
+            if self.databases.contains_key(&database) {
+                self.heard.entry(database).or_default().hear(by, write);
+            }
+        }
+        for (database, heard) in &self.heard {
+            if let Some(known) = self.databases.get_mut(database) {
+                known.go_on(heard);
+            }
         }
     }
 
@@ -157,14 +164,14 @@ impl ProofTable {
     /// All ids of a database up to this one are known or foreign, as of this time.
     #[must_use]
     pub fn settled(&self, database: DatabaseUuid) -> Option<(TransactionId, MonoTime)> {
-        self.databases.get(&database).map(|proofs| (proofs.accounts.settled, proofs.as_of))
+        self.databases.get(&database).map(|proofs| (proofs.settled, proofs.as_of))
     }
 
-    /// All ids of a database up to this one are known or foreign. Those after [`ProofTable::settled`] are of writes whose marks
-    /// this node has taken.
+    /// All ids of a database up to this one are known or foreign, by this numbering. Those after [`ProofTable::settled`] are of
+    /// writes whose marks this node has taken.
     #[must_use]
-    pub fn reached(&self, database: DatabaseUuid) -> Option<TransactionId> {
-        self.databases.get(&database).map(|proofs| proofs.reached)
+    pub fn reached(&self, database: DatabaseUuid) -> Option<(WrittenEpoch, TransactionId)> {
+        self.databases.get(&database).map(|proofs| (proofs.epoch, proofs.reached))
     }
 }
 
@@ -172,8 +179,7 @@ impl Proofs {
     fn of(report: &Report, as_of: MonoTime, now: MonoTime) -> Self {
         Self {
             epoch: report.epoch,
-            name: report.name,
-            accounts: report.accounts.clone(),
+            settled: report.accounts.settled,
             reached: report.accounts.settled,
             foreign: report.foreign,
             as_of,
@@ -203,16 +209,13 @@ impl Proofs {
             (self.run, self.run_seen) = (report.run, now);
         }
         if as_of >= self.as_of {
-            (self.name, self.accounts, self.as_of) = (report.name, report.accounts.clone(), as_of);
+            (self.settled, self.as_of) = (report.accounts.settled, as_of);
+            self.reached = self.settled;
         }
     }
 
-    fn settled_by(&self, database: DatabaseUuid) -> SettledBy<'_> {
-        SettledBy { name: self.name, database, epoch: self.epoch, accounts: &self.accounts }
-    }
-
-    fn go_on(&mut self, database: DatabaseUuid, heard: &HeardWrites) {
-        self.reached = heard.reach(&self.settled_by(database));
+    fn go_on(&mut self, heard: &HeardWrites) {
+        self.reached = heard.reach(self.epoch, self.settled);
     }
 
     fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
@@ -220,7 +223,7 @@ impl Proofs {
         // can tell. Schedule:
         //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
         //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
-        let has_gone_back = from > self.accounts.settled && read_started <= self.as_of;
+        let has_gone_back = from > self.settled && read_started <= self.as_of;
         if read_started < self.rights_since || has_gone_back {
             return Standing::UNKNOWN;
         }

@@ -19,8 +19,8 @@ use hopcache_core::near::{NearFacts, near_ms};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::Cache;
-use crate::cache::proofs::Coverage;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
+use crate::cache::proofs::Coverage;
 use crate::model::ask::{Ask, Freshness};
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Class, How, Outcome};
@@ -81,7 +81,7 @@ impl Cache {
         near_ms(&facts, self.near_rate_per_s_min)
     }
 
-    /// The near copy's answer while it is permitted: no await, no lock, no hop.
+    /// The near copy's answer while it is permitted: no await and no hop, and a lock only for a bookmark that its run did not carry.
     pub(crate) fn near_hit(&self, ask: &Ask) -> Option<Outcome> {
         if ask.freshness != Freshness::default() {
             return None;

@@ -14,7 +14,7 @@ use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, LookNumber, ProofTable, Report, Standing};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::Written;
+use hopcache_core::written::{Written, WrittenEpoch};
 use parking_lot::RwLock;
 
 use crate::cache::Cache;
@@ -55,7 +55,9 @@ impl Proofs {
 
     /// A look with this number, which began at `began`, has brought these reports.
     pub(crate) fn take(&self, number: LookNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
-        self.table.write().take(number, (began, now), reports);
+        let mut table = self.table.write();
+        table.take(number, (began, now), reports);
+        // Under the lock: whoever finds the new reports finds no standing of before them.
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -108,15 +110,16 @@ impl Proofs {
     /// No version changes: what is proved stays proved, and only answers more bookmarks.
     pub(crate) fn hear(&self, by: &Holder, counted: &[CountedWrite]) {
         if self.watch_ms().is_some() && !counted.is_empty() {
-            let mut table = self.table.write();
-            counted.iter().for_each(|write| table.hear(by, write));
+            self.table.write().hear(by, counted);
         }
     }
 
-    /// Whether a proved entry of this range has seen all that `asked` names: what came since its run has not touched it.
-    pub(crate) fn covers(&self, range: &ReadRange, asked: &Bookmark) -> bool {
+    /// Whether a proved entry of this range has seen all that `asked` names, if ids are numbered by `epoch` now: what came since
+    /// its run has not touched it.
+    fn covers(&self, range: &ReadRange, epoch: WrittenEpoch, asked: &Bookmark) -> bool {
         let database = range.to().database;
         let reached = self.table.read().reached(database);
+        let reached = reached.filter(|(of, _)| *of == epoch).map(|(_, id)| id);
         asked.positions().iter().all(|position| {
             let carried =
                 range.from().in_database(position.database).is_some_and(|own| own.id >= position.id);
@@ -151,11 +154,17 @@ impl Cache {
     pub(crate) fn coverage(&self, copy: &MemoryCopy, asked: &Bookmark) -> Coverage {
         if copy.covers(asked) {
             Coverage::ByRun
-        } else if copy.range().is_some_and(|range| self.proofs.covers(range, asked)) {
+        } else if copy.range().is_some_and(|range| self.covers_if_proved(range, asked)) {
             Coverage::IfProved
         } else {
             Coverage::None
         }
+    }
+
+    /// Whether an entry of this range has seen all that `asked` names, if it is proved.
+    pub(crate) fn covers_if_proved(&self, range: &ReadRange, asked: &Bookmark) -> bool {
+        let epoch = self.written.of_database(range.to().database).map(|mark| mark.epoch());
+        self.proofs.covers(range, epoch.unwrap_or_default(), asked)
     }
 
     /// Whether a copy that no write has ended is proved: then it may be served however old it is.

@@ -38,7 +38,8 @@ impl WrittenMarks {
         self.version.load(Ordering::Relaxed)
     }
 
-    fn changed(&self) {
+    /// The table has changed. To be called under its lock: whoever hears of the change finds no judgement of before it.
+    fn changed(&self, _table: &mut WrittenTable) {
         self.version.fetch_add(1, Ordering::Relaxed);
         self.news.notify_one();
     }
@@ -120,9 +121,10 @@ impl WrittenMarks {
 
     /// Takes a record that this node hears at `now`.
     pub(crate) fn take(&self, record: WrittenRecord, told: Told, now: MonoTime) -> Change {
-        let change = self.table.write().take(record, told, now);
+        let mut table = self.table.write();
+        let change = table.take(record, told, now);
         if matches!(change, Change::Later | Change::Full { ends_others: true }) {
-            self.changed();
+            self.changed(&mut table);
         }
         change
     }
@@ -135,7 +137,7 @@ impl WrittenMarks {
         let mut table = self.table.write();
         table.found(name, database);
         if !table.is_empty() {
-            self.changed();
+            self.changed(&mut table);
         }
     }
 

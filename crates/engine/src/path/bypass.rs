@@ -120,7 +120,9 @@ async fn end_write(
             write.changed_nothing();
         }
         Ok(result) => {
-            let write = write.narrowed(effects.counted(&result.summary).touched()).with_marker(result.marked);
+            let write = write.narrowed(effects.counted(&result.summary).touched());
+            let write =
+                write.has_changed(Some(Effects::net_change(&result.summary))).with_marker(result.marked);
             write.committed(result.range.as_ref().map(ReadRange::to)).await;
         }
         Err(error) if !error.was_sent => write.changed_nothing(),

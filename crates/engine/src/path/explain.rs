@@ -101,7 +101,7 @@ impl Path {
     pub fn has_seen(&self, explanation: &Explanation, asked: &Bookmark) -> Option<bool> {
         let range = explanation.range.as_ref()?;
         let is_proved = explanation.proof.as_ref().is_some_and(|proof| proof.copy.is_proved);
-        Some(range.from().covers(asked) || (is_proved && self.cache.proofs().covers(range, asked)))
+        Some(range.from().covers(asked) || (is_proved && self.cache.covers_if_proved(range, asked)))
     }
 
     fn decoded(&self, query: &Query, stored: &StoredEntry) -> Option<Entry> {

@@ -106,7 +106,10 @@ impl Path {
             && !copy.is_ended_by(forwarded.written().map(|record| record.written))
             && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
-        if !is_answer || !coverage.holds(is_proved) || !(is_proved || matches!(copy.life(now), Life::Fresh(_))) {
+        if !is_answer
+            || !coverage.holds(is_proved)
+            || !(is_proved || matches!(copy.life(now), Life::Fresh(_)))
+        {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
         }

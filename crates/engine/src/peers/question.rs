@@ -21,8 +21,8 @@ use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
     BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
     decode_reply, decode_tally, encode_ask, encode_counted, encode_fields_wanted, encode_flush_waste,
-    encode_inspect, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted, encode_wanted,
-    encode_written,
+    encode_inspect, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted,
+    encode_wanted, encode_written,
 };
 
 /// A question to one node, with the type of its answer.

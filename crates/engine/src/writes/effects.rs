@@ -6,6 +6,28 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_packstream::Value;
 use hopcache_tags::{Counters, Touch, WriteEffects};
 
+/// Nodes and relationships more than before, by the counters of summaries. Where either is not zero, the transaction has certainly
+/// changed the graph, and takes an id (EXACT section 1). Counted properties prove nothing: a `SET` to the value that is there is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetChange {
+    nodes: i64,
+    relationships: i64,
+}
+
+impl NetChange {
+    /// What two statements of one transaction have changed together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (nodes, relationships) =
+            (self.nodes.saturating_add(other.nodes), self.relationships.saturating_add(other.relationships));
+        Self { nodes, relationships }
+    }
+
+    pub(super) fn is_certain(self) -> bool {
+        self != Self::default()
+    }
+}
+
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
 pub struct Effects {
@@ -43,6 +65,19 @@ impl Effects {
             _ => Some(("others", 1)),
         });
         Self { found: self.found.narrowed(&Counters::of(counters)) }
+    }
+
+    /// What the counters of a summary prove to have changed.
+    #[must_use]
+    pub fn net_change(summary: &Value) -> NetChange {
+        let count = |name: &str| match summary.get("stats").and_then(|stats| stats.get(name)) {
+            Some(Value::Int(count)) => *count,
+            _ => 0,
+        };
+        NetChange {
+            nodes: count("nodes-created") - count("nodes-deleted"),
+            relationships: count("relationships-created") - count("relationships-deleted"),
+        }
     }
 
     /// The labels, types and keys that it may use; each that is new takes one transaction id more. `None` if nobody knows how

@@ -30,7 +30,6 @@ use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
 use crate::writes::pending::{OpenWrite, WriteEnd};
-use crate::writes::tallies::OwnCount;
 
 /// A write whose answer was lost.
 pub(super) struct Doubt {
@@ -55,7 +54,7 @@ enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, of, name, before, tallied } = self;
+        let Self { writes, of, name, before, known, has_changed, tallied } = self;
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
@@ -68,7 +67,9 @@ impl OpenWrite {
         let ended = end.clone();
         let kept = match end {
             WriteEnd::Committed(Some(position)) => {
-                writes.own_write(&of, (name, tallied.count()), before, position).await
+                let number = tallied.number_if_one().filter(|_| has_changed);
+                let count = number.zip(known);
+                writes.own_write(&of, (name, count), before, position).await
             }
             WriteEnd::Committed(None) => writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await,
             WriteEnd::Refused => writes.ask_of_refused(&of, name).await,
@@ -93,12 +94,15 @@ impl Writes {
     async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
-        (name, count): (DatabaseTag, Option<OwnCount>),
+        (name, count): (DatabaseTag, Option<(u64, Written)>),
         before: Option<Written>,
         position: Position,
     ) -> Option<Written> {
         let (written, is_back) = self.cache.written().after_own_write(before, position);
-        let counted = count.map(|OwnCount { number, ids_max }| CountedWrite { name, number, written, ids_max });
+        let counted = count.and_then(|(number, known)| {
+            let after = known.position().filter(|_| known.is_comparable(&written))?.id;
+            Some(CountedWrite { name, number, written, after })
+        });
         let of_write = (written, &of.touched);
         self.note_tell_and_count(name, of_write, (is_back, counted), InvalidationWord::OwnWrite).await
     }
@@ -190,7 +194,7 @@ impl Writes {
         self.note_tell_and_count(name, of_write, (is_back, None), word).await
     }
 
-    /// The same, with the count of a write of this node. It counts after its marks are taken, here too.
+    /// The same, with the count of a write of this node. This node takes the marks before the count, as others do.
     async fn note_tell_and_count(
         self: &Arc<Self>,
         name: DatabaseTag,

@@ -119,24 +119,22 @@ impl Writes {
 
     /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
     ///
-    /// The counts come last: what they account for has left its marks.
+    /// The counts come last: what they account for has left its marks. Where a mark finds no place they count for nothing: the store
+    /// may still have what the write has ended.
     pub(crate) fn hear(&self, told: &ToldWrites) -> Vec<WrittenRecord> {
-        let known = self.hear_records(&told.records);
-        if let Some((by, counted)) = &told.counted {
-            self.cache.proofs().hear(by, counted);
-        }
-        known
-    }
-
-    fn hear_records(&self, records: &[WrittenRecord]) -> Vec<WrittenRecord> {
+        let mut has_places = true;
         let known = |record: &WrittenRecord| {
             if self.cache.written().take(*record, Told::Now, self.context.now()).is_full() {
+                has_places = false;
                 self.forget_name(record.name);
             }
             self.cache.written().record_of_all(record.name)
         };
-        let mut known: Vec<_> = records.iter().filter_map(known).collect();
+        let mut known: Vec<_> = told.records.iter().filter_map(known).collect();
         known.dedup();
+        if let Some((by, counted)) = told.counted.as_ref().filter(|_| has_places) {
+            self.cache.proofs().hear(by, counted);
+        }
         known
     }
 }

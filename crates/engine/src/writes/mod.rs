@@ -39,10 +39,12 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hopcache_core::bookmark::Position;
 use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
 use hopcache_core::limits::WRITTEN_DATABASES_MAX;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
+use hopcache_core::written::Written;
 use parking_lot::Mutex;
 
 use crate::cache::{Cache, WatchedStore};
@@ -58,7 +60,7 @@ use crate::writes::tallies::OwnTallies;
 use crate::writes::telling::Telling;
 use crate::writes::watch::Watching;
 
-pub use effects::Effects;
+pub use effects::{Effects, NetChange};
 pub use invalidated::Invalidated;
 pub use marked::MARKER_KEY;
 pub use marks::{DatabaseMarks, watched_words};
@@ -132,13 +134,27 @@ impl Writes {
         of.touched = self.with_triggers(of.touched);
         let name = DatabaseTag::of(&self.hasher, &of.database);
         let before = self.cache.written().of(name);
+        let known = self.known_by(name, before);
         let mut shown = self.shown.lock();
         if shown.len() < WRITTEN_DATABASES_MAX {
             shown.entry(name).or_insert_with(|| Arc::clone(&of.database));
         }
         drop(shown);
         let tallied = self.tallies.begin(name, self.ids_of(&of));
-        PendingWrite::new(Some(OpenWrite { writes: Arc::clone(self), of, name, before, tallied }))
+        let writes = Arc::clone(self);
+        PendingWrite::new(Some(OpenWrite { writes, of, name, before, known, has_changed: false, tallied }))
+    }
+
+    /// The latest id of a database that this node knows of: by its mark, and by the last report of the same numbering.
+    fn known_by(&self, name: DatabaseTag, mark: Option<Written>) -> Option<Written> {
+        let report = self.cache.proofs().report(name)?;
+        let settled = Position { database: report.database, id: report.accounts.settled };
+        let settled = Written::at(report.epoch, settled);
+        match mark.filter(|mark| mark.position().is_some() && mark.is_at_or_after(&settled)) {
+            Some(mark) => Some(mark),
+            None if mark.is_none_or(|mark| mark.is_comparable(&settled)) => Some(settled),
+            None => None,
+        }
     }
 
     /// How far the databases that were written through this node have been written, by their names.

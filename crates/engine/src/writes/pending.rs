@@ -4,6 +4,7 @@
 //! let write = engine.writes().begin(WriteOf { database, identity, impersonated, timeout_ms, touched, … });
 //! … the statement, or COMMIT, goes to the origin …
 //! write.narrowed(touched)             its summary shows that it has touched less
+//! write.has_changed(net)              its summaries show that it has certainly changed something
 //! write.committed(position).await     it ended well; then the client is answered
 //! write.changed_nothing()             the summary shows no updates, or a rollback
 //! write.refused(code).await           the origin refused or failed it, and said so
@@ -23,9 +24,9 @@ use hopcache_core::tags::Touched;
 use hopcache_core::written::Written;
 
 use crate::model::ports::WriteOf;
-use crate::writes::Writes;
 use crate::writes::marked::touched_with;
 use crate::writes::tallies::TalliedWrite;
+use crate::writes::{NetChange, Writes};
 
 /// A write that has been sent, or is about to be.
 #[must_use = "a pending write that is dropped counts as in doubt"]
@@ -41,6 +42,10 @@ pub(super) struct OpenWrite {
     pub(super) name: DatabaseTag,
     /// The mark of its database when it was sent.
     pub(super) before: Option<Written>,
+    /// The latest id of its database that was known when it was sent.
+    pub(super) known: Option<Written>,
+    /// Whether it has certainly changed something.
+    pub(super) has_changed: bool,
     /// Its place in this node's tally.
     pub(super) tallied: TalliedWrite,
 }
@@ -72,11 +77,20 @@ impl PendingWrite {
         self
     }
 
-    /// What its transaction did to the marker of writes. To be said after [`PendingWrite::narrowed`].
+    /// What the summaries of its transaction prove to have changed: of all its statements, so `None` if one is not known.
+    pub fn has_changed(mut self, net: Option<NetChange>) -> Self {
+        if let Some(open) = &mut self.open {
+            open.has_changed = net.is_some_and(NetChange::is_certain);
+        }
+        self
+    }
+
+    /// What its transaction did to the marker of writes. To be said after [`PendingWrite::narrowed`] and [`PendingWrite::has_changed`].
     pub fn with_marker(mut self, marked: Option<Marked>) -> Self {
         if let Some(open) = &mut self.open {
             let touched = std::mem::replace(&mut open.of.touched, Touched::Anything);
             open.of.touched = touched_with(touched, marked);
+            open.has_changed |= marked == Some(Marked::Counted);
         }
         self
     }

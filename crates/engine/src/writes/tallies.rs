@@ -88,21 +88,15 @@ impl OwnTally {
     }
 }
 
-/// How a write counts for other nodes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnCount {
-    /// Its number among this life's writes by its database's name.
-    pub(super) number: u64,
-    /// The ids that it has taken at most.
-    pub(super) ids_max: u64,
-}
-
 impl TalliedWrite {
-    /// Its count, if anybody knows how many ids it takes.
-    pub(super) fn count(&self) -> Option<OwnCount> {
+    /// Its number among this life's writes by its database's name, if it takes no more than one id: no name that it uses is new. Where
+    /// no more names are remembered, each may be.
+    pub(super) fn number_if_one(&self) -> Option<u64> {
         let number = self.number?;
-        let ids_max = self.tallies.databases.lock().get(&self.name)?.writes.ids_max_of(number)?;
-        Some(OwnCount { number, ids_max })
+        let databases = self.tallies.databases.lock();
+        let own = databases.get(&self.name)?;
+        let is_one = own.writes.ids_max_of(number) == Some(1) && own.known.len() < TOKENS_KNOWN_MAX;
+        is_one.then_some(number)
     }
 
     /// It has been committed, with this bookmark.

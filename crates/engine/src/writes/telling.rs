@@ -245,7 +245,7 @@ impl Writes {
         let (mut number, last) = {
             let mut state = self.telling.state.lock();
             let numbers = records.iter().map(|record| state.enlist(*record));
-            let Some(number) = numbers.max() else { return true };
+            let Some(number) = numbers.max().or(counted.map(|_| 0)) else { return true };
             let last = counted.map_or(number, |counted| state.enlist_count(counted));
             let known: BTreeSet<_> = others.iter().collect();
             state.nodes.retain(|node, line| line.is_busy || known.contains(node));
@@ -253,6 +253,9 @@ impl Writes {
         };
         self.start_store_line(number);
         others.iter().for_each(|node| self.start_line(node, last));
+        if records.is_empty() {
+            return true;
+        }
         let began = self.context.now();
         let reports_until = began + self.reports_ms_max(lease_ms);
         let mut wait = Wait { others, now: began, until: began + lease_ms, reports_until, lease_ms };
@@ -301,7 +304,7 @@ impl Writes {
         let life = self.routing.life_of(node);
         let line = state.nodes.entry(node.clone()).or_default();
         if line.life != life {
-            (line.life, line.told, line.silent_since) = (life, 0, None);
+            *line = Line { life, is_busy: line.is_busy, ..Line::default() };
         }
         if line.is_busy || line.told >= number {
             return;

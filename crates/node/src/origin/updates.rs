@@ -8,7 +8,7 @@ use hopcache_core::cypher::calls::{may_call_procedure, may_commit_in_parts};
 use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_engine::Effects;
+use hopcache_engine::{Effects, NetChange};
 use hopcache_packstream::Value;
 
 /// Plain data: what the text of a statement says about its writes.
@@ -55,6 +55,8 @@ pub(crate) struct TransactionWrites {
     /// Whether one of them may change users or rights.
     pub(crate) changes_rights: bool,
     pub(crate) touched: Touched,
+    /// What they have certainly changed together; `None` if the end of one is not known.
+    pub(crate) net_change: Option<NetChange>,
     /// The labels, types and keys that they may use; `None` if nobody knows how many transaction ids they take.
     pub(crate) tokens: Option<Arc<[TagId]>>,
 }
@@ -67,6 +69,7 @@ impl Default for TransactionWrites {
             may_commit_in_parts: false,
             changes_rights: false,
             touched: Touched::nothing(),
+            net_change: Some(NetChange::default()),
             tokens: Some(Arc::from([])),
         }
     }
@@ -77,7 +80,7 @@ impl TransactionWrites {
     pub(crate) fn of_one(words: &WriteWords) -> Self {
         let mut writes = Self::default();
         writes.sent(words);
-        writes.wrote(&words.effects.touched());
+        writes.wrote(&words.effects.touched(), None);
         writes
     }
 
@@ -94,9 +97,10 @@ impl TransactionWrites {
         });
     }
 
-    /// A statement has written this, or may have.
-    pub(crate) fn wrote(&mut self, touched: &Touched) {
+    /// A statement has written this, or may have. `net_change` is of its summary.
+    pub(crate) fn wrote(&mut self, touched: &Touched, net_change: Option<NetChange>) {
         self.has_written = true;
+        self.net_change = self.net_change.zip(net_change).map(|(before, more)| before.and(more));
         let before = std::mem::replace(&mut self.touched, Touched::Anything);
         self.touched = before.and(touched);
     }

@@ -20,7 +20,7 @@ use hopcache_engine::event::{Cause, FaultWord};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
 use hopcache_engine::trace::{Step, Tracer as _};
-use hopcache_engine::{PendingWrite, Writes};
+use hopcache_engine::{Effects, PendingWrite, Writes};
 use hopcache_packstream::Value;
 use tokio::time::{Instant, timeout};
 
@@ -200,7 +200,7 @@ impl HeldTransaction {
             relays.saw_bookmark(&self.terms.database, asked, returned, begun)
         });
         if let Some(write) = write {
-            write.with_marker(marked).committed(position).await;
+            write.has_changed(self.writes.net_change).with_marker(marked).committed(position).await;
         }
         Ok(bookmark)
     }
@@ -249,7 +249,7 @@ impl HeldTransaction {
         let kind = finished.statement_type.as_deref();
         let touched = may_have_written(kind, &finished.summary, words.may_call)
             .then(|| words.touched(&finished.summary))?;
-        self.writes.wrote(&touched);
+        self.writes.wrote(&touched, Some(Effects::net_change(&finished.summary)));
         Some(touched)
     }
 }

@@ -155,9 +155,9 @@ async fn the_bookmark_of_an_own_write_is_answered_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_of_after_a_foreign_write_is_not_answered() {
     let (world, [_, right]) = warm_world(481, WATCH_MS).await;
-    world.origin.write_past();
-    let foreign = i64::from(world.origin.version());
     for node in 0..NODES {
+        world.origin.write_past();
+        let foreign = i64::from(world.origin.version());
         write(&world, node, WRITE_LEFT).await;
         let now = world.origin.version();
         for node in 0..NODES {

@@ -69,7 +69,7 @@ fn of_two_databases_by_one_name_the_last_has_the_place() {
 fn a_count_is_told_after_its_marks() {
     let count = |number| {
         let WrittenRecord { name, written, .. } = record(1, Some(7), 100);
-        CountedWrite { name, number, written, ids_max: 1 }
+        CountedWrite { name, number, written, after: TransactionId(99) }
     };
     let mut state = State::default();
     let marked = state.enlist(record(1, Some(7), 100));

@@ -11,11 +11,11 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::QueryKey;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
-use hopcache_engine::PendingWrite;
 use hopcache_engine::event::{Cause, Event, FaultWord};
 use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
 use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
 use hopcache_engine::trace::Step;
+use hopcache_engine::{Effects, PendingWrite};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -291,11 +291,12 @@ impl Session {
         result.end(None);
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
         if let Some(touched) = &touched {
-            self.transaction_has_written(touched);
+            self.transaction_has_written(touched, Effects::net_change(&success));
         }
         match (result.write.take(), touched) {
             (Some(write), Some(touched)) => {
-                let write = write.narrowed(touched).with_marker(marked);
+                let net_change = Some(Effects::net_change(&success));
+                let write = write.narrowed(touched).has_changed(net_change).with_marker(marked);
                 self.out.wait_for(write.committed(position)).await?;
             }
             (Some(write), None) => write.changed_nothing(),

@@ -13,6 +13,7 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
+use hopcache_engine::NetChange;
 use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
 use hopcache_engine::trace::Step;
@@ -250,7 +251,7 @@ impl Session {
             if let OpenResult::Relayed(relayed) = result
                 && !relayed.may_touch().is_nothing()
             {
-                writes.wrote(&relayed.may_touch());
+                writes.wrote(&relayed.may_touch(), None);
             }
         }
         let asked = transaction.begin.asked().cloned();
@@ -280,7 +281,8 @@ impl Session {
         let sent = (options.asked.unwrap_or_default(), begun);
         let position = self.note_bookmark(&success, options.database.as_deref(), sent);
         if let Some(write) = write {
-            self.out.wait_for(write.with_marker(marked).committed(position)).await?;
+            let write = write.has_changed(writes.net_change).with_marker(marked);
+            self.out.wait_for(write.committed(position)).await?;
         }
         self.release();
         Ok(success)
@@ -325,9 +327,9 @@ impl Session {
     }
 
     /// A statement of the transaction has written this: its COMMIT ends entries.
-    pub(super) fn transaction_has_written(&mut self, touched: &Touched) {
+    pub(super) fn transaction_has_written(&mut self, touched: &Touched, net_change: NetChange) {
         if let Some(transaction) = &mut self.transaction {
-            transaction.writes.wrote(touched);
+            transaction.writes.wrote(touched, Some(net_change));
         }
     }
 
