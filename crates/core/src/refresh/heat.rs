@@ -53,7 +53,7 @@ impl Heat {
         before == 0 || before / HEAT_SAMPLE_ARRIVALS != (before + u64::from(count)) / HEAT_SAMPLE_ARRIVALS
     }
 
-    /// Requests counted so far, saturating.
+    /// Requests counted so far, up to a bound.
     #[must_use]
     pub fn arrivals(&self) -> u32 {
         self.arrivals.load(Ordering::Relaxed)
