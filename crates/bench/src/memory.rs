@@ -42,6 +42,9 @@ pub(crate) struct Options {
     /// Asks each key in both renderings.
     #[arg(long)]
     typed_too: bool,
+    /// How often each query is asked. A copy that is asked for again has its rendering, and its request is remembered.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    asked: u32,
     /// Tags that each entry depends on: a label, and property keys.
     #[arg(long, default_value_t = 3)]
     tags: usize,
@@ -78,11 +81,12 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let look = async || sample(process.id(), addrs.admin).await;
     let mut report = Report::open("Memory benchmark");
     report.line(&format!(
-        "{} different queries of {} bytes each{}, {} tags; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
+        "{} different queries of {} bytes each{}, {} tags, each asked {} times; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
         options.entries,
         options.bytes,
         if options.typed_too { ", plain and typed" } else { "" },
         options.tags,
+        options.asked,
         options.budget_mib,
         options.store,
         options.connections
@@ -91,7 +95,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     report.line("|---|---|---|---|---|---|---|");
     let idle = look().await?;
     write_report(&mut report, 0, &idle, &idle);
-    let started = Instant::now();
+    let (started, mut rounds) = (Instant::now(), Vec::new());
     let steps = 10;
     for step in 0..steps {
         let (from, to) = (options.entries * step / steps, options.entries * (step + 1) / steps);
@@ -99,10 +103,23 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
+    // All of them again, so that they are warm at one time, and not each step for itself.
+    for round in 1..options.asked {
+        let began = Instant::now();
+        ask_all(addrs.client, options, 0..options.entries).await?;
+        write_report(&mut report, options.entries * (round as usize + 1), &look().await?, &idle);
+        rounds.push(format!("{:.1}", began.elapsed().as_secs_f64()));
+    }
     // Renderings that nobody asks for again go with the second sweep (`MEMORY_SWEEP_MS`); the allocator follows.
     tokio::time::sleep(Duration::from_secs(25)).await;
     let last = look().await?;
-    write_report(&mut report, options.entries, &last, &idle);
+    write_report(&mut report, options.entries * options.asked as usize, &last, &idle);
+    if !rounds.is_empty() {
+        report.line(&format!(
+            "\nSeconds that each further round took: {}. Renderings of a copy are dropped 10 to 20 s after its last hit.",
+            rounds.join(", ")
+        ));
+    }
     let bound_mib = options.budget_mib * 12 / 10;
     report.line(&format!(
         "\n{:.0} queries/s; runs at the origin: {}; idle RSS {} MiB; RSS beyond it: {} MiB at the end, {} MiB at the peak; budget + 20 %: {bound_mib} MiB: {}",

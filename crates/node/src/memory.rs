@@ -5,6 +5,7 @@
 //! principal's flood of new keys evict the working set of other principals. So `principal_shares` makes such a flood evict the
 //! principal's own copies (F37). The engine decides from a copy's times whether it is fresh or stale.
 
+mod kept;
 mod principal_shares;
 
 use std::convert::Infallible;
@@ -25,7 +26,8 @@ use parking_lot::Mutex;
 use quick_cache::sync::{Cache, EntryAction};
 use quick_cache::{Equivalent, Lifecycle, OptionsBuilder, Weighter};
 
-use principal_shares::{GivesWay, KeyHead, PrincipalShares, Serial};
+use kept::Kept;
+use principal_shares::{GivesWay, KeyHead, PrincipalShares};
 
 /// Copies, by their keys.
 pub struct CopyMemory {
@@ -33,16 +35,6 @@ pub struct CopyMemory {
     shares: Arc<Mutex<PrincipalShares>>,
     evictions: Arc<AtomicU64>,
     began: Instant,
-}
-
-#[derive(Clone)]
-struct Kept {
-    copy: SharedCopy,
-    /// On this memory's clock.
-    ends_at: MonoTime,
-    /// Its weight when it was last counted. Renderings that were made or dropped since then count when it is weighed again.
-    bytes: u32,
-    serial: Serial,
 }
 
 /// What a sweep has found.
@@ -81,7 +73,7 @@ impl Lifecycle<QueryKey, Kept> for Uncounted {
 
     fn on_evict(&self, gone: &mut Vec<Kept>, _: QueryKey, kept: Kept) {
         // Always in this order: a shard of the cache, then the accounts.
-        self.shares.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
+        self.shares.lock().remove(kept.copy.owner(), kept.serial(), kept.bytes.into());
         gone.push(kept);
     }
 }
@@ -125,7 +117,7 @@ impl CopyMemory {
     pub fn sweep(&self) -> Swept {
         let (now, mut swept) = (self.now(), Swept::default());
         for (key, kept) in self.copies.iter() {
-            if now >= kept.ends_at {
+            if now >= kept.ends_at() {
                 swept.ended += u64::from(self.remove_if(&key, |held| Arc::ptr_eq(&held.copy, &kept.copy)));
             } else if kept.copy.cool() {
                 self.count_again(key, &kept.copy, None);
@@ -144,7 +136,7 @@ impl CopyMemory {
         K: Hash + Equivalent<QueryKey>,
     {
         let Some((_, kept)) = self.copies.remove_if(key, is_meant) else { return false };
-        self.shares.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
+        self.shares.lock().remove(kept.copy.owner(), kept.serial(), kept.bytes.into());
         true
     }
 
@@ -161,9 +153,9 @@ impl CopyMemory {
             if is_meant(held) {
                 let mut shares = self.shares.lock();
                 let (serial, oldest) = shares.add(copy.owner(), &key, bytes.into());
-                shares.remove(copy.owner(), held.serial, held.bytes.into());
-                (held.serial, held.bytes, gives_way) = (serial, bytes, oldest);
-                held.ends_at = ends_at.unwrap_or(held.ends_at);
+                shares.remove(copy.owner(), held.serial(), held.bytes.into());
+                gives_way = oldest;
+                *held = Kept::new(Arc::clone(copy), ends_at.unwrap_or(held.ends_at()), bytes, serial);
             }
             EntryAction::Retain(())
         });
@@ -175,21 +167,21 @@ impl CopyMemory {
     /// Removes the copy that a principal gives up, unless it is replaced meanwhile.
     fn evict(&self, gives_way: Option<GivesWay>) {
         let Some(GivesWay { key, serial }) = gives_way else { return };
-        self.remove_if(&key, |held| held.serial == serial);
+        self.remove_if(&key, |held| held.serial() == serial);
     }
 }
 
 impl Memory for CopyMemory {
     fn get(&self, key: &QueryKey) -> Option<SharedCopy> {
         let kept = self.copies.get(key)?;
-        (self.now() < kept.ends_at).then_some(kept.copy)
+        (self.now() < kept.ends_at()).then_some(kept.copy)
     }
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
         let (serial, gives_way) = self.shares.lock().add(copy.owner(), &key, bytes.into());
         self.evict(gives_way);
-        self.copies.insert(key, Kept { copy, ends_at: self.now() + life_ms, bytes, serial });
+        self.copies.insert(key, Kept::new(copy, self.now() + life_ms, bytes, serial));
     }
 
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {

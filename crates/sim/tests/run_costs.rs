@@ -44,3 +44,22 @@ async fn a_principals_slow_runs_lengthen_no_other_principals_leases() {
         "eve's own {own_ms} ms, in another database {unknown_ms} ms"
     );
 }
+
+/// A key that ran once has no history of its own: its copy has the cost, with that of its pattern. The first plan makes a history of
+/// it.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_ran_once_takes_no_place_and_its_first_plan_knows_its_cost() {
+    let world = World::new(1, 92);
+    for (number, delay_ms) in [(0, 500), (1, 500), (2, 50)] {
+        world.origin.set_delay_ms(delay_ms);
+        let answered = world.send(0, &world.ask_in("neo4j", &variant(number), "ann")).await;
+        assert!(matches!(answered.unwrap().answer, Answer::Body(_)));
+    }
+    let path = world.nodes[0].engine.path();
+    assert_eq!((path.sizes().keys, path.sizes().patterns), (0, 1));
+    let ask = world.ask_in("neo4j", &variant(2), "ann");
+    let copy = path.explain(&ask.query, Hints::default()).await.refresh.copy.expect("a copy");
+    let mean_ms = copy.facts.cost.mean_ms;
+    assert!((340.0..370.0).contains(&mean_ms), "of 500, 500 and 50 ms: {mean_ms}");
+    assert_eq!(path.sizes().keys, 1);
+}

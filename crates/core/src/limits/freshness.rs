@@ -80,9 +80,10 @@ pub const LATE_MISS_MS_MAX: u64 = 10_000;
 /// How often, about, the plan for an early refresh is made anew in a copy's life: a change of its rate is seen after a
 /// thirty-second of the TTL at most.
 pub const REFRESH_PLANS_MAX: u64 = 32;
-/// Keys with remembered cost, rate and hints, 48 bytes each: 3 MB; with learned TTLs 120 more. A power of two.
+/// Keys with remembered cost and rate, about 40 bytes each: 2.6 MB; with hints 40 more, with learned TTLs 120.
 pub const HISTORY_KEYS_MAX: usize = 65_536;
-const _: () = assert!(HISTORY_KEYS_MAX.is_power_of_two());
+/// Keys that the hand passes by for one new key, once there are so many. A new key then replaces the last of them.
+pub const HISTORY_HAND_PLACES: usize = 64;
 /// Early refresh: the assumed time of a run before the key, or its pattern, ran once (DESIGN "Early refresh").
 pub const REFRESH_COST_MS_UNKNOWN: f64 = 50.0;
 /// Shortest run that early refresh assumes: the resolution of [`crate::time::Millis`].

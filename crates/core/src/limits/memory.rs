@@ -5,12 +5,13 @@
 pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
 /// Share of `node.memory`, in percent, from which on memory counts as full.
 pub const MEMORY_FULL_PERCENT: u64 = 95;
-/// The memory of a copy beside its bodies: its struct with two counts (224), its place in memory (key, slab and table, about 95),
-/// and its place in its principal's account (16 to 32). Measured: `docs/benchmarks/2026-11-26-memory`.
+/// The memory of a copy beside its bodies: its struct with two counts (192), its place in memory (key, slab and table, about 85),
+/// its place in its principal's account (12), and a part of what the allocator cannot use between such. Measured:
+/// `docs/benchmarks/2026-11-26-small-entries`.
 pub const COPY_OVERHEAD_BYTES: usize = 352;
 /// The memory of each body of a copy that is shared with its readers, beside its bytes and the allocator's rounding: a
-/// reference count.
-pub const BODY_OVERHEAD_BYTES: usize = 48;
+/// reference count (32), and the list of renderings (96).
+pub const BODY_OVERHEAD_BYTES: usize = 128;
 /// A stored form up to this size is not shared with its readers. A rendering of it is made in microseconds, so the copy keeps none
 /// before somebody asks again.
 pub const SMALL_FORM_BYTES_MAX: usize = 4 << 10;

@@ -2,19 +2,19 @@
 //! sealed as one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
-use hopcache_core::refresh::Heat;
+use hopcache_core::refresh::{Cost, Heat};
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::cache::copy::compact::{HeldTimes, HeldToken, Mark, Marks};
+use crate::cache::copy::compact::{HeldSpans, Mark, Marks, Stored};
 use crate::cache::copy::content::{Content, exact};
 use crate::cache::copy::dependence::Dependence;
 use crate::cache::copy_pace::CopyPace;
@@ -27,11 +27,9 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
-    times: HeldTimes,
-    /// The token that it was stored with; `None` if the store never took it.
-    token: Option<HeldToken>,
-    /// Why the store never took it, if it did not. Its hits report this.
-    unstored: Detail,
+    read_started: MonoTime,
+    spans: HeldSpans,
+    stored: Stored,
     /// The tags of the entry.
     tags: Tags,
     /// The transactions between which it was read; `None` if they are unknown.
@@ -42,9 +40,7 @@ pub struct MemoryCopy {
     owner: ScopeTag,
     renderings: Renderings,
     marks: Marks,
-    /// When another node became owner of its key, and this copy was left for that node to fetch; zero if none did.
-    left_at: AtomicU64,
-    /// State of its refreshes.
+    /// State of its refreshes, and of its handover.
     pace: CopyPace,
     /// How often requests ask for it.
     heat: Heat,
@@ -110,16 +106,15 @@ impl MemoryCopy {
     fn of(content: Content, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self {
             content,
-            times: HeldTimes::of(times),
-            token: token.and_then(HeldToken::of),
-            unstored: Detail::Degraded,
+            read_started: times.read_started,
+            spans: HeldSpans::of(times),
+            stored: Stored::with(token),
             tags,
             range: None,
             dependence: Dependence::default(),
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
             marks: Marks::default(),
-            left_at: AtomicU64::new(0),
             pace: CopyPace::default(),
             heat: Heat::new(times.read_started, None),
             provenance: None,
@@ -130,20 +125,18 @@ impl MemoryCopy {
     #[must_use]
     pub fn with_times(&self, times: CopyTimes) -> Self {
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
-        let (owner, dependence) = (self.owner, self.dependence.clone());
-        Self {
-            owner,
-            provenance,
-            range,
-            dependence,
-            ..Self::of(self.content.again(), times, None, self.tags.clone())
+        let copy =
+            Self { provenance, range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
+        if self.knows_reads() {
+            copy.marks.is_first(Mark::ReadsKnown);
         }
+        Self { owner: self.owner, dependence: self.dependence.clone(), ..copy }
     }
 
     /// Its times, as spans from the start of the read.
     #[must_use]
     pub fn times(&self) -> CopyTimes {
-        self.times.times()
+        self.spans.from(self.read_started)
     }
 
     /// The same copy, as this principal's.
@@ -161,13 +154,21 @@ impl MemoryCopy {
     /// The same copy, which the store did not take for this reason.
     #[must_use]
     pub fn unstored(self, why: Detail) -> Self {
-        Self { unstored: why, ..self }
+        let stored = if self.stored.is() { self.stored } else { Stored::Not(why) };
+        Self { stored, ..self }
     }
 
     /// The same copy, counted from now on.
     #[must_use]
     pub fn with_heat(self, heat: Heat) -> Self {
         Self { heat, ..self }
+    }
+
+    /// The same copy, of a key whose runs cost this.
+    #[must_use]
+    pub(crate) fn with_first_cost(self, cost: Cost) -> Self {
+        self.pace.set_first_cost(cost);
+        self
     }
 
     /// The same copy, fetched by this.
@@ -196,7 +197,7 @@ impl MemoryCopy {
     /// When the origin read began.
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
-        self.times.read_started()
+        self.read_started
     }
 
     /// When the origin read began, or when it was last proved. Age counts from here (I4): a proved value is as good as one that
@@ -209,31 +210,27 @@ impl MemoryCopy {
         self.read_started().max(self.dependence.proved_at())
     }
 
-    fn revalidated_ms(&self) -> Millis {
-        self.valid_since().since(self.read_started())
-    }
-
     /// End of the soft TTL.
     #[must_use]
     pub fn fresh_until(&self) -> MonoTime {
-        self.times.fresh_until() + self.revalidated_ms()
+        self.valid_since() + self.spans.soft_ms()
     }
 
     /// Whether its soft TTL is over, by the time of its read alone.
     pub(crate) fn is_past_ttl(&self, now: MonoTime) -> bool {
-        now >= self.times.fresh_until()
+        now >= self.read_started + self.spans.soft_ms()
     }
 
     /// End of grace.
     #[must_use]
     pub fn dead_at(&self) -> MonoTime {
-        self.times.dead_at() + self.revalidated_ms()
+        self.valid_since() + self.spans.physical_ms()
     }
 
     /// End of stale-if-error.
     #[must_use]
     pub fn fallback_until(&self) -> MonoTime {
-        self.times.fallback_until() + self.revalidated_ms()
+        self.valid_since() + self.spans.total_ms()
     }
 
     /// How long the run took.
@@ -245,13 +242,16 @@ impl MemoryCopy {
     /// The token that it was stored with; `None` if the store never took it.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
-        self.token.map(HeldToken::token)
+        self.stored.token()
     }
 
     /// Why the store never took it; `None` if it did.
     #[must_use]
     pub fn why_unstored(&self) -> Option<Detail> {
-        self.token.is_none().then_some(self.unstored)
+        match self.stored {
+            Stored::With(_) => None,
+            Stored::Not(why) => Some(why),
+        }
     }
 
     /// The tags of the entry.
@@ -275,13 +275,13 @@ impl MemoryCopy {
     /// The same copy, with the token that it was stored with.
     #[must_use]
     pub(crate) fn with_token(self, token: Option<Token>) -> Self {
-        Self { token: token.and_then(HeldToken::of), ..self }
+        Self { stored: Stored::with(token), ..self }
     }
 
     /// Its soft TTL, jitter included.
     #[must_use]
     pub fn ttl_ms(&self) -> Millis {
-        self.times().soft_ms
+        self.spans.soft_ms()
     }
 
     /// The tag of its principal.
@@ -330,7 +330,7 @@ impl MemoryCopy {
     #[must_use]
     pub fn kept_until(&self) -> MonoTime {
         let fallback_until = self.fallback_until();
-        if self.token.is_some() { fallback_until.max(self.late_until()) } else { fallback_until }
+        if self.stored.is() { fallback_until.max(self.late_until()) } else { fallback_until }
     }
 
     /// The last run for it failed by an outage: its answers say so from now on.
@@ -351,15 +351,12 @@ impl MemoryCopy {
 
     /// Marks that another node owns its key since `now`. Returns whether this is new.
     pub(crate) fn leave(&self, now: MonoTime) -> bool {
-        // At least 1, because zero means unmarked and a clock may begin at zero.
-        let at = now.0.max(1);
-        self.left_at.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.pace.leave(now.since(self.read_started))
     }
 
     /// Since when another node has owned its key, if one has. Then it is no answer of this node any more.
     pub(crate) fn left_at(&self) -> Option<MonoTime> {
-        let at = self.left_at.load(Ordering::Relaxed);
-        (at != 0).then_some(MonoTime(at))
+        self.pace.left().map(|after| self.read_started + after)
     }
 
     /// Time since the origin read began, or since it was last proved.
@@ -387,12 +384,12 @@ impl MemoryCopy {
     /// Whether a refresh may be tried now.
     #[must_use]
     pub fn is_refresh_due(&self, now: MonoTime) -> bool {
-        self.pace.is_due(now)
+        self.pace.is_due(now.since(self.read_started))
     }
 
     /// Begins no refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
-        self.pace.put_off(until, self.fresh_until());
+        self.pace.put_off(until.since(self.read_started), self.fresh_until().since(until));
     }
 
     /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead. What it shares with other copies
@@ -409,10 +406,13 @@ impl MemoryCopy {
     }
 }
 
-/// The memory of one allocation: with the allocator's rounding, up to the next of four steps between powers of two, so an
-/// eighth on average.
+/// The memory of one allocation: with the allocator's rounding, up to the next of four steps between powers of two.
 const fn rounded_bytes(len: usize) -> usize {
-    len + len / 8
+    if len <= 32 {
+        return len.next_multiple_of(8);
+    }
+    let step = 1 << ((len - 1).ilog2() - 2);
+    len.next_multiple_of(step)
 }
 
 /// The memory of one body: that of its allocation, and its reference count.

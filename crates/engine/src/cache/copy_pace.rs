@@ -1,5 +1,5 @@
-//! A copy's state of its own refreshes, so that a hit outside the refresh window costs one comparison and no lock. It
-//! decides nothing.
+//! A copy's state of its own refreshes, so that a hit outside the refresh window costs one comparison and no lock; and of its
+//! handover to another node. It decides nothing.
 //!
 //! Concurrent hits may race here without harm. A hit that reads an older value makes the plan once more, or finds the
 //! refresh's seat taken.
@@ -7,20 +7,24 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::limits::REFRESH_PLANS_MAX;
-use hopcache_core::refresh::Plan;
-use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::refresh::{Cost, Plan};
+use hopcache_core::time::Millis;
 
-/// When to look, and the plan. A span over 49 days counts as 49 days: then a hit decides more often than it must.
+/// When to look, and the plan. A span over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
+/// from the start of the copy's read.
 #[derive(Debug)]
 pub(crate) struct CopyPace {
     /// A fresh hit with more of the soft TTL left than this decides nothing.
     look_ms: AtomicU32,
     /// With this much left or less, the plan is made anew: the rate has changed meanwhile.
     replan_ms: AtomicU32,
-    /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one.
+    /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one. Before the first plan: mean and tail of the
+    /// key's cost, for the first plan; zero if it is not known.
     plan: AtomicU64,
-    /// In microseconds of the node's clock. No refresh begins before.
-    refresh_after: AtomicU64,
+    /// No refresh begins before.
+    refresh_after_ms: AtomicU32,
+    /// When another node became owner of its key, and this copy was left for that node to fetch, and 1 more; zero if none did.
+    left_ms: AtomicU32,
 }
 
 impl Default for CopyPace {
@@ -30,7 +34,8 @@ impl Default for CopyPace {
             look_ms: AtomicU32::new(u32::MAX),
             replan_ms: AtomicU32::new(u32::MAX),
             plan: AtomicU64::new(0),
-            refresh_after: AtomicU64::new(0),
+            refresh_after_ms: AtomicU32::new(0),
+            left_ms: AtomicU32::new(0),
         }
     }
 }
@@ -39,6 +44,22 @@ impl CopyPace {
     /// Whether a fresh hit with `left` of the soft TTL has something to decide.
     pub(crate) fn looks_at(&self, left: Millis) -> bool {
         short(left.0) <= self.look_ms.load(Ordering::Relaxed)
+    }
+
+    /// Notes the cost of the key's runs. Only for a copy that nobody else has yet.
+    pub(crate) fn set_first_cost(&self, cost: Cost) {
+        self.plan.store(two_halves(cost.mean_ms, cost.tail_ms), Ordering::Relaxed);
+    }
+
+    /// That cost, until there is a plan.
+    ///
+    /// Two hits that make the first plan: A finds no history of the key, takes this cost, puts it into the history, and keeps its
+    /// plan · B sees half of that, but finds the history first. So it is read under the history's lock, where there is none yet.
+    pub(crate) fn first_cost(&self) -> Option<Cost> {
+        let bits = self.plan.load(Ordering::Relaxed);
+        let is_planned = self.replan_ms.load(Ordering::Relaxed) != u32::MAX;
+        let [mean_ms, tail_ms] = halves(bits);
+        (!is_planned && bits != 0).then_some(Cost { mean_ms, tail_ms })
     }
 
     /// Switches off early refreshes of this copy.
@@ -52,19 +73,15 @@ impl CopyPace {
             return None;
         }
         let bits = self.plan.load(Ordering::Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let ahead_ms = f32::from_bits(bits as u32);
-        let scale_ms = f64::from(f32::from_bits((bits >> 32) as u32));
+        let [scale_ms, ahead_ms] = halves(bits);
         // The plan's inputs are for `explain`, which makes its own plan.
         #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
-        Some(Plan { scale_ms, ahead_ms: f64::from(ahead_ms), ..Plan::default() })
+        Some(Plan { scale_ms, ahead_ms, ..Plan::default() })
     }
 
     /// Keeps a plan made with so much left of `ttl_ms`.
     pub(crate) fn keep(&self, plan: &Plan, left: Millis, ttl_ms: Millis) {
-        #[expect(clippy::cast_possible_truncation, reason = "a millionth is no matter")]
-        let (scale, ahead) = (plan.scale_ms as f32, plan.ahead_ms as f32);
-        self.plan.store(u64::from(scale.to_bits()) << 32 | u64::from(ahead.to_bits()), Ordering::Relaxed);
+        self.plan.store(two_halves(plan.scale_ms, plan.ahead_ms), Ordering::Relaxed);
         let replan_ms = left.0.saturating_sub((ttl_ms.0 / REFRESH_PLANS_MAX).max(1));
         self.replan_ms.store(short(replan_ms), Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
@@ -72,16 +89,40 @@ impl CopyPace {
         self.look_ms.store(short(window_ms.max(replan_ms)), Ordering::Relaxed);
     }
 
-    /// Whether a refresh may begin.
-    pub(crate) fn is_due(&self, now: MonoTime) -> bool {
-        now.0 >= self.refresh_after.load(Ordering::Relaxed)
+    /// Whether a refresh may begin so long after the copy's read.
+    pub(crate) fn is_due(&self, after: Millis) -> bool {
+        short(after.0) >= self.refresh_after_ms.load(Ordering::Relaxed)
     }
 
-    /// Allows no refresh before `until`. `fresh_until` is the copy's.
-    pub(crate) fn put_off(&self, until: MonoTime, fresh_until: MonoTime) {
-        self.refresh_after.store(until.0, Ordering::Relaxed);
-        self.look_ms.store(short(fresh_until.since(until).0), Ordering::Relaxed);
+    /// Allows no refresh before `after`. Then there will be `left` of the soft TTL.
+    pub(crate) fn put_off(&self, after: Millis, left: Millis) {
+        self.refresh_after_ms.store(short(after.0), Ordering::Relaxed);
+        self.look_ms.store(short(left.0), Ordering::Relaxed);
     }
+
+    /// Marks that another node owns the copy's key, so long after its read. Returns whether this is new.
+    pub(crate) fn leave(&self, after: Millis) -> bool {
+        let marked = short(after.0).saturating_add(1);
+        self.left_ms.compare_exchange(0, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// When another node became the owner of its key, if one did.
+    pub(crate) fn left(&self) -> Option<Millis> {
+        self.left_ms.load(Ordering::Relaxed).checked_sub(1).map(|after| Millis(after.into()))
+    }
+}
+
+/// Two numbers in one word.
+fn two_halves(one: f64, other: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "a millionth is no matter")]
+    let (one, other) = (one as f32, other as f32);
+    u64::from(one.to_bits()) << 32 | u64::from(other.to_bits())
+}
+
+fn halves(bits: u64) -> [f64; 2] {
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    let halves = [(bits >> 32) as u32, bits as u32];
+    halves.map(|half| f32::from_bits(half).into())
 }
 
 fn short(ms: u64) -> u32 {
@@ -129,11 +170,30 @@ mod tests {
 
     #[test]
     fn a_copy_put_off_is_looked_at_again_when_that_is_over() {
-        let (pace, fresh_until) = (CopyPace::default(), MonoTime(60_000_000));
-        pace.put_off(MonoTime(50_000_000), fresh_until);
+        let pace = CopyPace::default();
+        pace.put_off(Millis(50_000), Millis(10_000));
         assert!(!pace.looks_at(Millis(10_001)) && pace.looks_at(Millis(10_000)));
-        assert!(!pace.is_due(MonoTime(49_999_999)) && pace.is_due(MonoTime(50_000_000)));
-        pace.put_off(MonoTime(70_000_000), fresh_until);
+        assert!(!pace.is_due(Millis(49_999)) && pace.is_due(Millis(50_000)));
+        pace.put_off(Millis(70_000), Millis(0));
         assert!(!pace.looks_at(Millis(1)), "not while it is fresh");
+    }
+
+    #[test]
+    fn the_first_cost_is_there_until_the_first_plan() {
+        let pace = CopyPace::default();
+        assert_eq!(pace.first_cost(), None);
+        let cost = Cost { mean_ms: 12.5, tail_ms: 75.0 };
+        pace.set_first_cost(cost);
+        assert_eq!((pace.first_cost(), pace.plan(Millis(50_000))), (Some(cost), None));
+        pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
+        assert_eq!(pace.first_cost(), None);
+    }
+
+    #[test]
+    fn a_copy_is_left_once() {
+        let pace = CopyPace::default();
+        assert_eq!(pace.left(), None);
+        assert!(pace.leave(Millis(0)) && !pace.leave(Millis(7)));
+        assert_eq!(pace.left(), Some(Millis(0)));
     }
 }

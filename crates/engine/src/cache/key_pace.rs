@@ -6,7 +6,7 @@
 //! A lease lives three times the pattern's observed P99, within limits (DESIGN "Lease protocol"), and its holder renews
 //! it while it works. So a holder that dies silently delays others little, and a slow run keeps its lease.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
@@ -26,6 +26,7 @@ use crate::cache::degrees::Degrees;
 use crate::cache::key_table::KeyTable;
 use crate::model::ask::{CostKey, Hints, Query};
 use crate::model::inspection::KeyPlan;
+use crate::model::job::FetchJob;
 use crate::model::policy::{Policy, RefreshPolicy};
 use crate::model::span::scaled;
 
@@ -75,9 +76,17 @@ impl KeyPace {
         &self.degrees
     }
 
-    /// Notes a run, and the hints of its request.
-    pub(crate) fn observe_run(&self, query: &Query, hints: Hints, took_ms: Millis) {
-        self.history.lock().observe(query, hints, took_ms);
+    /// Notes a run, and the hints of its request. `held` is the copy that its result replaces.
+    pub(crate) fn observe_run(&self, job: &FetchJob, held: Option<&MemoryCopy>, took_ms: Millis) {
+        let before_ms = held.map(MemoryCopy::cost_ms);
+        self.history.lock().observe(&job.query, job.hints, (before_ms, took_ms));
+    }
+
+    /// The cost of a key's runs after one that took this long, for its copy: most keys run once and have no history.
+    pub(crate) fn first_cost(&self, query: &Query, took_ms: Millis) -> Cost {
+        let mut cost = self.history.lock().prior(query);
+        cost.observe(took_ms);
+        cost.cost().unwrap_or(Cost::UNKNOWN)
     }
 
     /// Whether TTLs follow from the changes of answers.
@@ -146,25 +155,25 @@ impl KeyPace {
     /// The facts of a key for its plan. Only here do they come together.
     pub(crate) fn facts_of(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyFacts {
         let rate_per_s = copy.heat().rate_per_s(now);
-        let known = self.history.lock().seen(key, rate_per_s);
+        let known = self.history.lock().seen(key, copy, rate_per_s);
         KeyFacts {
             ttl_ms: copy.ttl_ms(),
             // An entry that another node stored brings the cost of its run.
-            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
+            cost: known.cost.unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
             rate_per_s,
-            degree: known.degree().or_else(|| self.degrees.learned(key, now)),
-            volatility: known.volatility().unwrap_or(1.0),
+            degree: known.degree.or_else(|| self.degrees.learned(key, now)),
+            volatility: known.volatility.unwrap_or(1.0),
         }
     }
 
     /// The facts for a new owner of the key.
     pub(crate) fn key_plan(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyPlan {
-        let known = self.history.lock().seen(key, copy.heat().rate_per_s(now));
+        let known = self.history.lock().seen(key, copy, copy.heat().rate_per_s(now));
         KeyPlan {
-            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
+            cost: known.cost.unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
             rate_per_s: copy.heat().rate_per_s(now),
-            degree: known.degree().or_else(|| self.degrees.learned(key, now)),
-            volatility: known.volatility(),
+            degree: known.degree.or_else(|| self.degrees.learned(key, now)),
+            volatility: known.volatility,
         }
     }
 
@@ -210,42 +219,46 @@ impl KeyPace {
     }
 }
 
-/// A number that is known.
-fn known(number: f32) -> Option<f32> {
-    (!number.is_nan()).then_some(number)
-}
-
 /// History by key, and by pattern, principal and database. The least recently used is forgotten first.
 struct History {
     keys: KeyTable<KeyHistory>,
     patterns: LruCache<CostKey, PatternHistory>,
 }
 
-/// The history of one key, in few bytes. A number that is not known is NaN.
-#[derive(Debug, Clone)]
+/// The history of one key, in few bytes: a node has tens of thousands.
+#[derive(Debug, Default)]
 struct KeyHistory {
     cost: ShortCostHistory,
-    /// Of its answers, where TTLs are learned.
-    answers: Option<Box<AnswerHistory>>,
-    /// Requests per second, as last seen on a copy of the key.
-    rate_per_s: f32,
-    volatility: f32,
-    /// One more than the degree.
-    degree: Option<NonZeroU64>,
+    rate: ShortRate,
+    /// What most keys do not have.
+    more: Option<Box<MoreHistory>>,
 }
 
-impl Default for KeyHistory {
-    fn default() -> Self {
-        let cost = ShortCostHistory::default();
-        Self { cost, answers: None, rate_per_s: f32::NAN, volatility: f32::NAN, degree: None }
-    }
-}
+const _: () = assert!(size_of::<KeyHistory>() == 24);
 
-#[derive(Debug, Clone, Default)]
-struct AnswerHistory {
+/// Requests per second, as last seen on a copy of the key: the first three bytes of an `f32`, good for five digits. NaN if they
+/// are not known.
+#[derive(Debug, Clone, Copy)]
+struct ShortRate([u8; 3]);
+
+/// Hints about a key, and its answers.
+#[derive(Debug, Default)]
+struct MoreHistory {
+    /// The last hinted σ.
+    volatility: Option<f64>,
+    /// The last hinted degree of its anchor.
+    degree: Option<u64>,
+    /// How its answers change, where TTLs are learned.
     changes: ChangeHistory,
     /// What its last run brought.
     last: Option<LastAnswer>,
+}
+
+/// Plain data: what is known of a key, but for its answers.
+struct KnownKey {
+    cost: Option<Cost>,
+    degree: Option<u64>,
+    volatility: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -257,29 +270,48 @@ struct PatternHistory {
     changes: ChangeHistory,
 }
 
+impl ShortRate {
+    fn of(rate_per_s: Option<f32>) -> Self {
+        let [a, b, c, _] = rate_per_s.unwrap_or(f32::NAN).to_be_bytes();
+        Self([a, b, c])
+    }
+
+    fn per_s(self) -> Option<f32> {
+        let Self([a, b, c]) = self;
+        Some(f32::from_be_bytes([a, b, c, 0])).filter(|rate| !rate.is_nan())
+    }
+}
+
+impl Default for ShortRate {
+    fn default() -> Self {
+        Self::of(None)
+    }
+}
+
 impl KeyHistory {
+    fn of_cost(cost: ShortCostHistory) -> Self {
+        Self { cost, ..Self::default() }
+    }
+
     /// The cost of its runs here.
     fn cost(&self) -> Option<Cost> {
         CostHistory::from(self.cost).cost()
     }
 
-    /// The last hinted degree of its anchor.
     fn degree(&self) -> Option<u64> {
-        self.degree.map(|degree| degree.get() - 1)
+        self.more.as_ref()?.degree
     }
 
-    /// Requests per second, as last seen.
-    fn rate_per_s(&self) -> Option<f32> {
-        known(self.rate_per_s)
-    }
-
-    fn note_degree(&mut self, degree: Option<u64>) {
-        self.degree = degree.and_then(|degree| NonZeroU64::new(degree.saturating_add(1))).or(self.degree);
-    }
-
-    /// The last hinted σ.
     fn volatility(&self) -> Option<f64> {
-        known(self.volatility).map(f64::from)
+        self.more.as_ref()?.volatility
+    }
+
+    /// Keeps the hints that there are.
+    fn note_hints(&mut self, degree: Option<u64>, volatility: Option<f64>) {
+        if degree.is_some() || volatility.is_some() {
+            let more = self.more.get_or_insert_default();
+            (more.degree, more.volatility) = (degree.or(more.degree), volatility.or(more.volatility));
+        }
     }
 }
 
@@ -294,36 +326,49 @@ impl History {
         (self.keys.len(), self.patterns.len())
     }
 
-    /// Notes a run, and the hints of its request.
-    fn observe(&mut self, query: &Query, hints: Hints, took_ms: Millis) {
+    /// What is known of the cost of a key's next run, if it has not run.
+    fn prior(&self, query: &Query) -> CostHistory {
+        let pattern = self.patterns.peek(&query.cost_key());
+        pattern.map_or_else(CostHistory::default, |pattern| CostHistory::from_prior(&pattern.cost))
+    }
+
+    /// Notes a run, and the hints of its request. A key without hints gets a history when it runs again while its copy is here, or
+    /// when that is hit and planned for; until then its copy has the cost.
+    fn observe(&mut self, query: &Query, hints: Hints, (before_ms, took_ms): (Option<Millis>, Millis)) {
         let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
         pattern.tail_ms = (pattern.tail_ms - pattern.tail_ms / 50).max(took_ms.0);
         // The pattern's cost is the prior for a key's first runs.
         let cost = CostHistory::from_prior(&pattern.cost);
         pattern.cost.observe(took_ms);
-        let new = || KeyHistory { cost: cost.into(), ..KeyHistory::default() };
-        let key = self.keys.get_or_insert(&query.key, new);
+        let is_hinted = hints.degree.is_some() || hints.volatility.is_some();
+        if before_ms.is_none() && !is_hinted && self.keys.peek(&query.key).is_none() {
+            return;
+        }
+        let key = self.keys.get_or_insert(&query.key, || {
+            let mut cost = cost;
+            before_ms.into_iter().for_each(|before_ms| cost.observe(before_ms));
+            KeyHistory::of_cost(cost.into())
+        });
         let mut cost = CostHistory::from(key.cost);
         cost.observe(took_ms);
         key.cost = cost.into();
-        key.note_degree(hints.degree);
-        #[expect(clippy::cast_possible_truncation, reason = "a factor within limits")]
-        let volatility = hints.volatility.map(|volatility| volatility as f32);
-        key.volatility = volatility.unwrap_or(key.volatility);
+        key.note_hints(hints.degree, hints.volatility);
     }
 
-    /// The history of a key whose copy has this request rate.
-    fn seen(&mut self, key: &QueryKey, rate_per_s: Option<f64>) -> KeyHistory {
-        let known = self.keys.get_or_insert(key, KeyHistory::default);
-        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-        let rate_per_s = rate_per_s.map(|rate| rate as f32);
-        known.rate_per_s = rate_per_s.unwrap_or(known.rate_per_s);
-        // Nobody asks for its answers here.
-        KeyHistory { answers: None, ..*known }
+    /// What is known of a key whose copy has this request rate.
+    fn seen(&mut self, key: &QueryKey, copy: &MemoryCopy, rate_per_s: Option<f64>) -> KnownKey {
+        let known = self.keys.get_or_insert(key, || {
+            let cost = copy.pace().first_cost().map(CostHistory::of_cost);
+            KeyHistory::of_cost(cost.unwrap_or_default().into())
+        });
+        if let Some(rate_per_s) = rate_per_s {
+            known.rate = short_rate(Some(rate_per_s));
+        }
+        KnownKey { cost: known.cost(), degree: known.degree(), volatility: known.volatility() }
     }
 
     fn last_answer(&self, key: &QueryKey) -> Option<LastAnswer> {
-        self.keys.peek(key)?.answers.as_ref()?.last.clone()
+        self.keys.peek(key)?.more.as_ref()?.last.clone()
     }
 
     /// Notes what a run brought, and the interval since the last one if it says something.
@@ -335,17 +380,16 @@ impl History {
     ) {
         let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
         let cost = CostHistory::from_prior(&pattern.cost).into();
-        let key = self.keys.get_or_insert(&query.key, || KeyHistory { cost, ..KeyHistory::default() });
-        let answers = key.answers.get_or_insert_default();
+        let key = self.keys.get_or_insert(&query.key, || KeyHistory::of_cost(cost));
+        let more = key.more.get_or_insert_default();
         if let Some(interval) = interval {
-            rule.observe(&mut answers.changes, &mut pattern.changes, interval);
+            rule.observe(&mut more.changes, &mut pattern.changes, interval);
         }
-        answers.last = Some(answer);
+        more.last = Some(answer);
     }
 
     fn ttl_ms(&self, query: &Query, rule: &TtlRule) -> Millis {
-        let key =
-            self.keys.peek(&query.key).and_then(|key| key.answers.as_ref()).map(|answers| answers.changes);
+        let key = self.keys.peek(&query.key).and_then(|key| key.more.as_ref()).map(|more| more.changes);
         let pattern = self.patterns.peek(&query.cost_key()).map(|pattern| pattern.changes);
         rule.ttl_ms(&key.unwrap_or_default(), &pattern.unwrap_or_default())
     }
@@ -356,14 +400,13 @@ impl History {
         if own.cost().is_none() {
             own.cost = CostHistory::of_cost(plan.cost).into();
         }
-        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-        let (rate_per_s, volatility) =
-            (plan.rate_per_s.map(|rate| rate as f32), plan.volatility.map(|factor| factor as f32));
-        own.rate_per_s = own.rate_per_s().or(rate_per_s).unwrap_or(f32::NAN);
-        if own.degree.is_none() {
-            own.note_degree(plan.degree);
+        if own.rate.per_s().is_none() {
+            own.rate = short_rate(plan.rate_per_s);
         }
-        own.volatility = known(own.volatility).or(volatility).unwrap_or(f32::NAN);
+        own.note_hints(
+            plan.degree.filter(|_| own.degree().is_none()),
+            plan.volatility.filter(|_| own.volatility().is_none()),
+        );
     }
 
     /// The average time of a pattern's runs.
@@ -373,7 +416,7 @@ impl History {
 
     /// Requests per second of a key, as last seen.
     fn rate_per_s(&self, key: &QueryKey) -> Option<f32> {
-        self.keys.peek(key)?.rate_per_s()
+        self.keys.peek(key)?.rate.per_s()
     }
 
     /// A time that runs of a query's pattern hardly ever exceed: three times the longest of late.
@@ -385,4 +428,10 @@ impl History {
         });
         Millis(tail_ms.map_or(LEASE_MS_DEFAULT, |tail_ms| tail_ms.saturating_mul(3)).max(LEASE_MS_MIN))
     }
+}
+
+fn short_rate(rate_per_s: Option<f64>) -> ShortRate {
+    #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+    let rate_per_s = rate_per_s.map(|rate| rate as f32);
+    ShortRate::of(rate_per_s)
 }

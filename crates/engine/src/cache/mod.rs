@@ -172,9 +172,9 @@ impl Cache {
 
     /// The same copy, which depends on what its query reads, and shares with others what they have in common. Where writes end
     /// nothing, nobody asks, and the text is not read.
-    pub(crate) fn of_query(&self, copy: MemoryCopy, query: &Query) -> MemoryCopy {
-        if self.lease.lease_ms().is_some() {
-            copy.depends_on(self.common.reads(query.reads()));
+    pub(crate) fn of_query(&self, mut copy: MemoryCopy, query: &Query) -> MemoryCopy {
+        if self.lease.lease_ms().is_some() && !copy.knows_reads() {
+            copy = copy.of_reads(self.common.reads(query.reads()));
         }
         let range = copy.range().map(|range| self.common.range(range));
         copy.of_range(range)

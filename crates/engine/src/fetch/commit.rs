@@ -104,11 +104,12 @@ impl Fetch {
         let token = under.lease.map(RunLease::token);
         let held = under.held.map(|copy| &**copy);
         let heat = self.cache.pace().heat_after(held, &query.key, self.context.now());
+        let cost = self.cache.pace().first_cost(&query, times.cost_ms);
         let (cache, provenance) = (Arc::clone(&self.cache), under.provenance.clone());
         apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
             let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
-            let copy = copy.with_provenance(provenance);
+            let copy = copy.with_provenance(provenance).with_first_cost(cost);
             let offered = match token.filter(|_| is_admitted) {
                 None => Offered::Nothing,
                 Some(token) => cache.seal(&query.key, &copy, token).map_or(Offered::TooLarge, Offered::Entry),

@@ -164,11 +164,12 @@ impl Fetch {
             }
             Ok(result) => {
                 self.compare_answer(&job.query, &result, reading.read_started);
+                let held = under.held;
                 let ran = self.settle(job, under, result, reading).await;
                 // A holder that was stopped during its run (F2) measured its own pause. Counted as the statement's
                 // time, it would make the next leases as long as allowed.
                 if !matches!(ran, FetchResult::Ran { kept: Kept::Fenced, .. }) {
-                    self.cache.pace().observe_run(&job.query, job.hints, reading.took_ms);
+                    self.cache.pace().observe_run(job, held.map(|copy| &**copy), reading.took_ms);
                 }
                 ran
             }

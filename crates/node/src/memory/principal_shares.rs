@@ -40,16 +40,45 @@ struct Share {
     queue: Queue,
 }
 
-/// Copies in the order of their serials, 16 bytes each. A copy that leaves from the middle leaves a gap; there are never many
+/// Copies in the order of their serials, 12 bytes each. A copy that leaves from the middle leaves a gap; there are never many
 /// more gaps than copies.
 #[derive(Default)]
 struct Queue {
-    places: VecDeque<(Serial, Option<KeyHead>)>,
+    chunks: VecDeque<Chunk>,
+    /// Places of the first chunk that are over.
+    over: usize,
+    len: usize,
     gaps: usize,
 }
 
+/// Some places one behind the other. In chunks they need no room for as many again, as they would in one piece.
+struct Chunk {
+    first: Serial,
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its serial less the chunk's first one.
+    after: u32,
+    /// Both halves of its key's head; zero for a gap.
+    head: [u32; 2],
+}
+
+/// Places of one chunk: 3 KiB.
+const CHUNK_PLACES: usize = 256;
 /// So many gaps are worth no pass over the queue.
 const GAPS_MIN: usize = 64;
+
+impl Serial {
+    pub(super) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(super) fn get(self) -> u64 {
+        self.0
+    }
+}
 
 impl KeyHead {
     pub(super) fn of(key: &QueryKey) -> Self {
@@ -62,40 +91,86 @@ impl KeyHead {
     }
 }
 
+impl Chunk {
+    fn has_room_for(&self, serial: Serial) -> bool {
+        self.places.len() < CHUNK_PLACES && serial.0 - self.first.0 <= u32::MAX.into()
+    }
+}
+
+impl Place {
+    fn key(self) -> Option<KeyHead> {
+        let [low, high] = self.head;
+        NonZeroU64::new(u64::from(high) << 32 | u64::from(low)).map(KeyHead)
+    }
+}
+
 impl Queue {
     fn push(&mut self, serial: Serial, key: KeyHead) {
-        self.places.push_back((serial, Some(key)));
+        if !self.chunks.back().is_some_and(|chunk| chunk.has_room_for(serial)) {
+            // The first one grows as it is filled: many principals have few copies.
+            let room = if self.chunks.is_empty() { 0 } else { CHUNK_PLACES };
+            self.chunks.push_back(Chunk { first: serial, places: Vec::with_capacity(room) });
+        }
+        let Some(chunk) = self.chunks.back_mut() else { return };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the chunk has room for it, and both halves are taken"
+        )]
+        let (after, head) = ((serial.0 - chunk.first.0) as u32, [key.get() as u32, (key.get() >> 32) as u32]);
+        chunk.places.push(Place { after, head });
+        self.len += 1;
     }
 
     fn pop_oldest(&mut self) -> Option<GivesWay> {
-        while let Some((serial, key)) = self.places.pop_front() {
-            if let Some(key) = key {
-                return Some(GivesWay { key, serial });
+        self.drop_gaps_before_oldest();
+        let chunk = self.chunks.front()?;
+        let place = chunk.places.get(self.over)?;
+        let serial = Serial(chunk.first.0 + u64::from(place.after));
+        let gives_way = place.key().map(|key| GivesWay { key, serial });
+        (self.over, self.len) = (self.over + 1, self.len - 1);
+        gives_way
+    }
+
+    /// Then the first place is the oldest copy's.
+    fn drop_gaps_before_oldest(&mut self) {
+        while let Some(chunk) = self.chunks.front() {
+            match chunk.places.get(self.over) {
+                Some(place) if place.key().is_some() => return,
+                Some(_) => (self.over, self.gaps) = (self.over + 1, self.gaps - 1),
+                None => {
+                    self.chunks.pop_front();
+                    self.over = 0;
+                }
             }
-            self.gaps -= 1;
         }
-        None
     }
 
     fn remove(&mut self, serial: Serial) {
-        let Ok(place) = self.places.binary_search_by_key(&serial, |(serial, _)| *serial) else { return };
-        if self.places[place].1.take().is_none() {
+        let Some(at) = self.chunks.partition_point(|chunk| chunk.first <= serial).checked_sub(1) else {
+            return;
+        };
+        let over = if at == 0 { self.over } else { 0 };
+        let Some(chunk) = self.chunks.get_mut(at) else { return };
+        let after = serial.0 - chunk.first.0;
+        let Some(places) = chunk.places.get_mut(over..) else { return };
+        let Ok(place) = places.binary_search_by_key(&after, |place| place.after.into()) else { return };
+        if places[place].key().is_none() {
             return;
         }
-        self.gaps += 1;
-        while self.places.front().is_some_and(|(_, key)| key.is_none()) {
-            self.places.pop_front();
-            self.gaps -= 1;
-        }
-        if self.gaps > self.len() + GAPS_MIN {
-            self.places.retain(|(_, key)| key.is_some());
-            self.places.shrink_to_fit();
-            self.gaps = 0;
+        places[place].head = [0, 0];
+        (self.gaps, self.len) = (self.gaps + 1, self.len - 1);
+        self.drop_gaps_before_oldest();
+        if self.gaps > self.len + GAPS_MIN {
+            self.close_gaps();
         }
     }
 
-    fn len(&self) -> usize {
-        self.places.len() - self.gaps
+    fn close_gaps(&mut self) {
+        let mut closed = Self::default();
+        while let Some(GivesWay { key, serial }) = self.pop_oldest() {
+            closed.push(serial, key);
+        }
+        *self = closed;
     }
 }
 
@@ -155,13 +230,13 @@ impl PrincipalShares {
 
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
-        self.by_principal.values().map(|share| share.queue.len()).sum()
+        self.by_principal.values().map(|share| share.queue.len).sum()
     }
 
     /// Places of the queues, gaps included.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
-        self.by_principal.values().map(|share| share.queue.places.len()).sum()
+        self.by_principal.values().map(|share| share.queue.len + share.queue.gaps).sum()
     }
 }
 

@@ -9,70 +9,91 @@ use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::CopyTimes;
+use crate::model::outcome::Detail;
 
-/// Plain data: the times of a copy, as the start of the read and spans from there.
+/// Plain data: the times of a copy, as spans from the start of its read. Bytes without an alignment, so that they lie beside each
+/// other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HeldTimes {
-    read_started: MonoTime,
+pub(super) struct HeldSpans {
     soft: Span,
     physical: Span,
     total: Span,
-    cost: Span,
+    /// At most 49 days.
+    cost_ms: [u8; 4],
 }
 
-/// A span of milliseconds in six bytes: 8,900 years.
+/// A span of milliseconds in five bytes: 34 years.
 #[derive(Debug, Clone, Copy)]
-struct Span([u8; 6]);
+struct Span([u8; 5]);
 
-const _: () = assert!(ENTRY_LIFE_MS_MAX < 1 << 48);
+const _: () = assert!(ENTRY_LIFE_MS_MAX < 1 << 40);
 
 impl Span {
     fn of(span: Millis) -> Self {
-        let [a, b, c, d, e, f, ..] = span.0.min((1 << 48) - 1).to_le_bytes();
-        Self([a, b, c, d, e, f])
+        let [a, b, c, d, e, ..] = span.0.min((1 << 40) - 1).to_le_bytes();
+        Self([a, b, c, d, e])
     }
 
     fn ms(self) -> Millis {
-        let Self([a, b, c, d, e, f]) = self;
-        Millis(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+        let Self([a, b, c, d, e]) = self;
+        Millis(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]))
     }
 }
 
-impl HeldTimes {
+impl HeldSpans {
     pub(super) fn of(times: CopyTimes) -> Self {
         Self {
-            read_started: times.read_started,
             soft: Span::of(times.soft_ms),
             physical: Span::of(times.physical_ms),
             total: Span::of(times.total_ms.max(times.physical_ms)),
-            cost: Span::of(times.cost_ms),
+            cost_ms: u32::try_from(times.cost_ms.0).unwrap_or(u32::MAX).to_le_bytes(),
         }
     }
 
-    pub(super) fn times(&self) -> CopyTimes {
+    pub(super) fn from(self, read_started: MonoTime) -> CopyTimes {
         CopyTimes {
-            read_started: self.read_started,
-            soft_ms: self.soft.ms(),
-            physical_ms: self.physical.ms(),
-            total_ms: self.total.ms(),
-            cost_ms: self.cost.ms(),
+            read_started,
+            soft_ms: self.soft_ms(),
+            physical_ms: self.physical_ms(),
+            total_ms: self.total_ms(),
+            cost_ms: Millis(u32::from_le_bytes(self.cost_ms).into()),
         }
     }
 
-    pub(super) fn read_started(&self) -> MonoTime {
-        self.read_started
+    pub(super) fn soft_ms(self) -> Millis {
+        self.soft.ms()
     }
 
-    pub(super) fn fresh_until(&self) -> MonoTime {
-        self.read_started + self.soft.ms()
+    pub(super) fn physical_ms(self) -> Millis {
+        self.physical.ms()
     }
 
-    pub(super) fn dead_at(&self) -> MonoTime {
-        self.read_started + self.physical.ms()
+    pub(super) fn total_ms(self) -> Millis {
+        self.total.ms()
+    }
+}
+
+/// Plain data: the token that a copy was stored with, or why the store never took it. Its hits report this.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stored {
+    With(HeldToken),
+    Not(Detail),
+}
+
+impl Stored {
+    pub(super) fn with(token: Option<Token>) -> Self {
+        token.and_then(HeldToken::of).map_or(Self::Not(Detail::Degraded), Self::With)
     }
 
-    pub(super) fn fallback_until(&self) -> MonoTime {
-        self.read_started + self.total.ms()
+    pub(super) fn token(self) -> Option<Token> {
+        match self {
+            Self::With(token) => Some(token.token()),
+            Self::Not(_) => None,
+        }
+    }
+
+    pub(super) fn is(self) -> bool {
+        matches!(self, Self::With(_))
     }
 }
 
@@ -84,11 +105,11 @@ pub(super) struct HeldToken {
 }
 
 impl HeldToken {
-    pub(super) fn of(token: Token) -> Option<Self> {
+    fn of(token: Token) -> Option<Self> {
         Some(Self { counter: NonZeroU64::new(token.counter)?, nonce: token.nonce.to_le_bytes() })
     }
 
-    pub(super) fn token(self) -> Token {
+    fn token(self) -> Token {
         Token { counter: self.counter.get(), nonce: u128::from_le_bytes(self.nonce) }
     }
 }
@@ -106,6 +127,8 @@ pub(super) enum Mark {
     Revalidated = 2,
     /// A hit has found it stale.
     Late = 4,
+    /// It is known what it depends on.
+    ReadsKnown = 8,
 }
 
 impl Marks {

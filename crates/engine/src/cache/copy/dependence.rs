@@ -1,11 +1,11 @@
 //! What of its database a copy depends on, and what was last found about that: up to which marks no write has ended it, and
 //! up to when it was proved.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use hopcache_core::proof::Standing;
-use hopcache_core::tags::TagId;
 use hopcache_core::time::MonoTime;
 
 use super::MemoryCopy;
@@ -15,7 +15,7 @@ use crate::model::ask::{Query, Reads};
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
-    reads: OnceLock<Arc<Reads>>,
+    reads: ArcSwapOption<Reads>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
@@ -35,31 +35,40 @@ impl Dependence {
 impl Clone for Dependence {
     fn clone(&self) -> Self {
         let proved_at = AtomicU64::new(self.proved_at.load(Ordering::Relaxed));
-        Self { reads: self.reads.clone(), proved_at, ..Self::default() }
+        let reads = ArcSwapOption::new(self.reads.load_full());
+        Self { reads, proved_at, ..Self::default() }
     }
 }
 
 impl MemoryCopy {
-    /// Notes what it depends on, if that is not known.
+    /// Notes what it depends on, if that is not known. A hit pays one load.
     pub(crate) fn know_reads(&self, query: &Query) {
-        if self.dependence.reads.get().is_none() {
-            self.depends_on(Arc::clone(query.reads()));
+        if !self.knows_reads() {
+            // Two requests for one query note the same.
+            self.dependence.reads.store(Some(Arc::clone(query.reads())));
+            self.marks.is_first(Mark::ReadsKnown);
         }
     }
 
-    /// Notes what it depends on, unless that is known.
-    pub(crate) fn depends_on(&self, reads: Arc<Reads>) {
-        let _ = self.dependence.reads.set(reads);
+    /// The same copy, which depends on this.
+    pub(crate) fn of_reads(mut self, reads: Arc<Reads>) -> Self {
+        self.dependence.reads = ArcSwapOption::new(Some(reads));
+        self.marks.is_first(Mark::ReadsKnown);
+        self
     }
 
-    /// The tags that it depends on; `None` if they are not known.
-    pub(crate) fn reads(&self) -> Option<&[TagId]> {
-        self.dependence.reads.get().map(|reads| &*reads.tags)
+    pub(crate) fn knows_reads(&self) -> bool {
+        self.marks.has(Mark::ReadsKnown)
+    }
+
+    /// What it depends on; `None` if that is not known.
+    pub(crate) fn reads(&self) -> Option<Arc<Reads>> {
+        self.dependence.reads.load_full()
     }
 
     /// Whether it can be proved: nothing but the graph decides it.
     pub(crate) fn is_of_graph(&self) -> bool {
-        self.dependence.reads.get().is_some_and(|reads| reads.is_of_graph)
+        self.dependence.reads.load().as_ref().is_some_and(|reads| reads.is_of_graph)
     }
 
     /// Whether no write has ended it by the marks of this version.

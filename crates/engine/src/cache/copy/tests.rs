@@ -199,7 +199,9 @@ fn what_is_held_compactly_is_not_changed() {
         let copy = MemoryCopy::new(&result_of(Bytes::new()), times(ms), Some(token), TAGS);
         let (held, given) = (copy.times(), times(ms));
         assert_eq!((held.soft_ms, held.physical_ms, held.total_ms, held.cost_ms), {
-            (given.soft_ms, given.physical_ms, given.total_ms, given.cost_ms)
+            // No run takes longer than 49 days.
+            let cost_ms = given.cost_ms.min(Millis(u32::MAX.into()));
+            (given.soft_ms, given.physical_ms, given.total_ms, cost_ms)
         });
         assert_eq!((copy.read_started(), copy.token()), (given.read_started, Some(token)));
     }
@@ -211,6 +213,6 @@ fn what_is_held_compactly_is_not_changed() {
 /// Every byte here is a byte for each entry of a node: what grows it should be worth that.
 #[test]
 fn a_copy_stays_small() {
-    assert!(size_of::<MemoryCopy>() <= 208, "{} bytes", size_of::<MemoryCopy>());
+    assert!(size_of::<MemoryCopy>() <= 176, "{} bytes", size_of::<MemoryCopy>());
     assert_eq!(size_of::<Content>(), 2 * size_of::<usize>());
 }
