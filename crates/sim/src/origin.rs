@@ -57,6 +57,7 @@ struct State {
     kinds: u64,
     under_way: usize,
     slots: Option<usize>,
+    has_spare: bool,
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
@@ -100,6 +101,7 @@ impl ScriptedOrigin {
             kinds: 0,
             under_way: 0,
             slots: None,
+            has_spare: true,
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
@@ -180,6 +182,11 @@ impl ScriptedOrigin {
     /// Sets the answers about degrees.
     pub fn set_degree(&self, degree: DegreeBehavior) {
         self.state.lock().degree = degree;
+    }
+
+    /// Whether anything is left over for runs that no client waits for.
+    pub fn set_spare(&self, has_spare: bool) {
+        self.state.lock().has_spare = has_spare;
     }
 
     /// How many runs the origin takes at a time, as its ports report it.
@@ -477,6 +484,10 @@ impl Origin for OriginPort {
 
     fn is_reachable(&self) -> bool {
         !self.shared.state.lock().is_away
+    }
+
+    fn has_spare(&self) -> bool {
+        self.shared.state.lock().has_spare
     }
 
     fn slots(&self) -> Option<usize> {

@@ -430,20 +430,16 @@ pub struct PrefetchSection {
     /// Largest number of candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
     pub max_queries: u32,
-    /// Graph nodes of a result for which the same query becomes a candidate.
-    #[schemars(range(min = 0, max = 16))]
-    pub depth: u32,
     /// Largest number of patterns whose successors are kept.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
     /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
     pub gossip: bool,
     /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
-    /// results), `neighbour` (the same query for the nodes in its result), `overlap` (entries of the same anchor that
-    /// are about to expire).
+    /// results), `overlap` (entries of the same anchor that are about to expire).
     #[schemars(
-        length(max = 4),
-        extend("x-allowed" = "a list of exact, template, neighbour and overlap")
+        length(max = 3),
+        extend("x-allowed" = "a list of exact, template and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
     /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
@@ -457,15 +453,9 @@ impl Default for PrefetchSection {
         Self {
             enabled: true,
             max_queries: 4,
-            depth: 1,
             max_patterns: 256,
             gossip: true,
-            kinds: vec![
-                PrefetchKind::Exact,
-                PrefetchKind::Template,
-                PrefetchKind::Neighbour,
-                PrefetchKind::Overlap,
-            ],
+            kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
             fallback_sessions: true,
         }
     }
@@ -480,8 +470,6 @@ pub enum PrefetchKind {
     Exact,
     /// A query that followed before, with newly bound parameters.
     Template,
-    /// The same query for the nodes in its result.
-    Neighbour,
     /// An entry of the same anchor that is about to expire.
     Overlap,
 }

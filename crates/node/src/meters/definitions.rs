@@ -98,7 +98,7 @@ metrics! {
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
     PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that were neither used nor late. Their copies expired, or were evicted, purged, flushed or replaced before use, or the prefetch failed or was refused.";
     PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that a node ordered and that were not launched. The node that ordered counts unreached; the owner of the key counts the other reasons.";
-    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
+    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that this node refused, because there were too many for its requests. A second try is the next node after a failed hop, or one more run or hop after another request's failure.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin because no slot was free, by their purpose.";

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::leftover::Leftover;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
@@ -27,6 +28,7 @@ pub(crate) struct Slots<P: Ord + Clone> {
 struct State<P> {
     turns: Turns<P>,
     limit: OriginLimit,
+    leftover: Leftover,
     /// How each waiting run is called.
     callers: HashMap<WaiterId, oneshot::Sender<()>>,
 }
@@ -62,7 +64,7 @@ impl<P: Ord + Clone> Slots<P> {
         let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let limit = OriginLimit::new(limits, u64::try_from(wall_clock.as_micros()).unwrap_or_default());
         let turns = Turns::new(TurnBounds { slots: limit.limit(), ..bounds });
-        let state = State { turns, limit, callers: HashMap::new() };
+        let state = State { turns, limit, leftover: Leftover::default(), callers: HashMap::new() };
         Self { state: Mutex::new(state), started: Instant::now() }
     }
 
@@ -78,11 +80,11 @@ impl<P: Ord + Clone> Slots<P> {
         self.state.lock().limit.learned()
     }
 
-    /// Whether there is something left over for a run that nobody waits for: no run waits, and runs take hardly longer
-    /// than on an idle server.
+    /// Whether there is something left over for a run that nobody waits for: no run waits, none has waited for long in
+    /// the last moment, and runs take hardly longer than on an idle server.
     pub(crate) fn has_spare(&self) -> bool {
         let state = self.state.lock();
-        state.turns.waiting() == 0 && !state.limit.is_strained()
+        state.turns.waiting() == 0 && !state.limit.is_strained() && state.leftover.is_some(self.now())
     }
 
     /// Waits for a slot for a run of `principal`, until `deadline`.
@@ -125,6 +127,7 @@ impl<P: Ord + Clone> Slots<P> {
         deadline: Instant,
         ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
+        let since = self.now();
         let mut place = {
             let mut state = self.state.lock();
             match ask(&mut state, self.now()) {
@@ -140,7 +143,9 @@ impl<P: Ord + Clone> Slots<P> {
                 }
             }
         };
-        match timeout_at(deadline, &mut place.called).await {
+        let called = timeout_at(deadline, &mut place.called).await;
+        self.state.lock().leftover.waited(since, self.now());
+        match called {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
@@ -232,6 +237,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use hopcache_core::limits::ORIGIN_LEFTOVER_WAITS;
+
     use super::*;
 
     const BOUNDS: TurnBounds = TurnBounds { slots: 1, waiting_per_principal: 2, waiting: 3 };
@@ -304,6 +311,24 @@ mod tests {
         }
         assert!(slots.limit() < before, "{} slots after {before}", slots.limit());
         assert!(!slots.has_spare(), "nothing is left over for runs that nobody waits for");
+    }
+
+    /// Issue 18, point 3: with a fixed number of slots, too, nothing is left over while runs wait, and for a moment after.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_leaves_nothing_over_for_prefetch() {
+        let slots = Slots::new(BOUNDS);
+        assert!(slots.has_spare());
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(slots.has_spare(), "nobody has waited");
+        assert!(poll(next.as_mut()).is_pending());
+        assert!(!slots.has_spare(), "one waits");
+        tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
+        drop(running);
+        drop(next.await.unwrap());
+        assert!(!slots.has_spare(), "one has just waited");
+        tokio::time::sleep(Duration::from_millis(20 * ORIGIN_LEFTOVER_WAITS)).await; // tidy: virtual time
+        assert!(slots.has_spare());
     }
 
     #[tokio::test(start_paused = true)]
