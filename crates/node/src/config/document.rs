@@ -430,6 +430,9 @@ pub struct PrefetchSection {
     /// Largest number of candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
     pub max_queries: u32,
+    /// Without effect: the same query for the nodes of a result was a candidate once, and templates foretell it better.
+    #[schemars(range(min = 0, max = 16))]
+    pub depth: u32,
     /// Largest number of patterns whose successors are kept.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
@@ -453,6 +456,7 @@ impl Default for PrefetchSection {
         Self {
             enabled: true,
             max_queries: 4,
+            depth: 1,
             max_patterns: 256,
             gossip: true,
             kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
