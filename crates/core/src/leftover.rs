@@ -2,8 +2,8 @@
 //!
 //! A node whose line at the origin is empty at one instant may still be at its limit, because runs come and go. So waits
 //! count: each wait in the line closes the door for [`ORIGIN_LEFTOVER_WAITS`] times its length, up to
-//! [`ORIGIN_LEFTOVER_MS_MAX`]. At a full origin some run always waits, and the door stays closed. A short wait in a
-//! burst costs prefetch a few hundred milliseconds.
+//! [`ORIGIN_LEFTOVER_MS_MAX`], from its end. At a full origin some run always waits, and the door stays closed. A short
+//! wait in a burst costs prefetch some hundred milliseconds, however many runs wait beside it: waits do not add up.
 //!
 //! It knows no clock and starts no run. Whoever has the line tells it of waits.
 
@@ -19,9 +19,8 @@ pub struct Leftover {
 impl Leftover {
     /// A run waited in the line from `since` until `now`, and got its slot or gave up.
     pub fn waited(&mut self, since: MonoTime, now: MonoTime) {
-        let closed_ms = now.since(since).0.saturating_mul(ORIGIN_LEFTOVER_WAITS);
-        let until = self.none_before.max(now) + Millis(closed_ms);
-        self.none_before = until.min(now + Millis(ORIGIN_LEFTOVER_MS_MAX));
+        let closed_ms = now.since(since).0.saturating_mul(ORIGIN_LEFTOVER_WAITS).min(ORIGIN_LEFTOVER_MS_MAX);
+        self.none_before = self.none_before.max(now + Millis(closed_ms));
     }
 
     /// Whether something is left over, if no run waits now.
@@ -50,7 +49,21 @@ mod tests {
             leftover.waited(at(run * 50 - 40), at(run * 50));
             assert!(!leftover.is_some(at(run * 50 + 49)), "between two waits");
         }
-        let end = 99 * 50 + ORIGIN_LEFTOVER_MS_MAX;
+        let end = 99 * 50 + 40 * ORIGIN_LEFTOVER_WAITS;
+        assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end)));
+        leftover.waited(at(0), at(end));
+        let end = end + ORIGIN_LEFTOVER_MS_MAX;
+        assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end)), "the longest time");
+    }
+
+    /// Issue 18, point 3: runs that wait at the same time close it for as long as the longest of them does.
+    #[test]
+    fn parallel_waits_do_not_add_up() {
+        let mut leftover = Leftover::default();
+        for run in 0..40 {
+            leftover.waited(at(100 - run % 10), at(100));
+        }
+        let end = 100 + 9 * ORIGIN_LEFTOVER_WAITS;
         assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end)));
     }
 

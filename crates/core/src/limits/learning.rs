@@ -85,6 +85,8 @@ pub const DELTA_PATTERNS_CONSIDERED_MAX: usize = 128;
 /// The same of exact queries. There are many more of these, and most of them wait for pulls. With 4,096 sources in each
 /// round, gossip took a quarter of the CPU time of learning.
 pub const DELTA_QUERIES_CONSIDERED_MAX: usize = 32;
+/// Of these, the queries that changed last. The other half of the places belongs to those that wait.
+pub const DELTA_QUERIES_FRESH_MAX: usize = DELTA_QUERIES_CONSIDERED_MAX / 2;
 /// Longest piece of gossip about successors, in bytes.
 pub const DELTA_PIECE_BYTES_MAX: usize = GOSSIP_SPREAD_BYTES_MAX;
 /// How often a node pulls missed lessons from another one, if little is pulled.
@@ -212,9 +214,6 @@ pub const PREFETCH_TOKENS_MAX: i64 = 32;
 pub const PREFETCH_MISS_SMOOTHING: f64 = 0.03;
 /// Runs of prefetches at a time, in percent of the origin's slots, but at least one (F40).
 pub const PREFETCH_SLOTS_PERCENT: usize = 10;
-/// Runs of prefetches at a time where the origin has few slots, but at most half of these: a learned limit is often
-/// three or four.
-pub const PREFETCH_SLOTS_FEW: usize = 2;
 /// The same where the origin has no slots (the embedded graph): as of 32, the default of `origin.max_concurrent`.
 pub const PREFETCH_RUNS_UNSLOTTED: usize = 3;
 /// Launched entries of one node that wait to be used. 0.2 launches for each of 200 misses a second and a life of 90 s

@@ -21,8 +21,8 @@ use std::sync::{Arc, OnceLock};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_FEW, PREFETCH_SLOTS_PERCENT,
-    PREFETCH_STALE_P_MIN, VERDICT_TEXT_BYTES_MAX,
+    PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
+    VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
@@ -72,10 +72,10 @@ impl Prefetch {
         Ok(())
     }
 
-    /// F40: predictions, right or wrong, have a tenth of the origin's slots, or two of a few.
+    /// F40: predictions, right or wrong, have a tenth of the origin's slots, or one of a few.
     fn flights_max(&self) -> usize {
         let Some(slots) = self.origin.slots() else { return PREFETCH_RUNS_UNSLOTTED };
-        (slots * PREFETCH_SLOTS_PERCENT / 100).max(PREFETCH_SLOTS_FEW.min(slots / 2)).max(1)
+        (slots * PREFETCH_SLOTS_PERCENT / 100).max(1)
     }
 
     /// Every reason against an order that can be seen at once, the cheapest first.

@@ -128,7 +128,7 @@ impl<P: Ord + Clone> Slots<P> {
         ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let since = self.now();
-        let mut place = {
+        let (mut place, was_probing) = {
             let mut state = self.state.lock();
             match ask(&mut state, self.now()) {
                 Asked::Runs => return Ok(self.slot(&mut state)),
@@ -139,12 +139,13 @@ impl<P: Ord + Clone> Slots<P> {
                     state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);
-                    QueuePlace { slots: self, principal, waiter, called, has_ended: false }
+                    let place = QueuePlace { slots: self, principal, waiter, called, has_ended: false };
+                    (place, state.limit.is_probing())
                 }
             }
         };
         let called = timeout_at(deadline, &mut place.called).await;
-        self.state.lock().leftover.waited(since, self.now());
+        self.state.lock().note_wait(since, self.now(), was_probing);
         match called {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
@@ -178,6 +179,13 @@ impl<P: Ord + Clone> Slot<'_, P> {
 }
 
 impl<P: Ord + Clone> State<P> {
+    /// A wait has ended. One that began or ended in a probe was for the probe.
+    fn note_wait(&mut self, since: MonoTime, now: MonoTime, was_probing: bool) {
+        if !was_probing && !self.limit.is_probing() {
+            self.leftover.waited(since, now);
+        }
+    }
+
     /// There are as many slots as the limit says now.
     fn resize(&mut self) {
         for waiter in self.turns.resize(self.limit.limit(), self.limit.learned()) {
@@ -329,6 +337,45 @@ mod tests {
         assert!(!slots.has_spare(), "one has just waited");
         tokio::time::sleep(Duration::from_millis(20 * ORIGIN_LEFTOVER_WAITS)).await; // tidy: virtual time
         assert!(slots.has_spare());
+    }
+
+    /// Issue 18, point 3: runs that wait for a probe of the limit say nothing about Neo4j.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_a_probe_leaves_over_what_was() {
+        let bounds = TurnBounds { slots: 4, waiting_per_principal: 100, waiting: 100 };
+        let slots = Slots::within(bounds, LimitBounds { min: 1, max: 4 });
+        slots.state.lock().limit.was_full();
+        while !slots.state.lock().limit.is_probing() {
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: virtual time
+            slots.tick();
+        }
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(poll(next.as_mut()).is_pending(), "one run at a time in a probe");
+        tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
+        drop(running);
+        drop(next.await.unwrap());
+        assert!(slots.has_spare());
+    }
+
+    /// F40: a prefetch takes no slot that a client's run waits for, and not the last free one.
+    #[tokio::test(start_paused = true)]
+    async fn a_prefetch_leaves_the_last_slot_to_clients() {
+        let slots = Slots::new(TurnBounds { slots: 2, ..BOUNDS });
+        let prefetch = async || {
+            let as_prefetch = (RunClass::Prefetch, PatternId(1));
+            slots.take_in_time(&'p', as_prefetch, soon()).await.map(drop)
+        };
+        assert_eq!(prefetch().await, Ok(()));
+        let running = slots.take(&'a', soon()).await.unwrap();
+        assert_eq!(prefetch().await, Err(NoSlot::Late), "the last free slot");
+        let other = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(poll(next.as_mut()).is_pending());
+        drop(running);
+        assert_eq!(prefetch().await, Err(NoSlot::Late), "the slot of the run that waited");
+        drop((other, next.await.unwrap()));
+        assert_eq!(prefetch().await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
