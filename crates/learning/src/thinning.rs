@@ -6,10 +6,11 @@
 //! the same sessions from round to round.
 //!
 //! Example: 960 requests with a session came in one round, and 240 may be observed. The next round observes the quarter
-//! of the sessions with the lowest numbers. It offers about 240 requests, from which this module concludes that there
-//! are still about 960.
+//! of the sessions with the lowest numbers: about 240 requests. The other 720 are counted, so the share stays. When only
+//! one session is left, whatever its number, all requests fit again, and the share rises.
 //!
-//! This decides the share. It sees no request, and knows no clock: the caller ends the rounds.
+//! This decides the share. It sees no request, and knows no clock: the caller ends the rounds. While not all sessions
+//! are observed it ends them by time, because a round in which nothing is observed has to end too.
 
 use hopcache_core::limits::{
     OBSERVED_FULL_ROUNDS, OBSERVED_IN_ROUND_MAX, OBSERVED_ROOM_ROUNDS, OBSERVED_SHARE_WHEN_FULL,
@@ -33,16 +34,15 @@ impl Default for Thinning {
 }
 
 impl Thinning {
-    /// A round has ended. In it, observed sessions made `offered` requests. `has_room`: the origin had room for a
-    /// launch when it ended.
-    pub fn round(&mut self, offered: usize, has_room: bool) {
+    /// A round has ended. In it, observed sessions made `observed` requests, and the others `left_out`. `has_room`: the
+    /// origin had room for a launch when it ended.
+    pub fn round(&mut self, observed: usize, left_out: usize, has_room: bool) {
         self.note_room(has_room);
         #[expect(clippy::cast_precision_loss, reason = "requests of a fraction of a second")]
-        let (offered, most) = (offered as f64, OBSERVED_IN_ROUND_MAX as f64);
-        let all = offered / self.share;
+        let (all, most) = (observed.saturating_add(left_out) as f64, OBSERVED_IN_ROUND_MAX as f64);
         let fits = if all > most { most / all } else { 1.0 };
-        // It rises slowly, because a round may be quiet by chance.
-        let fits = fits.min(self.share * 2.0);
+        // It rises slowly, because a round may be quiet by chance. One without requests says nothing.
+        let fits = if all > 0.0 { fits.min(self.share * 2.0) } else { self.share };
         self.share = if self.is_thin { fits.min(OBSERVED_SHARE_WHEN_FULL) } else { fits };
     }
 
@@ -56,6 +56,12 @@ impl Thinning {
         }
         let limit = if self.is_thin { self.room_rounds < OBSERVED_ROOM_ROUNDS } else { false };
         self.is_thin = limit || self.full_rounds >= OBSERVED_FULL_ROUNDS;
+    }
+
+    /// Whether some sessions are not observed.
+    #[must_use]
+    pub fn leaves_out(&self) -> bool {
+        self.share < 1.0
     }
 
     /// Sessions whose number is at most this are observed; the numbers are spread evenly over all of `u64`.
@@ -84,7 +90,8 @@ mod tests {
     /// Rounds in which `all` requests come, evenly over all sessions.
     fn rounds(thinning: &mut Thinning, all: f64, count: u32, has_room: bool) {
         for _ in 0..count {
-            thinning.round((all * thinning.share) as usize, has_room);
+            let observed = (all * thinning.share) as usize;
+            thinning.round(observed, all as usize - observed, has_room);
         }
     }
 
@@ -107,6 +114,28 @@ mod tests {
         assert_eq!(thinning.share, OBSERVED_SHARE_WHEN_FULL, "one lull is no room");
         rounds(&mut thinning, 30.0, 6, true);
         assert_eq!(thinning.number_max(), u64::MAX);
+    }
+
+    /// Issue 18: one session is left of many, and its number is above the share. It is observed after some rounds.
+    #[test]
+    fn the_last_session_is_observed_whatever_its_number() {
+        for has_room_before in [true, false] {
+            let mut thinning = Thinning::default();
+            rounds(&mut thinning, 100_000.0, 2 * OBSERVED_FULL_ROUNDS, has_room_before);
+            assert!(thinning.leaves_out());
+            for _ in 0..20 {
+                thinning.round(0, 1, true);
+            }
+            assert_eq!((thinning.number_max(), thinning.leaves_out()), (u64::MAX, false));
+        }
+    }
+
+    #[test]
+    fn a_round_without_requests_says_nothing() {
+        let mut thinning = Thinning::default();
+        rounds(&mut thinning, 4.0 * OBSERVED_IN_ROUND_MAX as f64, 1, true);
+        thinning.round(0, 0, true);
+        assert_eq!(thinning.share, 0.25);
     }
 
     proptest! {

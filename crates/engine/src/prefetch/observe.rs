@@ -145,26 +145,43 @@ impl Prefetch {
         let observing = &self.learning.observing;
         let mut thinning = Thinning::default();
         loop {
-            // Woken by the first after a quiet time, not by each: an idle node does nothing.
-            let Some(first) = drained.recv().await else { return pending().await };
-            tokio::select! {
-                biased;
-                () = self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)) => {}
-                () = observing.half_full.notified() => {}
-            }
-            let mut seen = Vec::with_capacity(64);
-            seen.push(first);
-            while seen.len() < OBSERVATIONS_MAX
-                && let Ok(next) = drained.try_recv()
-            {
-                seen.push(next);
-            }
+            let Some(seen) = self.seen_in_round(&mut drained, thinning.leaves_out()).await else {
+                return pending().await;
+            };
             let dropped = observing.dropped.swap(0, Ordering::Relaxed);
-            thinning.round(seen.len() + dropped, self.has_room_for_launches());
+            let left_out = observing.left_out.swap(0, Ordering::Relaxed);
+            thinning.round(seen.len() + dropped, left_out, self.has_room_for_launches());
             observing.number_max.store(thinning.number_max(), Ordering::Relaxed);
-            self.note_observed(ObservationWord::Crowded, observing.left_out.swap(0, Ordering::Relaxed));
+            self.note_observed(ObservationWord::Crowded, left_out);
             self.tell_owners(seen);
         }
+    }
+
+    /// Waits for the end of a round. Returns the requests that were observed in it; `None` if no more come.
+    ///
+    /// A round begins with the first observed request after a quiet time: an idle node does nothing. If some sessions
+    /// are left out, it begins at once and ends by time. Otherwise a node whose sessions are all left out would end no
+    /// round, and leave them out for good.
+    async fn seen_in_round(
+        &self,
+        drained: &mut mpsc::Receiver<AnsweredRequest>,
+        leaves_out: bool,
+    ) -> Option<Vec<AnsweredRequest>> {
+        let mut seen = Vec::new();
+        if !leaves_out {
+            seen.push(drained.recv().await?);
+        }
+        tokio::select! {
+            biased;
+            () = self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)) => {}
+            () = self.learning.observing.half_full.notified() => {}
+        }
+        while seen.len() < OBSERVATIONS_MAX
+            && let Ok(next) = drained.try_recv()
+        {
+            seen.push(next);
+        }
+        Some(seen)
     }
 
     fn tell_owners(self: &Arc<Self>, seen: Vec<AnsweredRequest>) {
@@ -234,7 +251,9 @@ impl Prefetch {
     }
 }
 
-/// The asking identity's credentials are kept no longer than its request needs them.
+/// The query as its session's owner needs it: with the principal's scope, without the credentials. They do not leave this
+/// node with an observation. Here the queue keeps them with the query until the round ends, at most
+/// [`OBSERVATIONS_EVERY_MS`].
 fn without_identity(query: &Query) -> ObservedQuery {
     ObservedQuery {
         key: query.key,

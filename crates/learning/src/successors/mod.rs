@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use hopcache_core::limits::{
-    DEFINITION_BYTES_MAX, DEFINITION_BYTES_MIN, DEFINITION_BYTES_PER_PATTERN, DELTA_QUERIES_CONSIDERED_MAX,
+    DEFINITION_BYTES_MAX, DEFINITION_BYTES_MIN, DEFINITION_BYTES_PER_PATTERN, DELTA_QUERIES_FRESH_MAX,
     FORM_BYTES_MAX, FORMS_PER_PATTERN_MAX, FORMS_PER_QUERY_MAX, LEARNING_SWEEP_MS, LIVES_MAX,
     PATTERN_TEXT_BYTES_MAX, PATTERNS_MAX, QUERIES_LEARNED_MAX, QUERIES_PER_PATTERN, SLOTS_MAX,
     SLOTS_PER_SOURCE, SWEEP_EVERY_SIGHTINGS, SWEEP_SOURCES_OF_SIGHTINGS, SWEEP_SOURCES_PER_ROUND,
@@ -176,7 +176,7 @@ impl Successors {
     fn add(&mut self, source: SourceId, form: FormId, event: Event, now: MonoTime) {
         let is_counted = self.table.count(source, form, event, now);
         if is_counted && self.untold.insert(source) && !source.is_pattern() {
-            if self.fresh.len() >= DELTA_QUERIES_CONSIDERED_MAX {
+            if self.fresh.len() >= DELTA_QUERIES_FRESH_MAX {
                 self.fresh.pop_front();
             }
             self.fresh.push_back(source);

@@ -101,8 +101,8 @@ impl Successors {
     }
 
     /// Changed sources, the largest change of probability first. Of many, some patterns and some queries: patterns are
-    /// few and predict most, so queries never crowd them out. The queries that changed last come first, then those that
-    /// wait; the next round goes on where this one ended.
+    /// few and predict most, so queries never crowd them out. Of queries, those that changed last have half of the places
+    /// at most, and those that wait the rest; the next round goes on where this one ended.
     fn changes(&mut self, now: MonoTime) -> Vec<(SourceId, f64)> {
         let first_query = SourceId::Query(QueryTag(0));
         let first_pattern = SourceId::Pattern(PatternTag(0));
