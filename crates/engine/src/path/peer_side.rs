@@ -41,8 +41,8 @@ impl Path {
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),
             Question::Observed(observed) => self.prefetch.take_observed(&observed),
-            Question::Prefetch(sent) => self.prefetch.take_orders(&[sent]),
-            Question::Orders(sent) => self.prefetch.take_orders(&sent),
+            Question::Prefetch(sent) => self.prefetch.take_order(&sent),
+            Question::Orders(sent) => Ok(self.prefetch.take_orders(sent)),
             Question::Tally(name, range) => {
                 Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
             }

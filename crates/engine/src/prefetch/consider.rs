@@ -7,13 +7,15 @@
 //! whose fields templates need. So considering takes no message. A popular key is considered once a second, whoever
 //! asks. The request's answer does not wait: the path only pushes into a bounded queue.
 //!
+//! A hit of a near copy makes no hop, so its node considers. A near copy is a rendering, which this room cannot read. If
+//! a likely template needs fields, this node asks the owner of the key for them, and remembers them (`fields.rs`).
+//!
 //! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
 //! each definition is checked once more, and the query is built from the request's own identity.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,17 +23,17 @@ use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     ANSWERED_BYTES_MAX, ANSWERED_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDERED_AT_A_TIME,
-    CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX, OVERLAP_PRIOR,
+    CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
+    NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
-use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::time::Millis;
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::gain::{CandidateKind, Prices};
 use hopcache_learning::{FormId, Prediction, QueryTag, SourceId};
-use lru::LruCache;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::yield_now;
 
 use crate::model::ask::{Ask, Query};
@@ -41,6 +43,7 @@ use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::Anchors;
 use crate::prefetch::orders::RoundOfOrders;
+use crate::prefetch::recent_keys::RecentKeys;
 use crate::prefetch::statements::ReadStatement;
 
 /// An answered query that waits to be considered.
@@ -56,30 +59,22 @@ pub(super) struct Considering {
     queue: mpsc::Sender<Answered>,
     /// The queue's end, until the task that drains it takes it.
     drained: Mutex<Option<mpsc::Receiver<Answered>>>,
-    considered: Mutex<LruCache<QueryKey, MonoTime>>,
+    considered: RecentKeys,
     anchors: Mutex<Anchors>,
+    /// Bounds the questions for fields of near copies.
+    asking: Arc<Semaphore>,
 }
 
 impl Considering {
     pub(super) fn new() -> Self {
         let (queue, drained) = mpsc::channel(ANSWERED_MAX);
-        let most = NonZeroUsize::new(CONSIDERED_MAX).unwrap_or(NonZeroUsize::MIN);
         Self {
             queue,
             drained: Mutex::new(Some(drained)),
-            considered: Mutex::new(LruCache::new(most)),
+            considered: RecentKeys::new(CONSIDERED_MAX, Millis(CONSIDERED_KEPT_MS)),
             anchors: Mutex::new(Anchors::new()),
+            asking: Arc::new(Semaphore::new(NEAR_FIELDS_ASKED_AT_A_TIME)),
         }
-    }
-
-    /// Whether the key was not considered in the last moment. Marks it as considered.
-    fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
-        let mut considered = self.considered.lock();
-        let is_recent = considered.get(key).is_some_and(|at| now.since(*at) < Millis(CONSIDERED_KEPT_MS));
-        if !is_recent {
-            considered.put(*key, now);
-        }
-        !is_recent
     }
 
     /// Answered queries that wait.
@@ -89,7 +84,7 @@ impl Considering {
 
     /// Remembered keys and anchors.
     pub(super) fn len(&self) -> usize {
-        self.considered.lock().len() + self.anchors.lock().len()
+        self.considered.len() + self.anchors.lock().len()
     }
 }
 
@@ -110,6 +105,13 @@ pub(super) struct Candidate {
     pub(super) form: FormId,
     pub(super) kind: CandidateKind,
     pub(super) p: f64,
+}
+
+/// The candidates of one answered query.
+struct Candidates {
+    all: Vec<Candidate>,
+    /// Whether a likely template was left out, because this node does not know the fields of the answer.
+    lacks_fields: bool,
 }
 
 /// A candidate, and its expected gain.
@@ -144,7 +146,8 @@ impl Prefetch {
 
     fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> Answered) {
         let considering = &self.learning.considering;
-        if considering.is_first(key, self.context.now()) && considering.queue.try_send(answered()).is_err() {
+        let is_first = considering.considered.is_first(key, self.context.now());
+        if is_first && considering.queue.try_send(answered()).is_err() {
             self.note_observed(ObservationWord::Unconsidered, 1);
         }
     }
@@ -174,19 +177,63 @@ impl Prefetch {
         }
     }
 
-    async fn consider_round(self: &Arc<Self>, round: Vec<Answered>) {
+    /// Considers the first ones of a round, which bounds the CPU time of considering.
+    async fn consider_round(self: &Arc<Self>, mut round: Vec<Answered>) {
+        self.note_observed(
+            ObservationWord::Unconsidered,
+            round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX),
+        );
+        round.truncate(CONSIDERED_IN_ROUND_MAX);
         let mut orders = RoundOfOrders::default();
+        let mut without_fields = Vec::new();
         for (place, answered) in round.into_iter().enumerate() {
             if place % CONSIDERED_AT_A_TIME == CONSIDERED_AT_A_TIME - 1 {
                 yield_now().await;
             }
             let Some(before) = self.antecedent(answered) else { continue };
-            let candidates = self.candidates_of(&before);
-            for candidate in self.chosen(&before, candidates) {
-                self.add_order(&mut orders, &before, candidate);
+            match self.candidates_of(&before) {
+                Candidates { lacks_fields: true, .. } if self.is_anothers(&before.query.key) => {
+                    without_fields.push(before);
+                }
+                Candidates { all, .. } => self.add_orders(&mut orders, &before, all),
             }
         }
         self.send_orders(orders);
+        self.consider_near(without_fields);
+    }
+
+    fn add_orders(&self, orders: &mut RoundOfOrders, before: &Antecedent, candidates: Vec<Candidate>) {
+        for candidate in self.chosen(before, candidates) {
+            self.add_order(orders, before, candidate);
+        }
+    }
+
+    fn is_anothers(&self, key: &QueryKey) -> bool {
+        self.routing.view().owner(key).is_some_and(|owner| owner != self.context.node())
+    }
+
+    /// Considers what follows hits of near copies, with the fields that the owners of their keys give. In a task of its
+    /// own: a silent owner delays nothing else.
+    fn consider_near(self: &Arc<Self>, without_fields: Vec<Antecedent>) {
+        if without_fields.is_empty() {
+            return;
+        }
+        let permit = Arc::clone(&self.learning.considering.asking).try_acquire_owned();
+        let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {
+            return self.note_observed(ObservationWord::Unconsidered, without_fields.len());
+        };
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            // From here on they are remembered.
+            prefetch.fields_of(without_fields.iter().map(|before| before.query.key).collect()).await;
+            let mut orders = RoundOfOrders::default();
+            for before in &without_fields {
+                let candidates = prefetch.candidates_of(before).all;
+                prefetch.add_orders(&mut orders, before, candidates);
+            }
+            prefetch.send_orders(orders);
+            drop(permit);
+        });
     }
 
     fn antecedent(&self, answered: Answered) -> Option<Antecedent> {
@@ -204,9 +251,10 @@ impl Prefetch {
         Some(Antecedent { query, rendering, statement })
     }
 
-    fn candidates_of(&self, before: &Antecedent) -> Vec<Candidate> {
+    fn candidates_of(&self, before: &Antecedent) -> Candidates {
         let kinds = self.policy.kinds;
         let mut all = Vec::new();
+        let mut lacks_fields = false;
         let pattern = SourceId::Pattern(before.statement.pattern);
         let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
         let now = self.context.now();
@@ -223,7 +271,7 @@ impl Prefetch {
                 Some(exact) => prior_above(threshold, exact.seen),
                 None => threshold,
             };
-            self.templates(before, (&forms, p_min), &mut all);
+            lacks_fields = self.templates(before, (&forms, p_min), &mut all);
         }
         if let Some(outlook) = of_query {
             let forms = self.forms_of(before.statement.realm, &outlook.successors);
@@ -232,7 +280,7 @@ impl Prefetch {
         if kinds.overlap {
             self.overlaps(before, &mut all);
         }
-        all
+        Candidates { all, lacks_fields }
     }
 
     /// Entries of this node that start from the same graph node and are about to expire.
@@ -265,17 +313,19 @@ impl Prefetch {
         known.collect()
     }
 
+    /// Returns whether a likely template needs fields that this node does not know.
     fn templates(
         &self,
         before: &Antecedent,
         (forms, p_min): (&[KnownForm<'_>], f64),
         all: &mut Vec<Candidate>,
-    ) {
+    ) -> bool {
         let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
         // Reading them takes some microseconds, and most templates need none.
         let is_likely = |each: &Prediction| each.p > p_min;
         let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
-        let fields = if needs_fields { self.fields_here(&before.query.key) } else { None };
+        let fields = if needs_fields { self.fields_known(&before.query.key) } else { None };
+        let lacks_fields = needs_fields && fields.is_none();
         let columns = before.query.columns().map(Arc::as_ref);
         let fields = fields.as_deref().map(|fields| fields.named(columns));
         let fields = fields.as_deref();
@@ -303,6 +353,7 @@ impl Prefetch {
                 });
             }
         }
+        lacks_fields
     }
 
     /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator

@@ -1,5 +1,5 @@
-//! The fields of results that templates take their parameters from. The owner of a session asks the owners of keys for
-//! them, and remembers them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
+//! The fields of results that templates take their parameters from. The owner of a session, and a node with a near copy,
+//! ask the owners of keys for them, and remember them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
 //! a run or a read from the store.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,6 +102,11 @@ impl Prefetch {
         copy.token()?;
         let result = ResultSet::from_bytes(&copy.stored_form()).ok()?;
         Some(Arc::new(Fields::of(&result)))
+    }
+
+    /// The fields of this node's copy, or those that the owner of the key gave not long ago.
+    pub(super) fn fields_known(&self, key: &QueryKey) -> Option<Arc<Fields>> {
+        self.fields_here(key).or_else(|| self.learning.lessons.fields.get(key, self.context.now()))
     }
 
     /// Answers another node's question, from memory.

@@ -7,7 +7,7 @@
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
 //! | `orders` | which orders travel together |
-//! | `statements` | nothing: it remembers readings of texts |
+//! | `statements`, `recent_keys` | nothing: they remember readings of texts, and keys of the last moment |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
@@ -31,6 +31,7 @@ mod learned;
 mod lessons;
 mod observe;
 mod orders;
+mod recent_keys;
 mod search;
 mod share;
 mod statements;

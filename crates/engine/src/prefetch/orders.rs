@@ -130,15 +130,33 @@ impl Prefetch {
         launches
     }
 
-    /// Takes another node's orders for keys of this node, and answers what becomes of each.
-    pub(crate) fn take_orders(self: &Arc<Self>, sent: &[SentOrder]) -> Result<Bytes, BadMessage> {
+    /// Takes another node's orders for keys of this node, and answers what becomes of each. One that cannot be read is
+    /// skipped alone.
+    pub(crate) fn take_orders(self: &Arc<Self>, sent: Vec<Result<SentOrder, BadMessage>>) -> Bytes {
+        let launches = sent.into_iter().map(|sent| match sent.and_then(|sent| self.read_sent(&sent)) {
+            Ok(order) => self.launch(order),
+            Err(why) => {
+                tracing::debug!(%why, "an order of another node cannot be read");
+                self.skipped(Skip::Unreadable)
+            }
+        });
+        encode_launches(launches)
+    }
+
+    /// Takes one order, as nodes of an older version send it.
+    pub(crate) fn take_order(self: &Arc<Self>, sent: &SentOrder) -> Result<Bytes, BadMessage> {
+        let order = self.read_sent(sent)?;
+        Ok(encode_launches(std::iter::once(self.launch(order))))
+    }
+
+    fn read_sent(&self, sent: &SentOrder) -> Result<Order, BadMessage> {
         let lexicon = (&self.hasher, &*self.procedures);
-        let read = |sent: &SentOrder| sent.read_by(|parts| self.learning.statements.query(parts, lexicon));
-        let orders = sent.iter().map(read).collect::<Result<Vec<Order>, BadMessage>>()?;
-        if !orders.iter().all(|order| self.cache.can_render(order.rendering)) {
-            return Err(BadMessage::Form("unknown rendering"));
+        let order = sent.read_by(|parts| self.learning.statements.query(parts, lexicon))?;
+        if self.cache.can_render(order.rendering) {
+            Ok(order)
+        } else {
+            Err(BadMessage::Form("unknown rendering"))
         }
-        Ok(encode_launches(orders.into_iter().map(|order| self.launch(order))))
     }
 
     /// Orders a prefetch from the owner of its key, which may be this node.

@@ -2,6 +2,7 @@
 //! it and prefetches for another session. Nothing crosses principals or databases. Only following queries are learned.
 
 mod batches;
+mod busy;
 mod max_queries;
 
 use std::sync::Arc;

@@ -150,7 +150,7 @@ pub enum Question {
     /// A prefetch, for the owner of its key.
     Prefetch(SentOrder),
     /// Prefetches, for the owner of their keys.
-    Orders(Vec<SentOrder>),
+    Orders(Vec<Result<SentOrder, BadMessage>>),
     /// Drop prefetched copies that were not used.
     FlushWaste,
     /// These databases have been written so far.

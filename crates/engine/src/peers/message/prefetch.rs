@@ -70,20 +70,30 @@ pub fn encode_orders(orders: &[Order]) -> Bytes {
     bytes.into()
 }
 
-pub(super) fn read_orders(head: &mut Head<'_>, bytes: &Bytes) -> Result<Vec<SentOrder>, BadMessage> {
+/// Reads orders, each for itself: one that this version cannot read refuses no other.
+pub(super) fn read_orders(
+    head: &mut Head<'_>,
+    bytes: &Bytes,
+) -> Result<Vec<Result<SentOrder, BadMessage>>, BadMessage> {
     let mut orders = Vec::new();
     while !head.0.is_empty() {
         let len = usize::try_from(u32::from_be_bytes(head.take()?)).unwrap_or(usize::MAX);
         let (encoded, rest) = head.0.split_at_checked(len).ok_or(BadMessage::Form("cut"))?;
         head.0 = rest;
-        let encoded = bytes.slice_ref(encoded);
-        let mut order = Head(&encoded);
-        if orders.len() >= ORDERS_IN_MESSAGE_MAX || order.take()? != [VERSION, KIND_PREFETCH] {
+        if orders.len() >= ORDERS_IN_MESSAGE_MAX {
             return Err(BadMessage::Form("orders"));
         }
-        orders.push(read_order(&mut order, &encoded)?);
+        orders.push(read_one_of_orders(&bytes.slice_ref(encoded)));
     }
     Ok(orders)
+}
+
+fn read_one_of_orders(encoded: &Bytes) -> Result<SentOrder, BadMessage> {
+    let mut order = Head(encoded);
+    if order.take()? != [VERSION, KIND_PREFETCH] {
+        return Err(BadMessage::Form("orders"));
+    }
+    read_order(&mut order, encoded)
 }
 
 /// Writes the answer to orders: what became of each at once.
