@@ -430,7 +430,7 @@ pub struct PrefetchSection {
     /// Largest number of candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
     pub max_queries: u32,
-    /// Without effect: the same query for the nodes of a result was a candidate once, and templates foretell it better.
+    /// Without effect: the same query for the nodes of a result was a candidate once, and templates predict it better.
     #[schemars(range(min = 0, max = 16))]
     pub depth: u32,
     /// Largest number of patterns whose successors are kept.
@@ -439,9 +439,10 @@ pub struct PrefetchSection {
     /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
     pub gossip: bool,
     /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
-    /// results), `overlap` (entries of the same anchor that are about to expire).
+    /// results), `overlap` (entries of the same anchor that are about to expire). `neighbour` is still read, and has no
+    /// effect.
     #[schemars(
-        length(max = 3),
+        length(max = 4),
         extend("x-allowed" = "a list of exact, template and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
@@ -465,6 +466,16 @@ impl Default for PrefetchSection {
     }
 }
 
+impl PrefetchSection {
+    /// A word for the log if the section names something that has no effect any more.
+    #[must_use]
+    pub fn warning(&self) -> Option<&'static str> {
+        self.kinds.contains(&PrefetchKind::Neighbour).then_some(
+            "prefetch.kinds: neighbour has no effect any more, templates predict the same queries: delete the word",
+        )
+    }
+}
+
 /// Where a candidate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -474,6 +485,8 @@ pub enum PrefetchKind {
     Exact,
     /// A query that followed before, with newly bound parameters.
     Template,
+    /// Without effect: the same query for the nodes in a result was a candidate once.
+    Neighbour,
     /// An entry of the same anchor that is about to expire.
     Overlap,
 }

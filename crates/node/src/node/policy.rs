@@ -159,10 +159,16 @@ mod tests {
             ("exact", Kinds { exact: true, ..none }),
             ("template,overlap", Kinds { template: true, overlap: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
+            ("neighbour,overlap", Kinds { overlap: true, ..none }),
+            ("exact,template,neighbour,overlap", PrefetchPolicy::DEFAULT.kinds),
             ("", none),
         ] {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
+        // A configuration of an older version starts, and is told.
+        let warning = |set: &str| settings_with(set).prefetch.warning();
+        assert!(warning("prefetch.kinds=neighbour").is_some_and(|text| text.contains("no effect")));
+        assert_eq!(warning("prefetch.kinds=exact"), None);
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();
