@@ -30,14 +30,14 @@ impl RecentKeys {
             return true;
         };
         // The low half holds 49 days. After that time an old key may count as recent once.
-        let (print, now_ms) = (print.max(1) & PRINT, now.0 / 1_000 & TIME);
+        let (print, now_ms) = ((print & PRINT).max(1), (now.0 / 1_000) & TIME);
         let held = place.load(Ordering::Relaxed);
         let is_same = |held: u64| held >> 32 == print;
         let age_ms = now_ms.wrapping_sub(held & TIME) & TIME;
         if is_same(held) && age_ms < self.kept_ms.0 {
             return false;
         }
-        match place.compare_exchange(held, print << 32 | now_ms, Ordering::Relaxed, Ordering::Relaxed) {
+        match place.compare_exchange(held, (print << 32) | now_ms, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => true,
             // Another request came in between: of this key, or of one with the same place.
             Err(held) => !is_same(held),
