@@ -19,9 +19,13 @@ use parking_lot::Mutex;
 
 mod behavior;
 mod capture;
+mod faults;
 mod results;
 mod transactions;
 mod writes;
+
+use self::faults::failed;
+pub(crate) use self::faults::seeded_panic;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
@@ -492,18 +496,5 @@ impl Origin for OriginPort {
 
     fn slots(&self) -> Option<usize> {
         self.shared.state.lock().slots
-    }
-}
-
-/// Panics without the panic hook, so that a simulated panic prints nothing.
-pub(crate) fn seeded_panic() -> ! {
-    std::panic::resume_unwind(Box::new("seeded: the leader panics"))
-}
-
-/// A server that is away, or has no place, was sent nothing.
-fn failed(fault: OriginFault) -> OriginError {
-    match fault {
-        OriginFault::Unreachable(_) | OriginFault::Overloaded | OriginFault::TooManyRuns => fault.into(),
-        fault => OriginError::of_sent(fault),
     }
 }

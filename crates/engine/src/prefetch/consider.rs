@@ -42,9 +42,9 @@ use crate::model::rendering::RenderingId;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::Anchors;
+use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::orders::RoundOfOrders;
 use crate::prefetch::recent_keys::RecentKeys;
-use crate::prefetch::statements::ReadStatement;
 
 /// An answered query that waits to be considered.
 enum Answered {
@@ -86,25 +86,6 @@ impl Considering {
     pub(super) fn len(&self) -> usize {
         self.considered.len() + self.anchors.lock().len()
     }
-}
-
-/// The query that was answered.
-pub(super) struct Antecedent {
-    pub(super) query: Arc<Query>,
-    /// The rendering of its answer.
-    pub(super) rendering: RenderingId,
-    statement: Arc<ReadStatement>,
-}
-
-/// A query that may come next, not read yet.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) statement: Arc<str>,
-    pub(super) params: Bytes,
-    pub(super) source: SourceId,
-    pub(super) form: FormId,
-    pub(super) kind: CandidateKind,
-    pub(super) p: f64,
 }
 
 /// The candidates of one answered query.

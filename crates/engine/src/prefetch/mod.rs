@@ -7,7 +7,7 @@
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
 //! | `orders` | which orders travel together |
-//! | `statements`, `recent_keys` | nothing: they remember readings of texts, and keys of the last moment |
+//! | `candidate`, `statements`, `recent_keys` | nothing: they hold candidates, or remember readings of texts, and keys of the last moment |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
@@ -22,6 +22,7 @@
 //! that a question between nodes never waits for another one (promise I8).
 
 mod anchors;
+mod candidate;
 mod consider;
 mod feedback;
 mod fields;

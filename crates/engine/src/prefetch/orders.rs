@@ -21,7 +21,7 @@ use crate::model::order::{Launch, Order, Skip};
 use crate::peers;
 use crate::peers::message::{BadMessage, SentOrder, encode_launches};
 use crate::prefetch::Prefetch;
-use crate::prefetch::consider::{Antecedent, Candidate};
+use crate::prefetch::candidate::{Antecedent, Candidate};
 
 /// The keys that were ordered a moment ago, and the bound on messages under way.
 pub(super) struct Ordering {

@@ -390,51 +390,6 @@ async fn what_is_not_considered_is_counted() {
     assert_eq!(observed(&world, ObservationWord::Unconsidered), 10, "each key once");
 }
 
-/// Issue 18, point 3: with nothing left over at the origin nothing is considered, and after seconds of that only one
-/// session in 16 is observed, until there is room.
-#[tokio::test(start_paused = true)]
-async fn a_full_origin_costs_nothing_but_a_few_observations() {
-    let world = learning_world(1, 86, &policy());
-    earn(&world).await;
-    for session in 0..3 {
-        walk(&world, session, "alice", [0, 0]).await;
-        forget_everything(&world).await;
-    }
-    let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
-    let (before, unconsidered) = (launched(), observed(&world, ObservationWord::Unconsidered));
-    world.origin.set_spare(false);
-    let outcome = ask(&world, 0, &of_session(&world, 9, "alice", ("neo4j", FIRST))).await;
-    world.pass(1_000).await;
-    assert_eq!((launched(), observed(&world, ObservationWord::Unconsidered)), (before, unconsidered + 1));
-    // One round of 160 sessions, whose numbers are spread evenly.
-    let round = async || {
-        let sent = observed(&world, ObservationWord::Sent);
-        for session in 0..160_u8 {
-            let number = u64::from(session).wrapping_mul(u64::MAX / 160);
-            let tag = SessionTag(std::array::from_fn(|byte| number.to_le_bytes()[byte % 8]));
-            let asked = of_session(&world, 0, "alice", ("neo4j", SECOND));
-            let asked = Ask { session: Some(tag), ..asked };
-            world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
-        }
-        world.pass(OBSERVATIONS_EVERY_MS + 50).await;
-        observed(&world, ObservationWord::Sent) - sent
-    };
-    assert_eq!(round().await, 160, "a short burst changes nothing");
-    for _ in 0..10 {
-        round().await;
-    }
-    let thin = round().await;
-    assert!((9..=11).contains(&thin), "{thin} of 160");
-    world.origin.set_spare(true);
-    for _ in 0..8 {
-        round().await;
-    }
-    assert_eq!(round().await, 160);
-    ask(&world, 0, &of_session(&world, 10, "alice", ("neo4j", FIRST))).await;
-    world.pass(1_000).await;
-    assert_eq!(launched(), before + 1, "and what follows is launched again");
-}
-
 /// I9: a query that is too long to learn is not observed, and counted.
 #[tokio::test(start_paused = true)]
 async fn a_long_query_is_not_observed() {
