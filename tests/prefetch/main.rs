@@ -23,7 +23,7 @@ mod disabled;
 mod isolation;
 mod large_and_nested_values;
 mod learned_sequences;
-mod neighbours_and_overlaps;
+mod overlaps;
 mod owner_killed;
 mod partition;
 mod password_change;

@@ -15,6 +15,7 @@ pub mod entry;
 pub mod hot;
 pub mod key;
 pub mod lease;
+pub mod leftover;
 pub mod limits;
 pub mod membership;
 pub mod near;

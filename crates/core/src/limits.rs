@@ -22,7 +22,7 @@
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | keys that were run lately | 2 × [`ADMISSION_SEEN_KEYS_MAX`] × [`ADMISSION_SEEN_BITS_PER_KEY`] bits = 2.8 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
-//! | observed requests | [`OBSERVATIONS_MAX`] and [`LESSONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 = 64 MiB that wait, most of them copies of requests; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
+//! | observed requests | [`OBSERVATIONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 and [`ANSWERED_MAX`] × [`ANSWERED_BYTES_MAX`] = 48 MiB that wait, most of them copies of requests; [`STATEMENTS_READ_MAX`] × 4 × [`STATEMENT_READ_BYTES_MAX`] and [`FORMS_READ_MAX`] × 8 KiB = 12 MiB of readings; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |

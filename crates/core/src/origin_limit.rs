@@ -118,6 +118,12 @@ impl OriginLimit {
         (self.limit as usize).clamp(self.bounds.min, self.bounds.max)
     }
 
+    /// Whether a probe is on: runs wait because of it, not because Neo4j is full.
+    #[must_use]
+    pub fn is_probing(&self) -> bool {
+        self.probe.is_on()
+    }
+
     /// Whether runs take much longer than alone: nothing is left over.
     #[must_use]
     pub fn is_strained(&self) -> bool {

@@ -53,7 +53,8 @@ pub enum RunClass {
     Bypass,
     /// Nobody waits: a value exists already. Background questions count as one.
     Refresh,
-    /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others.
+    /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others. The last free
+    /// slot is none of its, unless there is only one: the next client would wait for it.
     Prefetch,
 }
 
@@ -171,7 +172,7 @@ impl<P: Ord + Clone> Turns<P> {
         wait_max: Millis,
     ) -> Asked {
         self.seen.note(principal, now);
-        if self.takes_free_slot() {
+        if self.has_slot_for(class) && self.takes_free_slot() {
             return Asked::Runs;
         }
         match self.judge(principal, class, now, wait_max) {
@@ -190,7 +191,7 @@ impl<P: Ord + Clone> Turns<P> {
         wait_max: Millis,
     ) -> Option<Asked> {
         self.seen.note(principal, now);
-        if self.running < self.bounds.slots {
+        if self.has_slot_for(class) {
             return None;
         }
         self.judge(principal, class, now, wait_max).or_else(|| self.lacks_room(principal, class))
@@ -247,6 +248,11 @@ impl<P: Ord + Clone> Turns<P> {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.misses.waiting + self.bypasses.waiting + self.refreshes.waiting
+    }
+
+    fn has_slot_for(&self, class: RunClass) -> bool {
+        let left_free = usize::from(class == RunClass::Prefetch && self.bounds.slots > 1);
+        self.running + left_free < self.bounds.slots
     }
 
     fn takes_free_slot(&mut self) -> bool {

@@ -202,6 +202,10 @@ fn prefetches_run_at_once_or_not_at_all() {
         assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), wait_max), Asked::WouldBeLate);
     }
     assert_eq!(turns.waiting(), 0);
+    // F40: the next client would wait for the last free slot.
+    turns.done();
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(Asked::WouldBeLate));
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::WouldBeLate);
     turns.done();
     assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), Millis(0)), None);
     assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);

@@ -1,6 +1,8 @@
 //! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
 //! the bytes (I13, F10, F33).
 
+#[path = "message/observed.rs"]
+mod observed;
 #[path = "message/orders.rs"]
 mod orders;
 
@@ -19,15 +21,16 @@ use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Question, Reply, SentOrder, ToldWrites, VERSION, decode_known_written,
-    decode_question, decode_reply, encode_ask, encode_counted, encode_flush_waste, encode_inspect,
-    encode_known_written, encode_prefetch, encode_purge, encode_reply, encode_written,
+    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites, VERSION,
+    decode_known_written, decode_launches, decode_question, decode_reply, encode_ask, encode_counted,
+    encode_flush_waste, encode_inspect, encode_known_written, encode_launches, encode_observed,
+    encode_orders, encode_prefetch, encode_purge, encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
-use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
+use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Order, PatternTag, QueryTag, Skip, SourceId};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;

@@ -16,11 +16,11 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, Question, Reply, ToldWrites, decode_fields,
-    decode_known_written, decode_moved, decode_question, decode_reply, encode_ask, encode_counted,
-    encode_fields, encode_fields_wanted, encode_flush_waste, encode_inspect, encode_known_written,
-    encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_reply,
-    encode_tally_wanted, encode_wanted, encode_written,
+    ForwardedAsk, Moved, Observation, Observed, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
+    decode_fields, decode_known_written, decode_moved, decode_question, decode_reply, encode_ask,
+    encode_counted, encode_fields, encode_fields_wanted, encode_flush_waste, encode_inspect,
+    encode_known_written, encode_moved, encode_observed, encode_orders, encode_plans, encode_prefetch,
+    encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -28,6 +28,7 @@ use hopcache_engine::outcome::{
 use hopcache_engine::ports::{AccessMode, LogMark, Neo4jFailure, Scope};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
+use hopcache_learning::sessions::SessionKey;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
 
@@ -85,6 +86,16 @@ fn check_question(bytes: Bytes) {
             assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
             assert_eq!(again.query.statement, order.query.statement);
         }
+        Ok(Question::Orders(sent)) => {
+            let sent: Vec<&SentOrder> = sent.iter().flatten().collect();
+            let orders = sent.iter().map(|head| HASHER.with(|hasher| head.read(hasher, &[])));
+            let Ok(orders) = orders.collect::<Result<Vec<_>, _>>() else { return };
+            let Ok(Question::Orders(again)) = decode_question(&encode_orders(&orders)) else {
+                panic!("an encoded message decodes")
+            };
+            let again = again.iter().map(|sent| sent.as_ref().expect("an encoded order decodes"));
+            assert!(again.map(SentOrder::key).eq(sent.iter().map(|sent| sent.key())));
+        }
         Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
         Ok(Question::Plans(plans)) => {
             let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
@@ -111,7 +122,7 @@ fn check_question(bytes: Bytes) {
 fn check_observed(observed: &Observed) {
     let now = MonoTime(1 << 40);
     let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
-    let read = |observed: &Observed| HASHER.with(|hasher| observed.read(hasher, &[], |_, _| now));
+    let read = |observed: &Observed| observed.read(|_, _| now);
     let Ok(all) = read(observed) else { return };
     let again: Vec<_> = encode_observed(&all, teller, now)
         .into_iter()
@@ -127,10 +138,9 @@ fn check_observed(observed: &Observed) {
     assert_eq!(again.len(), all.len());
     for (one, other) in all.iter().zip(&again) {
         assert_eq!(
-            (one.query.key, one.session, (one.rendering, one.is_miss), one.began, one.ended),
-            (other.query.key, other.session, (other.rendering, other.is_miss), other.began, other.ended)
+            (one.query.key, one.session, one.began, one.ended),
+            (other.query.key, other.session, other.began, other.ended)
         );
-        assert_eq!(one.query.identity.scope, other.query.identity.scope);
         assert_eq!((other.teller, other.began_there), (teller, one.began));
     }
 }
@@ -254,17 +264,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_fields_wanted(&[QueryKey([5; 32]), QueryKey([6; 32])])));
     seeds.push(question(encode_pull(b"a digest")));
     let teller = Teller { node: OriginTag(3), life: Incarnation(4) };
+    let query = Arc::new(ObservedQuery {
+        key: plain.query.key,
+        database: Arc::clone(&plain.query.database),
+        scope: plain.query.identity.scope,
+        statement: Arc::clone(&plain.query.statement),
+        params: plain.query.params.clone(),
+    });
     let seen = |session| Observation {
-        query: Arc::clone(&plain.query),
+        query: Arc::clone(&query),
         session,
-        rendering: plain.rendering,
-        is_miss: true,
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
         teller,
         began_there: MonoTime(7_000),
     };
-    let seen = [seen(Some(SessionTag([3; 16]))), seen(None)];
+    let seen = [seen(SessionKey([3; 32])), seen(SessionKey([4; 32]))];
     seeds.extend(
         encode_observed(&seen, teller, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)),
     );

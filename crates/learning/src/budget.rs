@@ -11,58 +11,81 @@
 //!
 //! The bucket begins empty and never goes below zero, so the inequality holds even without the cap. Tokens over the cap
 //! are lost, so a quiet night saves up nothing for the morning. It counts quarters of a token, so no fraction is lost.
+//!
+//! The bound is on the origin's time, not only on runs. A launch that takes longer than the mean demand miss costs as
+//! many tokens as it takes times that mean. Example: demand misses take 5 ms, and a candidate 50 ms. It costs 10 tokens,
+//! which 40 demand misses pay. A shorter one costs a whole token, so the bound on runs holds as well.
+//!
 //! It knows no clock, and never decides what is launched.
 
-use hopcache_core::limits::{PREFETCH_QUARTERS_PER_MISS, PREFETCH_TOKENS_MAX};
+use hopcache_core::limits::{PREFETCH_MISS_SMOOTHING, PREFETCH_QUARTERS_PER_MISS, PREFETCH_TOKENS_MAX};
 
-/// The price of a launch, in quarters.
-const LAUNCH_QUARTERS: i64 = 4;
+/// The quarters of a token.
+const TOKEN_QUARTERS: i64 = 4;
+
+/// The price of one launch, in quarters of a token: at least a token, at most a full bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price(i64);
 
 /// The tokens of one node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budget {
     quarters: i64,
+    /// The mean time of demand misses at the origin, smoothed.
+    miss_ms: Option<f64>,
 }
 
 impl Budget {
-    /// A demand miss ran at the origin.
-    pub fn demand_miss(&mut self) {
+    /// A demand miss ran at the origin. Runs of its pattern take `run_ms`, if that is known.
+    pub fn demand_miss(&mut self, run_ms: Option<f64>) {
         self.add(PREFETCH_QUARTERS_PER_MISS);
+        if let Some(run_ms) = run_ms.filter(|run_ms| run_ms.is_finite() && *run_ms > 0.0) {
+            let mean = self.miss_ms.unwrap_or(run_ms);
+            self.miss_ms = Some(mean + (run_ms - mean) * PREFETCH_MISS_SMOOTHING);
+        }
     }
 
-    /// Takes the token of a launch. Returns whether there was one.
-    pub fn take(&mut self) -> bool {
-        let is_within = self.has_token();
+    /// The price of a launch whose run takes about `run_ms`. Without a history it is one token.
+    #[must_use]
+    pub fn price(&self, run_ms: Option<f64>) -> Price {
+        let tokens = match (run_ms, self.miss_ms) {
+            (Some(run_ms), Some(miss_ms)) => run_ms / miss_ms,
+            _ => 1.0,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a small bound")]
+        let tokens = if tokens.is_finite() { tokens.clamp(1.0, PREFETCH_TOKENS_MAX as f64) } else { 1.0 };
+        #[expect(clippy::cast_possible_truncation, reason = "within the bounds")]
+        let quarters = (tokens * TOKEN_QUARTERS as f64) as i64;
+        Price(quarters)
+    }
+
+    /// Takes the price of a launch. Returns whether there was enough.
+    pub fn take(&mut self, price: Price) -> bool {
+        let is_within = self.quarters >= price.0;
         if is_within {
-            self.quarters -= LAUNCH_QUARTERS;
+            self.quarters -= price.0;
         }
         is_within
     }
 
-    /// Whether there is a token.
-    #[must_use]
-    pub fn has_token(&self) -> bool {
-        self.quarters >= LAUNCH_QUARTERS
-    }
-
-    /// A launch that took a token came to no run: the token comes back.
-    pub fn give_back(&mut self) {
-        self.add(LAUNCH_QUARTERS);
+    /// A launch that was paid came to no run: its price comes back.
+    pub fn give_back(&mut self, price: Price) {
+        self.add(price.0);
     }
 
     /// A launch was used, in time or late.
-    pub fn used(&mut self) {
-        self.add(LAUNCH_QUARTERS + PREFETCH_QUARTERS_PER_MISS);
+    pub fn used(&mut self, price: Price) {
+        self.add(price.0 + PREFETCH_QUARTERS_PER_MISS);
     }
 
     /// Whole tokens left.
     #[must_use]
     pub fn tokens(&self) -> i64 {
-        self.quarters / LAUNCH_QUARTERS
+        self.quarters / TOKEN_QUARTERS
     }
 
     fn add(&mut self, quarters: i64) {
-        self.quarters = (self.quarters + quarters).min(PREFETCH_TOKENS_MAX * LAUNCH_QUARTERS);
+        self.quarters = (self.quarters + quarters).min(PREFETCH_TOKENS_MAX * TOKEN_QUARTERS);
     }
 }
 
@@ -71,6 +94,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const ONE: Price = Price(TOKEN_QUARTERS);
 
     #[derive(Debug, Clone, Copy)]
     enum Happens {
@@ -98,17 +123,17 @@ mod tests {
                 match each {
                     Happens::Miss => {
                         misses += 1;
-                        budget.demand_miss();
+                        budget.demand_miss(None);
                     }
-                    Happens::Launch => launches += i64::from(budget.take()),
+                    Happens::Launch => launches += i64::from(budget.take(ONE)),
                     // Only a launch that is not settled yet can be used, or come to no run.
                     Happens::Used if used < launches => {
                         used += 1;
-                        budget.used();
+                        budget.used(ONE);
                     }
                     Happens::NoRun if used < launches => {
                         launches -= 1;
-                        budget.give_back();
+                        budget.give_back(ONE);
                     }
                     Happens::Used | Happens::NoRun => {}
                 }
@@ -123,8 +148,8 @@ mod tests {
             let mut budget = Budget::default();
             let mut launches = 0;
             for _ in 0..misses {
-                budget.demand_miss();
-                launches += i64::from(budget.take());
+                budget.demand_miss(None);
+                launches += i64::from(budget.take(ONE));
             }
             prop_assert_eq!(launches, misses / 4);
         }
@@ -134,12 +159,27 @@ mod tests {
     #[test]
     fn what_is_used_pays_for_the_next() {
         let mut budget = Budget::default();
-        (0..4).for_each(|_| budget.demand_miss());
+        (0..4).for_each(|_| budget.demand_miss(None));
         for _ in 0..1_000 {
-            assert!(budget.take());
-            budget.used();
+            assert!(budget.take(ONE));
+            budget.used(ONE);
         }
-        (0..PREFETCH_TOKENS_MAX).for_each(|_| assert!(budget.take()));
-        assert!(!budget.take(), "and no more than the cap is saved up");
+        (0..PREFETCH_TOKENS_MAX).for_each(|_| assert!(budget.take(ONE)));
+        assert!(!budget.take(ONE), "and no more than the cap is saved up");
+    }
+
+    /// Issue 18, point 3: expensive candidates weigh their time at the origin, cheap ones still weigh a run.
+    #[test]
+    fn a_long_run_costs_as_many_tokens_as_it_takes_times_a_miss() {
+        let mut budget = Budget::default();
+        assert_eq!(budget.price(Some(500.0)), ONE, "no miss was measured");
+        (0..200).for_each(|_| budget.demand_miss(Some(5.0)));
+        assert_eq!(budget.price(None), ONE);
+        assert_eq!(budget.price(Some(1.0)), ONE);
+        assert_eq!(budget.price(Some(50.0)), Price(10 * TOKEN_QUARTERS));
+        assert_eq!(budget.price(Some(1e9)), Price(PREFETCH_TOKENS_MAX * TOKEN_QUARTERS));
+        let before = budget.tokens();
+        assert!(budget.take(budget.price(Some(50.0))));
+        assert_eq!(budget.tokens(), before - 10);
     }
 }

@@ -19,6 +19,13 @@ pub fn posterior(seen: f64, sightings: f64, prior: f64) -> f64 {
     ((seen + EXACT_PRIOR_WEIGHT * prior) / (sightings.max(seen) + EXACT_PRIOR_WEIGHT)).min(1.0)
 }
 
+/// The least prior with which a query that was never seen to follow, in `sightings`, has more than the probability `p`.
+/// It may be above 1: then no prior is enough.
+#[must_use]
+pub fn prior_above(p: f64, sightings: f64) -> f64 {
+    p * (sightings + EXACT_PRIOR_WEIGHT) / EXACT_PRIOR_WEIGHT
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -38,6 +45,15 @@ mod tests {
     }
 
     proptest! {
+        /// What is below the least prior never pays, and what is above it does.
+        #[test]
+        fn the_least_prior_is_the_bound(p in 0.0..=1.0_f64, sightings in 0.0..1e4_f64, prior in 0.0..=1.0_f64) {
+            let least = prior_above(p, sightings);
+            if (prior - least).abs() > 1e-9 {
+                prop_assert_eq!(prior > least, posterior(0.0, sightings, prior) > p);
+            }
+        }
+
         /// It lies between the two probabilities.
         #[test]
         fn it_lies_between_the_two(of in (0.0..1e6_f64, 0.0..=1.0_f64), prior in 0.0..=1.0_f64) {

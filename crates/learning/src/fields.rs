@@ -1,5 +1,4 @@
-//! The fields of a result that may supply a next query's parameters: the scalars of its first rows, by column and path,
-//! and the labels of its graph nodes.
+//! The fields of a result that may supply a next query's parameters: the scalars of its first rows, by column and path.
 //!
 //! For any result, both reading and memory are bounded. A scalar inside a list is no field, because its place has no
 //! name. A long text or a float is none either. Fields beyond the bound are left out: a later row may be missing, never
@@ -9,7 +8,7 @@ use std::borrow::Cow;
 
 use hopcache_core::limits::{
     FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
-    FIELDS_LABELS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
+    FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
 };
 use hopcache_core::result::ResultSet;
 use hopcache_packstream::{Reader, Token, Writer, tag};
@@ -17,18 +16,17 @@ use hopcache_packstream::{Reader, Token, Writer, tag};
 use crate::cursor::{Cursor, put_text};
 
 /// Version of the encoding. Another encoding needs another number, and is not read.
-const FIELDS_VERSION: u8 = 1;
-/// Bytes before columns, places, scalars and nodes: version, rows, and a count of each.
-const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2 + 2;
+const FIELDS_VERSION: u8 = 2;
+/// Bytes before columns, places and scalars: version, rows, and a count of each.
+const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2;
 
-/// Scalars and nodes of the first rows of a result.
+/// Scalars of the first rows of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields {
     rows: u64,
     columns: Vec<Box<str>>,
     places: Vec<FieldPath>,
     scalars: Vec<Scalar>,
-    nodes: Vec<Node>,
 }
 
 /// A place in a row.
@@ -45,13 +43,6 @@ struct Scalar {
     value: Vec<u8>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Node {
-    row: u8,
-    place: u8,
-    labels: Vec<Box<str>>,
-}
-
 /// A scalar and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
@@ -65,21 +56,6 @@ pub struct Field<'a> {
     pub path: &'a [Box<str>],
     /// An integer, a short text or a boolean, as canonical PackStream.
     pub value: &'a [u8],
-}
-
-/// A graph node of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeSeen<'a> {
-    /// Its row, from zero.
-    pub row: u8,
-    /// Number of its column, from zero.
-    pub column_at: u8,
-    /// Name of its column.
-    pub column: &'a str,
-    /// Keys of maps inside the column's value; empty if the value is the node.
-    pub path: &'a [Box<str>],
-    /// Its first few labels.
-    pub labels: &'a [Box<str>],
 }
 
 impl Fields {
@@ -140,21 +116,6 @@ impl Fields {
         })
     }
 
-    /// All graph nodes, row by row, from left to right.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeSeen<'_>> {
-        self.nodes.iter().filter_map(|each| {
-            let place = self.places.get(usize::from(each.place))?;
-            let column = self.columns.get(usize::from(place.column))?;
-            Some(NodeSeen {
-                row: each.row,
-                column_at: place.column,
-                column,
-                path: &place.path,
-                labels: &each.labels,
-            })
-        })
-    }
-
     /// Their memory, for a cache.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
@@ -165,12 +126,7 @@ impl Fields {
             .map(|place| 32 + place.path.iter().map(|key| 16 + key.len()).sum::<usize>())
             .sum();
         let scalars: usize = self.scalars.iter().map(|each| 32 + each.value.len()).sum();
-        let nodes: usize = self
-            .nodes
-            .iter()
-            .map(|each| 32 + each.labels.iter().map(|label| 16 + label.len()).sum::<usize>())
-            .sum();
-        size_of::<Self>() + names + places + scalars + nodes
+        size_of::<Self>() + names + places + scalars
     }
 
     fn place(&self, column: &str, path: &[Box<str>]) -> Option<u8> {
@@ -183,8 +139,8 @@ impl Fields {
 
     /// The canonical bytes, at most [`FIELDS_BYTES_MAX`] of them for all that [`Fields::of`] and [`Fields::decode`]
     /// give: version, rows in eight; number of columns, and their names, each after its length; number of places, each
-    /// with its column, number of keys and keys; number of scalars in two, each with row, place and PackStream; number
-    /// of nodes in two, each with row, place, number of labels and labels. Numbers big endian.
+    /// with its column, number of keys and keys; number of scalars in two, each with row, place and PackStream. Numbers
+    /// big endian.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FIELDS_VERSION];
@@ -202,11 +158,6 @@ impl Fields {
         for each in &self.scalars {
             out.extend_from_slice(&[each.row, each.place]);
             out.extend_from_slice(&each.value);
-        }
-        out.extend_from_slice(&long_count(self.nodes.len()).to_be_bytes());
-        for each in &self.nodes {
-            out.extend_from_slice(&[each.row, each.place]);
-            put_texts(&mut out, &each.labels);
         }
         out
     }
@@ -237,12 +188,7 @@ impl Fields {
             let is_canonical = start.len() - cursor.0.len() == value.len() && start.starts_with(&value);
             is_canonical.then(|| fields.scalars.push(Scalar { row, place, value }))?;
         }
-        for _ in 0..cursor.short()? {
-            let (row, place) = fields.spot(&mut cursor)?;
-            fields.nodes.push(Node { row, place, labels: texts(&mut cursor, FIELDS_LABELS_MAX)? });
-        }
-        let is_sorted = fields.scalars.is_sorted_by_key(|each| each.row)
-            && fields.nodes.is_sorted_by_key(|each| each.row);
+        let is_sorted = fields.scalars.is_sorted_by_key(|each| each.row);
         (cursor.0.is_empty() && is_sorted).then_some(fields)
     }
 
@@ -370,7 +316,7 @@ impl Reading {
     }
 
     fn pairs(&mut self, row: u8, place: &FieldPath, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
-        let from = (self.fields.scalars.len(), self.fields.nodes.len());
+        let from = self.fields.scalars.len();
         for _ in 0..pairs {
             self.step()?;
             let key = reader.key().ok()?;
@@ -386,32 +332,22 @@ impl Reading {
         Some(())
     }
 
-    /// Whether anything since `from` (scalars, nodes) is at a place or inside it.
-    fn has_inside(&self, from: (usize, usize), place: &FieldPath) -> bool {
+    /// Whether any scalar since `from` is at a place or inside it.
+    fn has_inside(&self, from: usize, place: &FieldPath) -> bool {
         let is_inside = |at: u8| {
             let found = self.fields.places.get(usize::from(at));
             found.is_some_and(|found| found.column == place.column && found.path.starts_with(&place.path))
         };
-        self.fields.scalars[from.0..].iter().any(|each| is_inside(each.place))
-            || self.fields.nodes[from.1..].iter().any(|each| is_inside(each.place))
+        self.fields.scalars[from..].iter().any(|each| is_inside(each.place))
     }
 
-    /// Labels and properties of a node. A node inside a map of a map would be too deep.
+    /// Properties of a graph node, after its labels. A node inside a map of a map would be too deep.
     fn node(&mut self, row: u8, place: &FieldPath, reader: &mut Reader<'_>) -> Option<()> {
-        let Token::List(len) = reader.token().ok()? else { return None };
-        let mut labels: Vec<Box<str>> = Vec::new();
-        for _ in 0..len {
-            let label = reader.key().ok()?;
-            if labels.len() < FIELDS_LABELS_MAX && label.len() <= FIELD_NAME_BYTES_MAX {
-                labels.push(label.into());
-            }
-        }
+        reader.skip().ok()?;
         if place.path.len() >= FIELDS_DEPTH_MAX {
             reader.skip().ok()?;
             return Some(());
         }
-        let at = self.taken(place.clone(), 2 + texts_bytes(&labels))?;
-        self.fields.nodes.push(Node { row, place: at, labels });
         let Token::Map(pairs) = reader.token().ok()? else { return None };
         self.pairs(row, place, pairs, reader)
     }

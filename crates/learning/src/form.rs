@@ -133,6 +133,13 @@ impl Form {
         bindings.values().any(|binding| matches!(binding, Binding::Field { rows: Rows::Each, .. }))
     }
 
+    /// Whether a parameter comes from the result of the query before.
+    #[must_use]
+    pub fn needs_fields(&self) -> bool {
+        let Self::Template { bindings, .. } = self else { return false };
+        bindings.values().any(|binding| matches!(binding, Binding::Field { .. }))
+    }
+
     /// The same template for the first row only, if it is one for each row. Lessons about both show how likely the
     /// first row is and how likely another.
     #[must_use]

@@ -12,25 +12,38 @@ pub enum CandidateKind {
     Exact,
     /// A template, bound to parameters and result of the query asked.
     Template,
-    /// The query asked, for a neighbour in its result.
-    Expansion,
     /// A cached entry of the same anchor that is about to expire.
     Overlap,
 }
 
 impl CandidateKind {
     /// All of them, each at its [`CandidateKind::place`].
-    pub const ALL: [Self; 4] = [Self::Exact, Self::Template, Self::Expansion, Self::Overlap];
+    pub const ALL: [Self; 3] = [Self::Exact, Self::Template, Self::Overlap];
 
-    /// Its place in [`CandidateKind::ALL`], which is its byte in messages too.
+    /// Its place in [`CandidateKind::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {
         match self {
             Self::Exact => 0,
             Self::Template => 1,
-            Self::Expansion => 2,
+            Self::Overlap => 2,
+        }
+    }
+
+    /// Its byte in messages. 2 was the neighbours in a result.
+    #[must_use]
+    pub const fn to_byte(self) -> u8 {
+        match self {
+            Self::Exact => 0,
+            Self::Template => 1,
             Self::Overlap => 3,
         }
+    }
+
+    /// Reads its byte; `None` for a kind that this version does not have.
+    #[must_use]
+    pub fn of_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.to_byte() == byte)
     }
 
     /// Its name for operators, also in `prefetch.kinds`.
@@ -39,7 +52,6 @@ impl CandidateKind {
         match self {
             Self::Exact => "exact",
             Self::Template => "template",
-            Self::Expansion => "neighbour",
             Self::Overlap => "overlap",
         }
     }
@@ -116,6 +128,7 @@ mod tests {
     fn every_kind_is_at_its_place() {
         for (place, kind) in CandidateKind::ALL.into_iter().enumerate() {
             assert_eq!(kind.place(), place);
+            assert_eq!(CandidateKind::of_byte(kind.to_byte()), Some(kind));
         }
     }
 }

@@ -21,7 +21,6 @@ mod definitions;
 mod delta;
 mod epochs;
 pub mod evidence;
-pub mod expansion;
 pub mod fields;
 pub mod form;
 pub mod gain;
@@ -36,6 +35,7 @@ mod space_saving;
 mod successors;
 pub mod tellers;
 pub mod templates;
+pub mod thinning;
 mod wire;
 
 pub use delta::{Definition, Lesson, LessonError};
@@ -45,4 +45,6 @@ pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
 pub use space_saving::{Offered, SpaceSaving};
-pub use successors::{Bounds, Merged, MostSeen, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum};
+pub use successors::{
+    Bounds, Merged, MostSeen, Outlook, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum,
+};

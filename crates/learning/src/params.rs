@@ -98,11 +98,6 @@ impl<'a> Params<'a> {
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&'a str, &'a [u8])> {
         self.0.iter().copied()
     }
-
-    /// The same map with another value under `name`.
-    pub(super) fn with(&self, name: &str, value: &[u8]) -> Vec<u8> {
-        written(self.0.iter().map(|(each, own)| (*each, if *each == name { value } else { *own })))
-    }
 }
 
 /// One map of pairs that are sorted by name.

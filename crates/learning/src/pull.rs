@@ -62,6 +62,11 @@ impl Prints {
         }
     }
 
+    /// Sources that have to be summed up again.
+    pub(super) fn stale(&self) -> usize {
+        self.stale.len()
+    }
+
     /// The next source to sum up.
     pub(super) fn next_stale(&mut self) -> Option<SourceId> {
         let source = self.stale.first().copied()?;

@@ -314,6 +314,12 @@ impl<Q: Clone> Sessions<Q> {
         self.sessions.len()
     }
 
+    /// Observations that wait to settle.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

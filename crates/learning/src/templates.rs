@@ -77,6 +77,27 @@ pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) ->
     (!forms.is_empty()).then_some(Learned { before: at, forms })
 }
 
+/// How many of the queries before, nearest first, may explain the next one by fields of their results: fields of later
+/// ones change nothing in what [`templates_of`] learns.
+///
+/// Example: a person's friends after that person's profile. The person's id was the parameter of the profile, so nothing
+/// in the result of the profile, or of any earlier query, explains it better.
+#[must_use]
+pub fn fields_wanted(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -> usize {
+    let Some(nearest) = before.first() else { return 0 };
+    let next = Params::read(params).filter(|_| !is_query(nearest, statement, params));
+    let Some(next) = next else { return 0 };
+    let values = || next.iter().map(|(_, value)| value).filter(|value| !is_trivial(value));
+    let Some(most) = values().map(<[u8]>::len).max() else { return 0 };
+    let is_explained = |seen: &QuerySeen<'_>| {
+        let known = Params::read(seen.params).unwrap_or_default();
+        values().any(|value| value.len() == most && known.iter().any(|(_, found)| found == value))
+    };
+    let others = before.iter().take(SESSION_BEFORE_MAX);
+    let explained = others.clone().position(|seen| !is_query(seen, statement, params) && is_explained(seen));
+    explained.unwrap_or_else(|| others.count())
+}
+
 fn is_query(seen: &QuerySeen<'_>, statement: &str, params: &[u8]) -> bool {
     seen.statement == statement && seen.params == params
 }

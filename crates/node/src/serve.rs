@@ -32,6 +32,9 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
+    if let Some(warning) = loaded.settings.prefetch.warning() {
+        tracing::warn!("{warning}");
+    }
     let mut settings = loaded.settings;
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);

@@ -204,6 +204,7 @@ const fn word_of_skip(skip: Skip) -> &'static str {
         Skip::Elsewhere => "prefetch skipped: elsewhere",
         Skip::Full => "prefetch skipped: full",
         Skip::Unreached => "prefetch skipped: unreached",
+        Skip::Unreadable => "prefetch skipped: unreadable",
     }
 }
 

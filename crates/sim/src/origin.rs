@@ -19,9 +19,13 @@ use parking_lot::Mutex;
 
 mod behavior;
 mod capture;
+mod faults;
 mod results;
 mod transactions;
 mod writes;
+
+use self::faults::failed;
+pub(crate) use self::faults::seeded_panic;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
@@ -57,6 +61,7 @@ struct State {
     kinds: u64,
     under_way: usize,
     slots: Option<usize>,
+    has_spare: bool,
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
@@ -100,6 +105,7 @@ impl ScriptedOrigin {
             kinds: 0,
             under_way: 0,
             slots: None,
+            has_spare: true,
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
@@ -180,6 +186,11 @@ impl ScriptedOrigin {
     /// Sets the answers about degrees.
     pub fn set_degree(&self, degree: DegreeBehavior) {
         self.state.lock().degree = degree;
+    }
+
+    /// Whether anything is left over for runs that no client waits for.
+    pub fn set_spare(&self, has_spare: bool) {
+        self.state.lock().has_spare = has_spare;
     }
 
     /// How many runs the origin takes at a time, as its ports report it.
@@ -479,20 +490,11 @@ impl Origin for OriginPort {
         !self.shared.state.lock().is_away
     }
 
+    fn has_spare(&self) -> bool {
+        self.shared.state.lock().has_spare
+    }
+
     fn slots(&self) -> Option<usize> {
         self.shared.state.lock().slots
-    }
-}
-
-/// Panics without the panic hook, so that a simulated panic prints nothing.
-pub(crate) fn seeded_panic() -> ! {
-    std::panic::resume_unwind(Box::new("seeded: the leader panics"))
-}
-
-/// A server that is away, or has no place, was sent nothing.
-fn failed(fault: OriginFault) -> OriginError {
-    match fault {
-        OriginFault::Unreachable(_) | OriginFault::Overloaded | OriginFault::TooManyRuns => fault.into(),
-        fault => OriginError::of_sent(fault),
     }
 }

@@ -34,8 +34,8 @@ pub(super) enum Arm {
     Adaptive,
     /// The store takes a key that was run once only where there is room.
     Admission,
-    /// Prefetch of neighbours and overlaps.
-    Neighbours,
+    /// Prefetch of overlaps.
+    Overlaps,
     /// Prefetch of all kinds.
     Prefetch,
     /// Nodes share what they have learned.
@@ -68,7 +68,7 @@ impl Arm {
         Self::Topology,
         Self::Adaptive,
         Self::Admission,
-        Self::Neighbours,
+        Self::Overlaps,
         Self::Prefetch,
         Self::Gossip,
         Self::Scheduler,
@@ -89,7 +89,7 @@ impl Arm {
             Self::Topology => "+ XFetch topology (for plain)",
             Self::Adaptive => "+ XFetch adaptive (for topology)",
             Self::Admission => "+ admission",
-            Self::Neighbours => "+ neighbours and overlap",
+            Self::Overlaps => "+ prefetch of overlaps",
             Self::Prefetch => "+ prefetch",
             Self::Gossip => "+ gossip",
             Self::Scheduler => "+ scheduler",
@@ -111,7 +111,7 @@ impl Arm {
             Self::Topology => "topology",
             Self::Adaptive => "adaptive",
             Self::Admission => "+admit",
-            Self::Neighbours => "+neighb",
+            Self::Overlaps => "+overlap",
             Self::Prefetch => "+prefetch",
             Self::Gossip => "+gossip",
             Self::Scheduler => "+sched",
@@ -149,10 +149,10 @@ impl Arm {
             }
             Self::Adaptive => "`refresh.mode = \"adaptive\"`, in place of topology_sensitive",
             Self::Admission => "`store.run_once_bytes = \"64MiB\"`, the default",
-            Self::Neighbours => {
-                "`prefetch.kinds` of neighbour and overlap alone, `gossip = false`. Learning itself is on from here"
+            Self::Overlaps => {
+                "`prefetch.kinds` of overlap alone, `gossip = false`. Learning itself is on from here"
             }
-            Self::Prefetch => "`prefetch.kinds`: all four, `gossip = false`",
+            Self::Prefetch => "`prefetch.kinds`: all three, `gossip = false`",
             Self::Gossip => "`prefetch.gossip = true`",
             Self::Scheduler => "`origin.max_concurrent = \"adaptive\"`",
             Self::All => {
@@ -224,9 +224,9 @@ impl Arm {
 
     fn prefetch(self) -> String {
         match self {
-            Self::Neighbours => section(&["neighbour", "overlap"], false),
-            _ if self < Self::Neighbours => PREFETCH_OFF.to_owned(),
-            _ => section(&["exact", "template", "neighbour", "overlap"], self >= Self::Gossip),
+            Self::Overlaps => section(&["overlap"], false),
+            _ if self < Self::Overlaps => PREFETCH_OFF.to_owned(),
+            _ => section(&["exact", "template", "overlap"], self >= Self::Gossip),
         }
     }
 }
@@ -252,18 +252,14 @@ mod tests {
 
     #[test]
     fn each_arm_adds_what_it_says_and_nothing_else() {
-        use Arm::{
-            Adaptive, Admission, Gossip, Neighbours, Plain, Prefetch, RefreshOff, Scheduler, Topology,
-        };
+        use Arm::{Adaptive, Admission, Gossip, Overlaps, Plain, Prefetch, RefreshOff, Scheduler, Topology};
         assert_eq!(differences(RefreshOff, Plain), ["grace = 0.5", "mode = \"plain\"", "min_ttl = \"1s\""]);
         assert_eq!(differences(Plain, Topology), ["mode = \"topology_sensitive\""]);
         assert_eq!(differences(Topology, Adaptive), ["mode = \"adaptive\""]);
         assert_eq!(differences(Adaptive, Admission), ["run_once_bytes = \"64MiB\""]);
-        assert!(
-            differences(Admission, Neighbours).contains(&"kinds = [\"neighbour\", \"overlap\"]".to_owned())
-        );
-        let all = "kinds = [\"exact\", \"template\", \"neighbour\", \"overlap\"]";
-        assert_eq!(differences(Neighbours, Prefetch), [all]);
+        assert!(differences(Admission, Overlaps).contains(&"kinds = [\"overlap\"]".to_owned()));
+        let all = "kinds = [\"exact\", \"template\", \"overlap\"]";
+        assert_eq!(differences(Overlaps, Prefetch), [all]);
         assert_eq!(differences(Prefetch, Gossip), ["gossip = true"]);
         assert_eq!(differences(Gossip, Scheduler), ["max_concurrent = \"adaptive\""]);
     }

@@ -3,7 +3,7 @@
 use hopcache_testbed::metrics::sum;
 
 /// The kinds of candidates, as the nodes label them.
-pub(super) const KINDS: [&str; 4] = ["exact", "template", "neighbour", "overlap"];
+pub(super) const KINDS: [&str; 3] = ["exact", "template", "overlap"];
 
 /// Counters since the nodes' start, or between two looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ mod tests {
             (11, 4, 15, 9)
         );
         assert!(counts.is_whole());
-        assert_eq!(counts.kinds, [[0, 0], [5, 3], [0, 0], [0, 0]]);
+        assert_eq!(counts.kinds, [[0, 0], [5, 3], [0, 0]]);
         assert_eq!((counts.accuracy(), counts.accuracy_at_least()), (Some(0.75), Some(0.6)));
         let later = Counts { wasted: 2, launched: 9, ..counts };
         assert!(!later.is_whole());

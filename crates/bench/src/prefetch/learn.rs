@@ -38,9 +38,9 @@ pub(crate) struct Options {
     /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
-    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms
-    /// more.
-    #[arg(long, default_value_t = 600)]
+    /// How long behind the lesson it is killed. A lesson is sent after 300 ms at most, and learned within 700 ms more;
+    /// its node spreads it within another 250 ms.
+    #[arg(long, default_value_t = 1_400)]
     kill_after_ms: u64,
     /// Directory of the report and its raw data. Default: docs/benchmarks/DATE-prefetch-learn.
     #[arg(long)]

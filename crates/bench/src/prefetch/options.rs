@@ -25,6 +25,9 @@ pub(crate) struct WalkOptions {
     /// `--saturated`.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) arms: Vec<Arm>,
+    /// CPU time by part: `off`, learning alone, learning with gossip, and all of prefetch.
+    #[arg(long, conflicts_with = "arms")]
+    pub(super) parts: bool,
     /// Unpredictable clicks: the kind of query and its subject are drawn evenly.
     #[arg(long, conflicts_with = "saturated")]
     pub(super) random: bool,

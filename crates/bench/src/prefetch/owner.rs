@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use hopcache_testbed::cluster::{LOOK_EVERY, Node};
 
-/// Nodes send observations every 20 ms. After a silence of this length no observation of an earlier request comes.
-const QUIET: Duration = Duration::from_millis(200);
+/// Nodes send observations every 300 ms. After a silence of this length no observation of an earlier request comes.
+const QUIET: Duration = Duration::from_millis(700);
 
 /// Observations that each node has taken as the owner of their session, in the nodes' order.
 pub(super) async fn taken(nodes: &[Node]) -> anyhow::Result<Vec<u64>> {

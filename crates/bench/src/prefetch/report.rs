@@ -82,10 +82,35 @@ fn percent(part: usize, whole: usize) -> f64 {
 pub(super) fn all(arms: &[Measured], setting: &Setting<'_>, output: &mut Output) -> anyhow::Result<()> {
     table(arms, output);
     relative(arms, output);
+    cpu_by_part(arms, output);
     details(arms, output);
     output.keep("rounds.csv", &rounds_csv(arms))?;
     output.keep("seconds.csv", &seconds_csv(arms))?;
     plots(arms, setting, output)
+}
+
+/// The CPU time of all nodes for each request, by what an arm does beyond the one before it.
+fn cpu_by_part(arms: &[Measured], output: &mut Output) {
+    let of = |wanted: Arm| arms.iter().find(|each| each.arm == wanted).map(|each| &each.rounds);
+    let [Some(off), Some(alone), Some(shared), Some(all)] = Arm::PARTS.map(of) else { return };
+    let parts = [
+        ("requests, without learning", None, off),
+        ("observing, sending, sessions, counting", Some(off), alone),
+        ("gossip and pulls", Some(alone), shared),
+        ("considering, orders, and the runs launched", Some(shared), all),
+        ("all of prefetch", Some(off), all),
+    ];
+    output.report.line("\nCPU time of all nodes for each request, by part, from their start on. Each part is an arm less another one in the same round, median (min–max).\n");
+    output.report.line("| part | µs per request |");
+    output.report.line("|---|---|");
+    for (name, without, with) in parts {
+        let spent = with.iter().enumerate().map(|(place, round)| {
+            let before = without.and_then(|rounds| rounds.get(place)).map_or(0.0, |round| round.node_cpu_us);
+            round.node_cpu_us - before
+        });
+        let Spread { min, median, max } = Spread::of(&spent.collect::<Vec<f64>>());
+        output.report.line(&format!("| {name} | {median:.0} ({min:.0}–{max:.0}) |"));
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]

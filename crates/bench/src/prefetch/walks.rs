@@ -91,6 +91,9 @@ async fn rounds(options: &WalkOptions, source: &Source, output: &mut Output) -> 
 }
 
 fn arms(options: &WalkOptions) -> Vec<Arm> {
+    if options.parts {
+        return Arm::PARTS.to_vec();
+    }
     let mut arms = match (options.arms.is_empty(), options.random || options.saturated) {
         (false, _) => options.arms.clone(),
         (true, true) => vec![Arm::Off, Arm::Both],

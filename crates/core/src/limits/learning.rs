@@ -73,18 +73,30 @@ pub const DEFINITION_BYTES_MAX: usize = 128 << 20;
 pub const DEFINITION_BYTES_MIN: usize = 1 << 20;
 
 /// How often changed slots are sent.
-pub const DELTAS_EVERY_MS: u64 = 200;
-/// Pieces that are sent in one round: 5 KiB/s of each node, and half of the pieces that gossip passes on in a second.
+pub const DELTAS_EVERY_MS: u64 = 250;
+/// Pieces that are sent in one round: 4 KiB/s of each node, and less than half of the pieces that gossip passes on in a
+/// second.
 pub const DELTA_PIECES_PER_ROUND: usize = 2;
 /// Share of a round's pieces that definitions left over from earlier rounds may take, in percent.
 pub const DELTA_DEFINITIONS_PERCENT: usize = 50;
-/// Changed sources whose change of probability is computed in one round: about 5 ms. The next round takes the next
-/// ones.
-pub const DELTA_SOURCES_CONSIDERED_MAX: usize = 4_096;
+/// Changed patterns whose change of probability is computed in one round; the next round takes the next ones. A round
+/// sends the rows of about two dozen sources.
+pub const DELTA_PATTERNS_CONSIDERED_MAX: usize = 128;
+/// The same of exact queries. There are many more of these, and most of them wait for pulls. With 4,096 sources in each
+/// round, gossip took a quarter of the CPU time of learning.
+pub const DELTA_QUERIES_CONSIDERED_MAX: usize = 32;
+/// Of these, the queries that changed last. The other half of the places belongs to those that wait.
+pub const DELTA_QUERIES_FRESH_MAX: usize = DELTA_QUERIES_CONSIDERED_MAX / 2;
 /// Longest piece of gossip about successors, in bytes.
 pub const DELTA_PIECE_BYTES_MAX: usize = GOSSIP_SPREAD_BYTES_MAX;
-/// How often a node pulls missed lessons from another one.
+/// How often a node pulls missed lessons from another one, if little is pulled.
 pub const PULL_EVERY_MS: u64 = 1_000;
+/// Bytes of digests and pages that a node pulls in a second, beyond which it pulls less often. Where all nodes learn all
+/// the time, each page is full of small changes. One of 64 KiB costs both nodes about 3 ms together, so pulls take
+/// less than 1 ms of a second.
+pub const PULL_BYTES_PER_S: u64 = 10 << 10;
+/// The longest pause that this makes.
+pub const PULL_PAUSE_MS_MAX: u64 = 15_000;
 /// A form without a definition here is pulled after this time, and no more often. Its definition may be in the next
 /// piece, and every node should predict from one session's lessons within two seconds.
 pub const PULL_SOON_MS: u64 = 300;
@@ -109,6 +121,8 @@ pub const PULL_BUCKETS_MAX: usize = 1 << 10;
 /// Changed sources that are summed up again with each digest, answer and round of pieces: a few milliseconds under the
 /// model's lock, and 40,000 a second. With more, their ranges seem to differ until they have had their turn.
 pub const PULL_PRINTS_PER_CALL: usize = 8_192;
+/// Changed sources that wait for the next digest. Beyond this number a round of pieces sums some up.
+pub const PULL_PRINTS_WAITING: usize = PULL_PRINTS_PER_CALL / 2;
 /// Definitions that one digest asks for.
 pub const PULL_WANTS_MAX: usize = 512;
 /// Longest digest, in bytes: head, sums and wants, each of 9 bytes.
@@ -117,7 +131,7 @@ pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 8 + PULL_WA
 pub const LEARNING_SWEEP_MS: u64 = 10_000;
 /// Sources that are searched for decayed slots with each digest and each round of pieces. A decayed slot no longer
 /// counts; it only takes room.
-pub const SWEEP_SOURCES_PER_ROUND: usize = 1_024;
+pub const SWEEP_SOURCES_PER_ROUND: usize = 128;
 /// Every this many sightings some more sources are searched, so that sweeping keeps pace with counting. In one go,
 /// because finding the next one among 100,000 costs as much as a sighting itself.
 pub const SWEEP_EVERY_SIGHTINGS: u32 = 64;
@@ -139,8 +153,6 @@ pub const FIELDS_COLUMNS_MAX: usize = 32;
 pub const FIELDS_PLACES_MAX: usize = 255;
 /// Keys of maps or properties in a path.
 pub const FIELDS_DEPTH_MAX: usize = 2;
-/// Labels kept of one graph node.
-pub const FIELDS_LABELS_MAX: usize = 4;
 /// Longest name of a column, key or label, in bytes; a column or property with a longer one is no field.
 pub const FIELD_NAME_BYTES_MAX: usize = 128;
 /// Longest text that is a field, in bytes: longer ones are prose and no ids.
@@ -180,14 +192,15 @@ pub const TELLER_TRANSIT_MS_MAX: u64 = 1_000;
 pub const SESSIONS_MAX: usize = 4_096;
 /// Bytes of observed queries that one node remembers: 4 KiB for each session.
 pub const SESSIONS_BYTES_MAX: usize = 16 << 20;
-/// How long an observation waits for earlier ones from other nodes: they send every 20 ms, over a network that takes a
-/// tenth of this.
-pub const SESSION_SETTLE_MS: u64 = 250;
+/// How long an observation waits for earlier ones from other nodes: they send every
+/// [`OBSERVATIONS_EVERY_MS`](super::OBSERVATIONS_EVERY_MS), over a network that takes less than the rest of this.
+pub const SESSION_SETTLE_MS: u64 = 400;
+const _: () = assert!(SESSION_SETTLE_MS > super::OBSERVATIONS_EVERY_MS + 50);
 /// Longest time between the end of a query and the beginning of the next one: a person reads for that long.
 pub const SESSION_WINDOW_MS: u64 = 60_000;
 /// A session without observations for this time is forgotten: nothing can follow its last query.
 pub const SESSION_IDLE_MS: u64 = 2 * SESSION_WINDOW_MS;
-/// Waiting observations of one session: no person makes 64 requests a second, and the rest is not learned.
+/// Waiting observations of one session: no person makes 40 requests a second, and the rest is not learned.
 pub const SESSION_WAITING_MAX: usize = 16;
 /// Observations that wait in all sessions together.
 pub const SESSIONS_WAITING_MAX: usize = 16_384;
@@ -197,6 +210,8 @@ pub const SESSIONS_WAITING_MAX: usize = 16_384;
 pub const PREFETCH_QUARTERS_PER_MISS: i64 = 1;
 /// Launches that quiet hours may save up: one burst of eight requests with four candidates each.
 pub const PREFETCH_TOKENS_MAX: i64 = 32;
+/// Weight of the newest demand miss in the mean time of misses, by which launches are priced: the last 30 or so count.
+pub const PREFETCH_MISS_SMOOTHING: f64 = 0.03;
 /// Runs of prefetches at a time, in percent of the origin's slots, but at least one (F40).
 pub const PREFETCH_SLOTS_PERCENT: usize = 10;
 /// The same where the origin has no slots (the embedded graph): as of 32, the default of `origin.max_concurrent`.

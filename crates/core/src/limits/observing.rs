@@ -1,34 +1,66 @@
 //! Bounds and times for observed requests: sending them to the owners of their sessions, considering candidates,
 //! sharing lessons. `learning` has the bounds of the lessons. Decides nothing.
 
-/// Observed requests that wait at their entry node to be sent: those of 100,000 requests a second in one pause.
+/// Observed requests that wait at their entry node to be sent: half of them are sent at once. Each keeps its query alive.
 pub const OBSERVATIONS_MAX: usize = 2_048;
-/// Pause between two rounds of sending: short against the time between two clicks, and long enough for batches.
-pub const OBSERVATIONS_EVERY_MS: u64 = 20;
+/// Pause between two rounds of sending. A message costs both nodes about 100 µs, and an observation in it about 1 µs. At
+/// 100 requests a second, each round has a dozen for each of two other nodes. What a step teaches is not needed sooner:
+/// candidates are considered at the owner of the answered query's key, without this message.
+pub const OBSERVATIONS_EVERY_MS: u64 = 300;
 /// Statement and parameters of an observed request, in bytes: a longer one is no click in a graph.
 pub const OBSERVED_QUERY_BYTES_MAX: usize = 8 << 10;
 /// Requests of one session that are observed in one round. A client that asks more often does not wait for answers, so
 /// the order of its requests means nothing.
 pub const OBSERVED_OF_SESSION_MAX: usize = 8;
-/// Observations of one round that are sent, about: 800 a second. If there are more, all of some sessions. Each costs
-/// its session's owner some 40 µs (lexing, forms, candidates): 3 % of a core. 12,800 a second would cost 3 to 6 µs for
-/// each hit.
-pub const OBSERVED_IN_ROUND_MAX: usize = 16;
+/// Observations of one round that are sent, about: 800 a second. If there are more, all of some sessions
+/// (`learning/src/thinning.rs`).
+pub const OBSERVED_IN_ROUND_MAX: usize = 240;
+/// Rounds without room for a launch after which fewer sessions are observed: 3 s.
+pub const OBSERVED_FULL_ROUNDS: u32 = 10;
+/// Share of the sessions that are observed then, since nothing that they teach is launched. They keep the counts alive.
+pub const OBSERVED_SHARE_WHEN_FULL: f64 = 1.0 / 16.0;
+/// Rounds with room after which all sessions are observed again.
+pub const OBSERVED_ROOM_ROUNDS: u32 = 3;
 /// Observations in one message, which bounds the work that one message causes at its receiver.
 pub const OBSERVED_IN_MESSAGE_MAX: usize = 512;
-/// Bytes of one such message; one observation with its credentials always fits.
+/// Bytes of one such message; one observation always fits.
 pub const OBSERVED_MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// How long a session's owner may take to confirm that it has them: it only puts them into a queue.
 pub const OBSERVED_TELL_MS: u64 = 500;
 /// Messages to owners of sessions under way at a time. Three peers that are silent for the whole of
 /// [`OBSERVED_TELL_MS`] fill it; further ones are dropped and counted.
 pub const OBSERVED_TELLS_AT_A_TIME: usize = 64;
-/// Observations that wait at the owner of their sessions.
-pub const LESSONS_MAX: usize = 2_048;
-/// Batches of lessons under way at a time: each may wait for the fields of results at other nodes.
-pub const LESSONS_AT_A_TIME: usize = 8;
-/// Observations of one batch of lessons.
+/// Pause between two rounds of learning: one question for fields to each node serves all steps of a round.
+pub const LESSONS_EVERY_MS: u64 = 300;
+/// Steps that are learned between two pauses for other tasks.
 pub const LESSONS_IN_BATCH_MAX: usize = 256;
+/// Answered queries that wait to be considered at the owner of their key.
+pub const ANSWERED_MAX: usize = 1_024;
+/// Longest forwarded message that waits so: its query, credentials and bookmarks.
+pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
+/// Pause between two rounds of considering: short against the time between two clicks. Orders of one round for the same
+/// node are one message.
+pub const CONSIDER_EVERY_MS: u64 = 25;
+/// A key whose successors were considered so long ago is not considered again: what was to be ordered is ordered.
+pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
+/// The number of such keys remembered, about: two keys with the same place push each other out.
+pub const CONSIDERED_MAX: usize = 4_096;
+/// Answered queries that are considered in one round: 960 a second. Each costs 20 to 100 µs, so considering takes a few
+/// percent of a core at most. The rest is counted as unconsidered, and may be considered after [`CONSIDERED_KEPT_MS`].
+pub const CONSIDERED_IN_ROUND_MAX: usize = 24;
+/// Rounds whose questions for the fields of near copies are under way at a time. Each lasts [`FIELDS_ASK_MS`] at most.
+pub const NEAR_FIELDS_ASKED_AT_A_TIME: usize = 8;
+/// Answered queries that are considered between two pauses for other tasks.
+pub const CONSIDERED_AT_A_TIME: usize = 16;
+/// Statements whose reading (normal form, pattern, tags) is remembered for each principal. Applications have few; texts
+/// with literals push each other out.
+pub const STATEMENTS_READ_MAX: usize = 512;
+/// Longest statement that is remembered so, in bytes: all together at most 4 MiB.
+pub const STATEMENT_READ_BYTES_MAX: usize = 2 << 10;
+/// Definitions of forms that are kept decoded, each at most some KiB.
+pub const FORMS_READ_MAX: usize = 1_024;
+/// Orders in one message. Each has a query and credentials.
+pub const ORDERS_IN_MESSAGE_MAX: usize = 32;
 /// Keys in one question for the fields of their results.
 pub const FIELDS_ASKED_MAX: usize = 64;
 /// How long the owner of a key may take to answer such a question: it looks into its memory only.
@@ -61,11 +93,6 @@ pub const ORDERED_KEPT_MS: u64 = 1_000;
 pub const ORDERED_MAX: usize = 4_096;
 /// Candidates of one request that are considered: the likeliest of each kind come first.
 pub const CANDIDATES_MAX: usize = 32;
-/// The assumed probability of a neighbour of the result's first nodes while its pattern is unknown: just enough for a
-/// try at an idle origin. Sightings of the pattern count against it, and so do the results of tries.
-pub const NEIGHBOUR_PRIOR: f64 = 0.3;
-/// The weight of a neighbour's prior, in observations.
-pub const NEIGHBOUR_PRIOR_WEIGHT: f64 = 8.0;
 /// The assumed probability that a recent query of the same anchor is asked again before its entry expires.
 pub const OVERLAP_PRIOR: f64 = 0.3;
 /// How long the answer to a pull may take.

@@ -52,6 +52,10 @@ pub const ORIGIN_WINDOW_SOME_RUNS: u32 = 8;
 pub const ORIGIN_WINDOW_SLOW_MS: u64 = 2_000;
 /// See [`ORIGIN_WINDOW_SLOW_MS`].
 pub const ORIGIN_WINDOW_SLOW_RUNS: u32 = 3;
+/// A wait in the line leaves nothing over for prefetch for so many times its length ([`crate::leftover`]).
+pub const ORIGIN_LEFTOVER_WAITS: u64 = 8;
+/// The longest time that this makes: after the last wait of a full origin, launches begin again within it.
+pub const ORIGIN_LEFTOVER_MS_MAX: u64 = 2_000;
 /// Length of the shortest probe.
 pub const ORIGIN_PROBE_MS: u64 = 240;
 /// The first part of a probe, one of so many, lets the runs from before end.

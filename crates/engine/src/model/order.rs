@@ -72,11 +72,13 @@ pub enum Skip {
     Full,
     /// The key's owner could not be reached. The asking node notes and counts this.
     Unreached,
+    /// The key's owner could not read the order: of another version, or damaged.
+    Unreadable,
 }
 
 impl Skip {
     /// All of them, each at its [`Skip::place`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Fresh,
         Self::InFlight,
         Self::Budget,
@@ -91,6 +93,7 @@ impl Skip {
         Self::Elsewhere,
         Self::Full,
         Self::Unreached,
+        Self::Unreadable,
     ];
 
     /// Its place in [`Skip::ALL`].
@@ -117,6 +120,7 @@ impl Skip {
             Self::Elsewhere => "elsewhere",
             Self::Full => "full",
             Self::Unreached => "unreached",
+            Self::Unreadable => "unreadable",
         }
     }
 }

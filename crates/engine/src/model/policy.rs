@@ -87,8 +87,6 @@ pub struct PrefetchPolicy {
     pub is_on: bool,
     /// The greatest number of candidates launched for one request.
     pub queries_max: u32,
-    /// Node ids of a result that are expanded.
-    pub depth: u32,
     /// Patterns whose successors are learned.
     pub patterns_max: u32,
     /// Whether nodes share their lessons.
@@ -99,21 +97,18 @@ pub struct PrefetchPolicy {
 
 /// The enabled kinds of candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "a set of four words")]
 pub struct Kinds {
     /// Queries seen before, with their parameters.
     pub exact: bool,
     /// Queries seen before, their parameters bound anew.
     pub template: bool,
-    /// The current query, for the nodes in its result.
-    pub neighbour: bool,
     /// Entries of the same anchor that are about to expire.
     pub overlap: bool,
 }
 
 impl Kinds {
     /// All of them.
-    pub const ALL: Self = Self { exact: true, template: true, neighbour: true, overlap: true };
+    pub const ALL: Self = Self { exact: true, template: true, overlap: true };
 }
 
 impl PrefetchPolicy {
@@ -121,7 +116,6 @@ impl PrefetchPolicy {
     pub const OFF: Self = Self {
         is_on: false,
         queries_max: 4,
-        depth: 1,
         patterns_max: PATTERNS_DEFAULT,
         is_gossiped: true,
         kinds: Kinds::ALL,

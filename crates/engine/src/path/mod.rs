@@ -41,6 +41,7 @@ use crate::invalidate::Invalidate;
 use crate::model::ask::{Query, QueryParts};
 use crate::model::context::Context;
 use crate::model::event::{Cause, Event};
+use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
 use crate::path::forward::{ForwardKey, SharedForward};
@@ -141,9 +142,9 @@ impl Path {
     }
 
     /// The budget of prefetches grows with the runs of clients' misses.
-    fn note_demand_run(&self, cause: Cause, result: &FetchResult) {
-        if cause == Cause::Miss && result.was_run() {
-            self.prefetch.demand_miss();
+    fn note_demand_run(&self, job: &FetchJob, result: &FetchResult) {
+        if job.cause == Cause::Miss && result.was_run() {
+            self.prefetch.demand_miss(&job.query);
         }
     }
 

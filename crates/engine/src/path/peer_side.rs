@@ -41,13 +41,8 @@ impl Path {
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),
             Question::Observed(observed) => self.prefetch.take_observed(&observed),
-            Question::Prefetch(sent) => {
-                let order = sent.read(&self.hasher, &self.procedures)?;
-                if !self.cache.can_render(order.rendering) {
-                    return Err(BadMessage::Form("unknown rendering"));
-                }
-                Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
-            }
+            Question::Prefetch(sent) => self.prefetch.take_order(&sent),
+            Question::Orders(sent) => Ok(self.prefetch.take_orders(sent)),
             Question::Tally(name, range) => {
                 Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
             }
@@ -62,7 +57,10 @@ impl Path {
             return Err(BadMessage::Form("unknown rendering"));
         }
         let looked = match self.hit_of_forwarded(forwarded) {
-            Ok(reply) => return Ok(encoded(forwarded.understood(reply)).await),
+            Ok(reply) => {
+                self.prefetch.answered_forwarded(forwarded);
+                return Ok(encoded(forwarded.understood(reply)).await);
+            }
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
@@ -78,7 +76,12 @@ impl Path {
         let answer = self.answer_here(&ask, looked).await;
         waiting.map(DropGuard::disarm);
         let reply = match answer {
-            LocalAnswer::Answered(outcome) => Reply::Answered(outcome),
+            LocalAnswer::Answered(outcome) => {
+                if matches!(outcome.answer, Answer::Body(_)) {
+                    self.prefetch.answered_forwarded(forwarded);
+                }
+                Reply::Answered(outcome)
+            }
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };

@@ -398,7 +398,7 @@ impl Path {
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
         let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
         let result = fetched.result_for_client();
-        self.note_demand_run(job.cause, &result);
+        self.note_demand_run(&job, &result);
         if let Some(expired) = expired {
             self.refresh.note_late_miss(&expired, &result);
         }
@@ -452,7 +452,7 @@ impl Path {
 
     async fn lead_anew(&self, job: &FetchJob, held: Option<&SharedCopy>) -> FetchResult {
         let result = self.fetch.fetch(job, Terms::no_cache(), held).await.result_for_client();
-        self.note_demand_run(job.cause, &result);
+        self.note_demand_run(job, &result);
         // The older copy must not be served any more; the new value is in the store. This node does not keep the new
         // one: without a seat in a table it would not learn of a purge in between. A run without a result brought
         // nothing newer and leaves the copy in place, unless the server refuses to give that now.

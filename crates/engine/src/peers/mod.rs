@@ -18,8 +18,8 @@ use crate::model::ports::{PeerError, Peers, Routing};
 use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
-    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, PeerQuestion, Prefetch, Pull, Purge,
-    TallyWanted, TellCounted, TellPlans, TellWritten, Wanted,
+    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, Orders, PeerQuestion, Pull, Purge, TallyWanted,
+    TellCounted, TellPlans, TellWritten, Wanted,
 };
 
 /// Asks other nodes.

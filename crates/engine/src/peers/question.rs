@@ -19,10 +19,10 @@ use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
-    BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_moved,
-    decode_reply, decode_tally, encode_ask, encode_counted, encode_fields_wanted, encode_flush_waste,
-    encode_inspect, encode_plans, encode_prefetch, encode_pull, encode_purge, encode_tally_wanted,
-    encode_wanted, encode_written,
+    BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_known_written, decode_launches,
+    decode_moved, decode_reply, decode_tally, encode_ask, encode_counted, encode_fields_wanted,
+    encode_flush_waste, encode_inspect, encode_orders, encode_plans, encode_pull, encode_purge,
+    encode_tally_wanted, encode_wanted, encode_written,
 };
 
 /// A question to one node, with the type of its answer.
@@ -181,18 +181,18 @@ impl PeerQuestion for Pull<'_> {
     }
 }
 
-/// Plain data: a prefetch, for the owner of its key.
-pub(crate) struct Prefetch<'a>(pub(crate) &'a Order);
+/// Plain data: prefetches, for the owner of their keys. The answer has as many launches.
+pub(crate) struct Orders<'a>(pub(crate) &'a [Order]);
 
-impl PeerQuestion for Prefetch<'_> {
-    type Answer = Launch;
+impl PeerQuestion for Orders<'_> {
+    type Answer = Vec<Launch>;
 
     fn encode(&self) -> Bytes {
-        encode_prefetch(self.0)
+        encode_orders(self.0)
     }
 
-    fn decode(&self, answer: &Bytes) -> Result<Launch, BadMessage> {
-        answer.first().map(|byte| Launch::of_byte(*byte)).ok_or(BadMessage::Form("cut"))
+    fn decode(&self, answer: &Bytes) -> Result<Vec<Launch>, BadMessage> {
+        decode_launches(answer, self.0.len())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::model::ask::Query;
 /// A query that started from an anchor. Neither the asking identity nor any credentials are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Anchored {
-    key: QueryKey,
+    pub(super) key: QueryKey,
     pub(super) statement: Arc<str>,
     pub(super) params: Bytes,
 }

@@ -1,79 +1,98 @@
-//! Candidates: queries that may follow a request that was just answered. They come from exact successors, templates,
-//! neighbours and overlaps. They are ranked together by the time that they are expected to save, and ordered from the
-//! owners of their keys. The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its
-//! flights and its origin.
+//! Candidates: queries that may follow a query that was just answered. They come from exact successors, templates and
+//! overlaps. They are ranked together by the time that they are expected to save, and ordered from the owners of their
+//! keys (`orders.rs`). The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its flights
+//! and its origin.
+//!
+//! The owner of the answered query's key considers. The request came here anyway, on its one hop, and here is the result
+//! whose fields templates need. So considering takes no message. A popular key is considered once a second, whoever
+//! asks. The request's answer does not wait: the path only pushes into a bounded queue.
+//!
+//! A hit of a near copy makes no hop, so its node considers. A near copy is a rendering, which this room cannot read. If
+//! a likely template needs fields, this node asks the owner of the key for them, and remembers them (`fields.rs`).
 //!
 //! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
 //! each definition is checked once more, and the query is built from the request's own identity.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    CANDIDATES_MAX, FIELDS_ROWS_MAX, LAUNCHES_TOLD_AT_A_TIME, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT,
-    ORDERED_KEPT_MS, ORDERED_MAX, OVERLAP_PRIOR,
+    ANSWERED_BYTES_MAX, ANSWERED_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDERED_AT_A_TIME,
+    CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
+    NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
-use hopcache_core::time::{Millis, MonoTime};
-use hopcache_learning::evidence::posterior;
-use hopcache_learning::expansion::neighbours;
+use hopcache_core::time::Millis;
+use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::gain::{CandidateKind, Prices};
-use hopcache_learning::{FormId, Prediction, SourceId, SourceView};
-use lru::LruCache;
+use hopcache_learning::{FormId, Prediction, QueryTag, SourceId};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::yield_now;
 
-use crate::model::ask::{Query, QueryParts};
-use crate::model::event::{Event, PrefetchWord};
-use crate::model::order::{Order, Skip};
+use crate::model::ask::{Ask, Query};
+use crate::model::event::ObservationWord;
+use crate::model::rendering::RenderingId;
+use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
-use crate::prefetch::fields::Wanted;
-use crate::prefetch::lessons::Antecedent;
+use crate::prefetch::anchors::Anchors;
+use crate::prefetch::candidate::{Antecedent, Candidate};
+use crate::prefetch::orders::RoundOfOrders;
+use crate::prefetch::recent_keys::RecentKeys;
 
-/// The keys that were ordered a moment ago, and the bound on orders under way.
+/// An answered query that waits to be considered.
+enum Answered {
+    /// A request of this node's client.
+    Here(Arc<Query>, RenderingId),
+    /// Another node's, not read yet if it was a hit.
+    Forwarded(ForwardedAsk),
+}
+
+/// Answered queries that wait, and those that were considered a moment ago.
 pub(super) struct Considering {
-    ordered: Mutex<LruCache<QueryKey, MonoTime>>,
-    orders: Arc<Semaphore>,
+    queue: mpsc::Sender<Answered>,
+    /// The queue's end, until the task that drains it takes it.
+    drained: Mutex<Option<mpsc::Receiver<Answered>>>,
+    considered: RecentKeys,
+    anchors: Mutex<Anchors>,
+    /// Bounds the questions for fields of near copies.
+    asking: Arc<Semaphore>,
 }
 
 impl Considering {
     pub(super) fn new() -> Self {
-        let most = NonZeroUsize::new(ORDERED_MAX).unwrap_or(NonZeroUsize::MIN);
+        let (queue, drained) = mpsc::channel(ANSWERED_MAX);
         Self {
-            ordered: Mutex::new(LruCache::new(most)),
-            orders: Arc::new(Semaphore::new(LAUNCHES_TOLD_AT_A_TIME)),
+            queue,
+            drained: Mutex::new(Some(drained)),
+            considered: RecentKeys::new(CONSIDERED_MAX, Millis(CONSIDERED_KEPT_MS)),
+            anchors: Mutex::new(Anchors::new()),
+            asking: Arc::new(Semaphore::new(NEAR_FIELDS_ASKED_AT_A_TIME)),
         }
     }
 
-    /// Whether this node has not ordered the key in the last moment. Marks the key as ordered.
-    fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
-        let mut ordered = self.ordered.lock();
-        let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
-        if !is_recent {
-            ordered.put(*key, now);
-        }
-        !is_recent
+    /// Answered queries that wait.
+    pub(super) fn waiting(&self) -> usize {
+        ANSWERED_MAX - self.queue.capacity()
     }
 
+    /// Remembered keys and anchors.
     pub(super) fn len(&self) -> usize {
-        self.ordered.lock().len()
+        self.considered.len() + self.anchors.lock().len()
     }
 }
 
-/// A query that may come next, not read yet.
-#[derive(Debug)]
-struct Candidate {
-    statement: Arc<str>,
-    params: Bytes,
-    source: SourceId,
-    form: FormId,
-    kind: CandidateKind,
-    p: f64,
+/// The candidates of one answered query.
+struct Candidates {
+    all: Vec<Candidate>,
+    /// Whether a likely template was left out, because this node does not know the fields of the answer.
+    lacks_fields: bool,
 }
 
 /// A candidate, and its expected gain.
@@ -84,110 +103,216 @@ struct Ranked {
     expected_ms: f64,
 }
 
+/// A prediction with its form, decoded.
+type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
+
 impl Prefetch {
-    /// Considers the queries that may follow each of these, and orders those that pay.
-    pub(super) async fn consider_all(self: &Arc<Self>, antecedents: Vec<Antecedent>) {
-        if self.policy.queries_max == 0 {
-            return;
+    fn is_considering(&self) -> bool {
+        self.policy.is_on && self.policy.queries_max > 0
+    }
+
+    /// A request of this node's client was answered by this node.
+    pub(super) fn answered_here(&self, ask: &Ask) {
+        if self.is_considering() {
+            self.answered(&ask.query.key, || Answered::Here(Arc::clone(&ask.query), ask.rendering));
         }
-        let wanted = |before: &Antecedent| {
-            (before.query.key, if before.is_miss { Wanted::Anew } else { Wanted::Known })
-        };
-        let fields = self.fields_of(antecedents.iter().map(wanted).collect()).await;
-        for before in antecedents {
-            let columns = before.query.columns().map(Arc::as_ref);
-            let fields = fields.get(&before.query.key).map(|fields| fields.named(columns));
-            let candidates = self.candidates_of(&before, fields.as_deref());
-            for candidate in self.chosen(&before, candidates) {
-                self.order_candidate(&before, candidate);
+    }
+
+    /// A forwarded request was answered by this node.
+    pub(crate) fn answered_forwarded(&self, forwarded: &ForwardedAsk) {
+        if self.is_considering() && forwarded.rest_bytes() <= ANSWERED_BYTES_MAX {
+            self.answered(forwarded.key(), || Answered::Forwarded(forwarded.clone()));
+        }
+    }
+
+    fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> Answered) {
+        let considering = &self.learning.considering;
+        let is_first = considering.considered.is_first(key, self.context.now());
+        if is_first && considering.queue.try_send(answered()).is_err() {
+            self.note_observed(ObservationWord::Unconsidered, 1);
+        }
+    }
+
+    /// Considers answered queries, for ever.
+    pub(super) async fn consider_for_ever(self: &Arc<Self>) -> Infallible {
+        let drained = self.learning.considering.drained.lock().take();
+        let Some(mut drained) = drained else { return pending().await };
+        loop {
+            let Some(first) = drained.recv().await else { return pending().await };
+            self.context.sleep(Millis(CONSIDER_EVERY_MS)).await;
+            let mut round = vec![first];
+            while round.len() < ANSWERED_MAX
+                && let Ok(next) = drained.try_recv()
+            {
+                round.push(next);
+            }
+            if self.learning.has_ended() {
+                continue;
+            }
+            // Whatever would be ordered now would be refused, at this node and at the others, which share the origin.
+            if self.has_room_for_launches() {
+                self.consider_round(round).await;
+            } else {
+                self.note_observed(ObservationWord::Unconsidered, round.len());
             }
         }
     }
 
-    fn candidates_of(&self, before: &Antecedent, fields: Option<&Fields>) -> Vec<Candidate> {
+    /// Considers the first ones of a round, which bounds the CPU time of considering.
+    async fn consider_round(self: &Arc<Self>, mut round: Vec<Answered>) {
+        self.note_observed(
+            ObservationWord::Unconsidered,
+            round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX),
+        );
+        round.truncate(CONSIDERED_IN_ROUND_MAX);
+        let mut orders = RoundOfOrders::default();
+        let mut without_fields = Vec::new();
+        for (place, answered) in round.into_iter().enumerate() {
+            if place % CONSIDERED_AT_A_TIME == CONSIDERED_AT_A_TIME - 1 {
+                yield_now().await;
+            }
+            let Some(before) = self.antecedent(answered) else { continue };
+            match self.candidates_of(&before) {
+                Candidates { lacks_fields: true, .. } if self.is_anothers(&before.query.key) => {
+                    without_fields.push(before);
+                }
+                Candidates { all, .. } => self.add_orders(&mut orders, &before, all),
+            }
+        }
+        self.send_orders(orders);
+        self.consider_near(without_fields);
+    }
+
+    fn add_orders(&self, orders: &mut RoundOfOrders, before: &Antecedent, candidates: Vec<Candidate>) {
+        for candidate in self.chosen(before, candidates) {
+            self.add_order(orders, before, candidate);
+        }
+    }
+
+    fn is_anothers(&self, key: &QueryKey) -> bool {
+        self.routing.view().owner(key).is_some_and(|owner| owner != self.context.node())
+    }
+
+    /// Considers what follows hits of near copies, with the fields that the owners of their keys give. In a task of its
+    /// own: a silent owner delays nothing else.
+    fn consider_near(self: &Arc<Self>, without_fields: Vec<Antecedent>) {
+        if without_fields.is_empty() {
+            return;
+        }
+        let permit = Arc::clone(&self.learning.considering.asking).try_acquire_owned();
+        let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {
+            return self.note_observed(ObservationWord::Unconsidered, without_fields.len());
+        };
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            // From here on they are remembered.
+            prefetch.fields_of(without_fields.iter().map(|before| before.query.key).collect()).await;
+            let mut orders = RoundOfOrders::default();
+            for before in &without_fields {
+                let candidates = prefetch.candidates_of(before).all;
+                prefetch.add_orders(&mut orders, before, candidates);
+            }
+            prefetch.send_orders(orders);
+            drop(permit);
+        });
+    }
+
+    fn antecedent(&self, answered: Answered) -> Option<Antecedent> {
+        let (query, rendering) = match answered {
+            Answered::Here(query, rendering) => (query, rendering),
+            Answered::Forwarded(forwarded) => {
+                // The path has answered it without reading it, if it was a hit.
+                let ask = forwarded.read(&self.hasher, &self.procedures, self.context.now()).ok()?;
+                (ask.query, ask.rendering)
+            }
+        };
+        let whose = (&query.database, query.identity.scope);
+        let lexicon = (&self.hasher, &*self.procedures);
+        let statement = self.learning.statements.read(whose, &query.statement, lexicon);
+        Some(Antecedent { query, rendering, statement })
+    }
+
+    fn candidates_of(&self, before: &Antecedent) -> Candidates {
         let kinds = self.policy.kinds;
         let mut all = Vec::new();
-        let pattern = SourceId::Pattern(before.seen.pattern);
+        let mut lacks_fields = false;
+        let pattern = SourceId::Pattern(before.statement.pattern);
+        let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
         let now = self.context.now();
-        let view = self.learning.model.lock().view(pattern, now);
-        let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
-        let forms = self.forms_of(before.seen.realm, predictions);
-        if kinds.template {
-            self.templates(before, fields, &forms, &mut all);
+        let (of_pattern, of_query) = {
+            let model = self.learning.model.lock();
+            (model.outlook(pattern, now), model.outlook(query, now).filter(|_| kinds.exact))
+        };
+        if let Some(outlook) = of_pattern.filter(|_| kinds.template) {
+            let forms = self.forms_of(before.statement.realm, &outlook.successors);
+            // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
+            let threshold = Prices::of(f64::NAN, 0.0).threshold();
+            let p_min = match &of_query {
+                Some(exact) if !exact.successors.is_empty() => 0.0,
+                Some(exact) => prior_above(threshold, exact.seen),
+                None => threshold,
+            };
+            lacks_fields = self.templates(before, (&forms, p_min), &mut all);
         }
-        if kinds.exact {
-            self.exact(before, now, &mut all);
-        }
-        if let Some(fields) = fields.filter(|_| kinds.neighbour) {
-            self.neighbours(before, fields, (view.as_ref(), &forms), &mut all);
+        if let Some(outlook) = of_query {
+            let forms = self.forms_of(before.statement.realm, &outlook.successors);
+            exact((query, outlook.seen), forms, &mut all);
         }
         if kinds.overlap {
-            let others = self.learning.lessons.anchors.lock().others(&self.hasher, &before.query);
-            all.extend(others.into_iter().map(|other| Candidate {
+            self.overlaps(before, &mut all);
+        }
+        Candidates { all, lacks_fields }
+    }
+
+    /// Entries of this node that start from the same graph node and are about to expire.
+    fn overlaps(&self, before: &Antecedent, all: &mut Vec<Candidate>) {
+        let others = self.learning.considering.anchors.lock().others(&self.hasher, &before.query);
+        let source = SourceId::Pattern(before.statement.pattern);
+        for other in others.into_iter().filter(|other| self.is_about_to_expire(&other.key)) {
+            all.push(Candidate {
                 statement: other.statement,
                 params: other.params,
-                source: pattern,
+                source,
                 form: FormId::ANY,
                 kind: CandidateKind::Overlap,
                 p: OVERLAP_PRIOR,
-            }));
-        }
-        all
-    }
-
-    /// The queries that followed this very query. They are judged together with the templates of its pattern, which are
-    /// in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
-    fn exact(&self, before: &Antecedent, now: MonoTime, all: &mut Vec<Candidate>) {
-        let source = SourceId::Query(before.seen.tag);
-        let Some(view) = self.learning.model.lock().view(source, now) else { return };
-        let sightings = view.tally.seen;
-        let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
-        for (form, prediction) in self.forms_of(before.seen.realm, &view.successors) {
-            if let Form::Exact { statement, params } = form {
-                let next = (Arc::from(&*statement), Bytes::from(params));
-                seen_after.insert(next, (prediction.form, prediction.tally.seen));
-            }
-        }
-        let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();
-        for template in all.iter_mut() {
-            let next = (Arc::clone(&template.statement), template.params.clone());
-            let seen = seen_after.get(&next).map_or(0.0, |(_, seen)| *seen);
-            let prior = foreseen.entry(next).or_insert(0.0);
-            *prior = prior.max(template.p);
-            template.p = posterior(seen, sightings, template.p);
-        }
-        for (next, (form, seen)) in seen_after {
-            let p = posterior(seen, sightings, foreseen.get(&next).copied().unwrap_or(0.0));
-            let (statement, params) = next;
-            all.push(Candidate { statement, params, source, form, kind: CandidateKind::Exact, p });
+            });
         }
     }
 
     /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.
-    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<(Form, &'a Prediction)> {
-        let model = self.learning.model.lock();
-        let known =
-            predictions.iter().filter_map(|prediction| Some((model.form(prediction.form)?, prediction)));
-        let known: Vec<(Bytes, &Prediction)> = known.collect();
-        drop(model);
-        let read = known.into_iter().filter_map(|(definition, prediction)| {
-            let (whose, form) = Form::of_definition(&definition)?;
-            (whose == realm && !self.learning.feedback.is_not_ordered(prediction.form))
-                .then_some((form, prediction))
+    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<KnownForm<'a>> {
+        let defined: Vec<(Bytes, &Prediction)> = {
+            let model = self.learning.model.lock();
+            predictions.iter().filter_map(|each| Some((model.form(each.form)?, each))).collect()
+        };
+        let known = defined.into_iter().filter_map(|(definition, prediction)| {
+            let form = self.learning.statements.form(prediction.form, &definition)?;
+            let is_usable = form.0 == realm && !self.learning.feedback.is_not_ordered(prediction.form);
+            is_usable.then_some((form, prediction))
         });
-        read.collect()
+        known.collect()
     }
 
+    /// Returns whether a likely template needs fields that this node does not know.
     fn templates(
         &self,
         before: &Antecedent,
-        fields: Option<&Fields>,
-        forms: &[(Form, &Prediction)],
+        (forms, p_min): (&[KnownForm<'_>], f64),
         all: &mut Vec<Candidate>,
-    ) {
-        let p_of = |form: &Form| forms.iter().find(|(other, _)| other == form).map(|(_, each)| each.p);
-        for (form, prediction) in forms {
-            if matches!(form, Form::Exact { .. }) {
+    ) -> bool {
+        let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
+        // Reading them takes some microseconds, and most templates need none.
+        let is_likely = |each: &Prediction| each.p > p_min;
+        let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
+        let fields = if needs_fields { self.fields_known(&before.query.key) } else { None };
+        let lacks_fields = needs_fields && fields.is_none();
+        let columns = before.query.columns().map(Arc::as_ref);
+        let fields = fields.as_deref().map(|fields| fields.named(columns));
+        let fields = fields.as_deref();
+        for (known, prediction) in forms {
+            let form = &known.1;
+            if matches!(form, Form::Exact { .. }) || !is_likely(prediction) {
                 continue;
             }
             let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
@@ -202,41 +327,14 @@ impl Prefetch {
                 all.push(Candidate {
                     statement: Arc::clone(&statement),
                     params: bound.params.into(),
-                    source: SourceId::Pattern(before.seen.pattern),
+                    source: SourceId::Pattern(before.statement.pattern),
                     form: prediction.form,
                     kind: CandidateKind::Template,
                     p,
                 });
             }
         }
-    }
-
-    /// The same statement for the first nodes of the result. The more often the pattern is seen without following
-    /// itself, the less likely a neighbour is.
-    fn neighbours(
-        &self,
-        before: &Antecedent,
-        fields: &Fields,
-        (view, forms): (Option<&SourceView>, &[(Form, &Prediction)]),
-        all: &mut Vec<Candidate>,
-    ) {
-        let query = &before.query;
-        let normal = query.normal.as_str();
-        let of_itself = forms.iter().filter(|(form, _)| form.statement() == normal);
-        let followed: f64 = of_itself.map(|(_, prediction)| prediction.tally.seen).fold(0.0, f64::max);
-        let seen = view.map_or(0.0, |view| view.tally.seen);
-        let p = (NEIGHBOUR_PRIOR * NEIGHBOUR_PRIOR_WEIGHT + followed) / (NEIGHBOUR_PRIOR_WEIGHT + seen);
-        let depth = usize::try_from(self.policy.depth).unwrap_or(usize::MAX);
-        for neighbour in neighbours(&query.statement, &query.params, fields, depth) {
-            all.push(Candidate {
-                statement: Arc::clone(&query.statement),
-                params: neighbour.params.into(),
-                source: SourceId::Pattern(before.seen.pattern),
-                form: FormId::ANY,
-                kind: CandidateKind::Expansion,
-                p: p.min(1.0),
-            });
-        }
+        lacks_fields
     }
 
     /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator
@@ -284,44 +382,30 @@ impl Prefetch {
         let p = self.calibrated(candidate.kind, candidate.p);
         Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
     }
+}
 
-    /// Orders a candidate from the owner of its key, in a task of its own.
-    fn order_candidate(self: &Arc<Self>, before: &Antecedent, candidate: Candidate) {
-        let asked = &before.query;
-        let parts = QueryParts {
-            database: Arc::clone(&asked.database),
-            statement: candidate.statement,
-            params: candidate.params,
-            impersonated: asked.impersonated.clone(),
-            identity: Arc::clone(&asked.identity),
-        };
-        let query = Query::read(parts, &self.hasher, &self.procedures);
-        if query.key == asked.key || self.learning.has_ended() {
-            return;
+/// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the
+/// templates of its pattern, which are in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
+fn exact((source, sightings): (SourceId, f64), forms: Vec<KnownForm<'_>>, all: &mut Vec<Candidate>) {
+    let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
+    for (form, prediction) in forms {
+        if let Form::Exact { statement, params } = &form.1 {
+            let next = (Arc::from(&**statement), Bytes::copy_from_slice(params));
+            seen_after.insert(next, (prediction.form, prediction.tally.seen));
         }
-        // Taken before the key is marked as ordered: a candidate that is left out now may be ordered with the next
-        // request.
-        let Ok(permit) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
-            self.context.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
-            return;
-        };
-        if !self.learning.considering.is_first(&query.key, self.context.now()) {
-            return;
-        }
-        let order = Order {
-            query: Arc::new(query),
-            rendering: before.rendering,
-            source: candidate.source,
-            form: candidate.form,
-            kind: candidate.kind,
-            p: candidate.p,
-            by: self.context.node().clone(),
-        };
-        let prefetch = Arc::clone(self);
-        self.context.spawn(async move {
-            let _permit = permit;
-            prefetch.order(order).await;
-        });
+    }
+    let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();
+    for template in all.iter_mut() {
+        let next = (Arc::clone(&template.statement), template.params.clone());
+        let seen = seen_after.get(&next).map_or(0.0, |(_, seen)| *seen);
+        let prior = foreseen.entry(next).or_insert(0.0);
+        *prior = prior.max(template.p);
+        template.p = posterior(seen, sightings, template.p);
+    }
+    for (next, (form, seen)) in seen_after {
+        let p = posterior(seen, sightings, foreseen.get(&next).copied().unwrap_or(0.0));
+        let (statement, params) = next;
+        all.push(Candidate { statement, params, source, form, kind: CandidateKind::Exact, p });
     }
 }
 

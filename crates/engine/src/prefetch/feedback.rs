@@ -102,7 +102,7 @@ impl Feedback {
     }
 
     fn put_refused(&self, forms: &Mutex<LruCache<FormId, MonoTime>>, form: FormId) {
-        // Neighbours and overlaps have no form: one refusal is no evidence about the others.
+        // Overlaps have no form: one refusal is no evidence about the others.
         if form != FormId::ANY {
             let until = self.clock.now() + Millis(REFUSED_FORMS_MS);
             forms.lock().put(form, until);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((owner.is_refused(FormId(9)), owner.is_not_ordered(FormId(9))), (true, true));
         assert_eq!((orderer.is_refused(FormId(9)), orderer.is_not_ordered(FormId(9))), (false, true));
         orderer.heard_refused(FormId::ANY);
-        assert!(!orderer.is_not_ordered(FormId::ANY), "neighbours have no form in common");
+        assert!(!orderer.is_not_ordered(FormId::ANY), "overlaps have no form in common");
     }
 
     /// DESIGN "Prefetch", feedback: precision of a pattern above 0.75 raises K, below 0.40 halves it. The launches of
@@ -220,7 +220,7 @@ mod tests {
         all(Resolution::Used, FormId(9), 3);
         all(Resolution::Late, FormId(9), 4);
         all(Resolution::Wasted, FormId(9), 2);
-        // Neighbours and overlaps have no form, and count too.
+        // Overlaps have no form, and count too.
         all(Resolution::Wasted, FormId::ANY, 1);
         for owner in &owners {
             assert!(owner.model.lock().predictions(SOURCE, Still.now()).is_empty(), "no sighting");

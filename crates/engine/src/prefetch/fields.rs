@@ -1,8 +1,8 @@
-//! The fields of results that templates take their parameters from. This node asks the owners of keys for them, and
-//! remembers them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
+//! The fields of results that templates take their parameters from. The owner of a session, and a node with a near copy,
+//! ask the owners of keys for them, and remember them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
 //! a run or a read from the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -23,15 +23,6 @@ use crate::prefetch::Prefetch;
 
 /// Fields by the key of their query.
 pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
-
-/// Which fields are good enough.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// The remembered ones.
-    Known,
-    /// The fields of the current result, because the result is new.
-    Anew,
-}
 
 /// Fields that were asked for not long ago, each with the time since which they are known.
 pub(super) struct KnownFields(Mutex<LruCache<QueryKey, (Arc<Fields>, MonoTime)>>);
@@ -59,15 +50,13 @@ impl KnownFields {
 
 impl Prefetch {
     /// The fields of the results under these keys, if they are available at once.
-    pub(super) async fn fields_of(&self, keys: BTreeMap<QueryKey, Wanted>) -> FieldsByKey {
+    pub(super) async fn fields_of(&self, keys: BTreeSet<QueryKey>) -> FieldsByKey {
         let now = self.context.now();
         let view = self.routing.view();
         let mut known = FieldsByKey::new();
         let mut wanted: BTreeMap<NodeName, Vec<QueryKey>> = BTreeMap::new();
-        for (key, as_they_are) in keys {
-            let remembered =
-                self.learning.lessons.fields.get(&key, now).filter(|_| as_they_are == Wanted::Known);
-            match (remembered, view.owner(&key)) {
+        for key in keys {
+            match (self.learning.lessons.fields.get(&key, now), view.owner(&key)) {
                 (Some(fields), _) => drop(known.insert(key, fields)),
                 (None, Some(owner)) if owner != self.context.node() => match wanted.get_mut(owner) {
                     Some(theirs) => theirs.push(key),
@@ -108,11 +97,16 @@ impl Prefetch {
     }
 
     /// The fields of this node's copy. Near copies and copies that no store has taken do not count.
-    fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
+    pub(super) fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
         let copy = self.cache.look(key)?;
         copy.token()?;
         let result = ResultSet::from_bytes(&copy.stored_form()).ok()?;
         Some(Arc::new(Fields::of(&result)))
+    }
+
+    /// The fields of this node's copy, or those that the owner of the key gave not long ago.
+    pub(super) fn fields_known(&self, key: &QueryKey) -> Option<Arc<Fields>> {
+        self.fields_here(key).or_else(|| self.learning.lessons.fields.get(key, self.context.now()))
     }
 
     /// Answers another node's question, from memory.

@@ -22,7 +22,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
-    PREFETCH_TELL_MS, VERDICT_TEXT_BYTES_MAX,
+    VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
@@ -40,30 +40,11 @@ use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
 use crate::model::order::{Launch, Order, Skip};
 use crate::model::ports::OriginFault;
-use crate::peers;
 use crate::prefetch::Prefetch;
 use crate::prefetch::tickets::{LaunchPermit, Ticket};
 use crate::refresh::older_than;
 
 impl Prefetch {
-    /// Orders a prefetch from the owner of its key, which may be this node. Waits for the owner's answer for at most
-    /// [`PREFETCH_TELL_MS`].
-    pub async fn order(self: &Arc<Self>, order: Order) -> Launch {
-        let view = self.routing.view();
-        match view.owner(&order.query.key) {
-            Some(owner) if owner != self.context.node() => {
-                let answer = self.peers.ask(owner, &peers::Prefetch(&order), Millis(PREFETCH_TELL_MS)).await;
-                let launch = answer.unwrap_or_else(|_| self.skipped(Skip::Unreached));
-                if launch == Launch::Skipped(Skip::Refused) {
-                    // Without this, the form would have to fail at the owner of each of its keys.
-                    self.learning.feedback.heard_refused(order.form);
-                }
-                launch
-            }
-            _ => self.launch(order),
-        }
-    }
-
     /// Decides at once whether this node carries out an order for one of its keys. The flight runs in a task of its
     /// own.
     pub fn launch(self: &Arc<Self>, order: Order) -> Launch {
@@ -73,7 +54,7 @@ impl Prefetch {
         }
     }
 
-    fn skipped(&self, skip: Skip) -> Launch {
+    pub(super) fn skipped(&self, skip: Skip) -> Launch {
         self.context.note(Event::Prefetch(PrefetchWord::Skipped(skip)));
         Launch::Skipped(skip)
     }
@@ -82,7 +63,8 @@ impl Prefetch {
         self.may_prefetch(&order)?;
         let key = order.query.key;
         // Before the seat: a request that joins the flight finds its permit.
-        let permit = self.tickets.begin(&key, self.flights_max())?;
+        let run_ms = self.cache.pace().mean_ms(&order.query.cost_key());
+        let permit = self.tickets.begin(&key, self.flights_max(), run_ms)?;
         let Seat::Lead(leader) = self.fetch.flights().join(&key) else { return Err(Skip::InFlight) };
         let prefetch = Arc::clone(self);
         // Dropped, the flight gives its lease back, and requests that joined it go to another node.
@@ -90,10 +72,10 @@ impl Prefetch {
         Ok(())
     }
 
-    /// F40: predictions, right or wrong, have a tenth of the origin's slots.
+    /// F40: predictions, right or wrong, have a tenth of the origin's slots, or one of a few.
     fn flights_max(&self) -> usize {
-        let slots = self.origin.slots();
-        slots.map_or(PREFETCH_RUNS_UNSLOTTED, |slots| (slots * PREFETCH_SLOTS_PERCENT / 100).max(1))
+        let Some(slots) = self.origin.slots() else { return PREFETCH_RUNS_UNSLOTTED };
+        (slots * PREFETCH_SLOTS_PERCENT / 100).max(1)
     }
 
     /// Every reason against an order that can be seen at once, the cheapest first.
@@ -146,8 +128,21 @@ impl Prefetch {
             Life::Stale(_) => return order.p < PREFETCH_STALE_P_MIN,
             Life::Dead => return false,
         };
-        !is_overlap
-            || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
+        !is_overlap || !is_nearly_over(left, copy.ttl_ms())
+    }
+
+    /// Whether this node has a copy of the key that is fresh for a short time only.
+    pub(super) fn is_about_to_expire(&self, key: &QueryKey) -> bool {
+        let Some(copy) = self.cache.look(key) else { return false };
+        matches!(copy.life(self.context.now()), Life::Fresh(left) if is_nearly_over(left, copy.ttl_ms()))
+    }
+
+    /// Whether the origin has anything left over for runs that no client waits for. Asked before anything is
+    /// considered; each order is judged again by the owner of its key.
+    pub(super) fn has_room_for_launches(&self) -> bool {
+        let origin = &self.origin;
+        let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
+        is_well && !self.fetch.is_shedding() && origin.has_spare()
     }
 
     /// A prediction must not take a slot from a request that waits now.
@@ -279,6 +274,10 @@ impl Prefetch {
             (_, None) => Err(Skip::Degraded),
         }
     }
+}
+
+fn is_nearly_over(left: Millis, ttl_ms: Millis) -> bool {
+    left.0.saturating_mul(100) <= ttl_ms.0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
 }
 
 /// The end of a flight that was not skipped.

@@ -60,7 +60,7 @@ pub struct LearningSizes {
     pub sessions: usize,
     /// Observations that wait: to be sent, or to be learned from.
     pub waiting: usize,
-    /// Other remembered items: anchors, fields, orders of the last moment, notes on launches, the nodes that send
+    /// Other remembered items: anchors, fields, statements, orders of the last moment, notes on launches, the nodes that send
     /// observations.
     pub remembered: usize,
     /// Bytes of counts and definitions, as estimated.
@@ -100,10 +100,12 @@ impl Prefetch {
             forms: model.forms,
             sessions: lessons.sessions(),
             waiting: self.learning.observing.len() + lessons.waiting(),
-            remembered: lessons.anchors.lock().len()
-                + lessons.patterns.lock().len()
+            remembered: lessons.patterns.lock().len()
                 + lessons.fields.len()
                 + self.learning.considering.len()
+                + self.learning.considering.waiting()
+                + self.learning.ordering.len()
+                + self.learning.statements.len()
                 + lessons.tellers()
                 + self.learning.feedback.len(),
             bytes: model.bytes,

@@ -5,7 +5,9 @@
 //! | `observe` | which answered requests are observed, and which node gets the observations |
 //! | `lessons` | which steps and counts the owner of a session learns from them |
 //! | `fields` | which nodes are asked for the fields of results |
-//! | `consider` | which queries may come next, in which order |
+//! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
+//! | `orders` | which orders travel together |
+//! | `candidate`, `statements`, `recent_keys` | nothing: they hold candidates, or remember readings of texts, and keys of the last moment |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
@@ -20,6 +22,7 @@
 //! that a question between nodes never waits for another one (promise I8).
 
 mod anchors;
+mod candidate;
 mod consider;
 mod feedback;
 mod fields;
@@ -28,12 +31,16 @@ mod launch;
 mod learned;
 mod lessons;
 mod observe;
+mod orders;
+mod recent_keys;
 mod search;
 mod share;
+mod statements;
 mod tickets;
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::time::Millis;
@@ -45,6 +52,7 @@ use tokio::sync::Notify;
 use crate::cache::{Cache, WatchedStore};
 use crate::fetch::Fetch;
 use crate::invalidate::Invalidate;
+use crate::model::ask::Query;
 use crate::model::context::Context;
 use crate::model::policy::{Policy, PrefetchPolicy};
 use crate::model::ports::{Origin, Routing, Spread};
@@ -53,6 +61,8 @@ use crate::prefetch::consider::Considering;
 use crate::prefetch::feedback::Feedback;
 use crate::prefetch::lessons::Lessons;
 use crate::prefetch::observe::Observing;
+use crate::prefetch::orders::Ordering;
+use crate::prefetch::statements::Statements;
 use crate::prefetch::tickets::Tickets;
 use crate::refresh::Refresh;
 
@@ -164,8 +174,8 @@ impl Prefetch {
     }
 
     /// A demand miss ran at the origin: the budget of launches grows with it.
-    pub(crate) fn demand_miss(&self) {
-        self.tickets.demand_miss();
+    pub(crate) fn demand_miss(&self, query: &Query) {
+        self.tickets.demand_miss(self.cache.pace().mean_ms(&query.cost_key()));
     }
 
     /// A client's request joined the flight of a key, which may be a prefetch's.
@@ -175,7 +185,14 @@ impl Prefetch {
 
     /// Begins no task any more. Other nodes may go on sending for a while, and this node waits for its tasks to end.
     pub(crate) fn end(&self) {
-        self.learning.has_ended.store(true, Ordering::Release);
+        self.learning.has_ended.store(true, atomic::Ordering::Release);
+    }
+
+    /// Learns from the sessions that this node owns, and considers what follows the answers of its keys, for ever. The
+    /// node spawns it once; a second call does nothing.
+    pub async fn learn_lessons(self: &Arc<Self>) -> Infallible {
+        let (never, _) = tokio::join!(self.consider_for_ever(), self.learn_for_ever());
+        never
     }
 
     /// Leaves unused launches pending. Called when the tasks have ended.
@@ -191,6 +208,8 @@ struct Learning {
     observing: Observing,
     lessons: Lessons,
     considering: Considering,
+    ordering: Ordering,
+    statements: Statements,
     /// How launches ended.
     feedback: Arc<Feedback>,
     /// Which query follows which. Locked for single calls.
@@ -212,6 +231,8 @@ impl Learning {
             observing: Observing::new(),
             lessons: Lessons::new(),
             considering: Considering::new(),
+            ordering: Ordering::new(),
+            statements: Statements::new(),
             feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
             model,
             lacking: Notify::new(),
@@ -220,6 +241,6 @@ impl Learning {
     }
 
     fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.has_ended.load(atomic::Ordering::Acquire)
     }
 }

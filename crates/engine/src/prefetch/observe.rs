@@ -1,52 +1,66 @@
-//! Observes answered requests at their entry node, and sends the observations to the owners of their sessions. This
-//! module decides which requests are observed and how many at a time; it learns nothing.
+//! Observes answered requests of sessions at their entry node, and sends the observations to the owners of their
+//! sessions. This module decides which requests are observed, and when they are sent; it learns nothing.
 //!
 //! A request is observed once: by the front of its entry node, when it is answered. The run of a prefetch passes no
 //! front, so prefetch cannot feed itself. On the request's path there is one look at the clock and one push of `Arc`s
 //! into a bounded queue. When the queue is full, the observation is dropped and counted, and nothing waits.
+//!
+//! Observations are sent in batches: after a pause, or when half of the queue is full; one message for each owner. They
+//! do not ride on forwards, because their bytes would delay a client's request. A node that dies takes its last batch
+//! with it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
-    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX,
-    OBSERVED_QUERY_BYTES_MAX, OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
+    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
+    OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::sessions::SessionKey;
+use hopcache_learning::thinning::Thinning;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
-use crate::model::ask::{Ask, SessionTag};
+use crate::model::ask::{Ask, Query, SessionTag};
 use crate::model::event::{Event, ObservationWord};
 use crate::model::outcome::{Answer, Class, Outcome};
 use crate::peers::ObservedPage;
-use crate::peers::message::{Observation, encode_observed};
+use crate::peers::message::{Observation, ObservedQuery, encode_observed};
 use crate::prefetch::Prefetch;
 
-/// The observations that are counted together.
-#[derive(PartialEq, Eq, Hash)]
-enum Crowd {
-    Session(SessionTag, DatabaseTag),
-    Query(QueryKey),
+/// An answered request of a session, as its entry node keeps it until the next round.
+struct AnsweredRequest {
+    query: Arc<Query>,
+    session: SessionTag,
+    began: MonoTime,
+    ended: MonoTime,
 }
 
-/// The number that decides whether a session, or a query without one, is sampled. Both are digests, so the numbers are
-/// spread evenly.
-fn sampling_number(observation: &Observation) -> u64 {
-    let digest = observation.session.as_ref().map_or(&observation.query.key.0[..], |session| &session.0[..]);
-    digest.first_chunk().copied().map_or(0, u64::from_le_bytes)
+/// The number that decides whether a session is observed. Tags are digests, so the numbers are spread evenly.
+fn session_number(session: SessionTag) -> u64 {
+    session.0.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
 /// Observations that were not sent yet.
 pub(super) struct Observing {
-    queue: mpsc::Sender<Observation>,
+    queue: mpsc::Sender<AnsweredRequest>,
     /// The queue's end, until the task that drains it takes it.
-    drained: Mutex<Option<mpsc::Receiver<Observation>>>,
+    drained: Mutex<Option<mpsc::Receiver<AnsweredRequest>>>,
+    /// Woken when half of the queue is full.
+    half_full: Notify,
+    /// Sessions with a greater number are not observed.
+    number_max: AtomicU64,
+    /// Requests of such sessions since the last round.
+    left_out: AtomicUsize,
+    /// Observations that had no room in the queue since the last round.
+    dropped: AtomicUsize,
     tells: Arc<Semaphore>,
 }
 
@@ -54,49 +68,72 @@ impl Observing {
     pub(super) fn new() -> Self {
         let (queue, drained) = mpsc::channel(OBSERVATIONS_MAX);
         let tells = Arc::new(Semaphore::new(OBSERVED_TELLS_AT_A_TIME));
-        Self { queue, drained: Mutex::new(Some(drained)), tells }
+        Self {
+            queue,
+            drained: Mutex::new(Some(drained)),
+            half_full: Notify::new(),
+            number_max: AtomicU64::new(u64::MAX),
+            left_out: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            tells,
+        }
     }
 
     /// Observations that wait.
     pub(super) fn len(&self) -> usize {
         OBSERVATIONS_MAX - self.queue.capacity()
     }
+
+    /// Whether the session is observed at present.
+    fn is_observed(&self, session: SessionTag) -> bool {
+        let is_observed = session_number(session) <= self.number_max.load(Ordering::Relaxed);
+        if !is_observed {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        is_observed
+    }
+
+    /// Returns whether there was room.
+    fn push(&self, seen: AnsweredRequest) -> bool {
+        let has_room = self.queue.try_send(seen).is_ok();
+        if !has_room {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.queue.capacity() <= OBSERVATIONS_MAX / 2 {
+            self.half_full.notify_one();
+        }
+        has_room
+    }
 }
 
 impl Prefetch {
     /// Observes a request that this node answered to a client; `started` is its arrival. Only hits and misses with a
-    /// body count: a bypass is not cached, and a failure cannot be prepared.
+    /// body count: a bypass is not cached, and a failure cannot be prepared. If this node found the answer, it also
+    /// considers what may come next; otherwise the node that found it does.
     pub fn observe(&self, ask: &Ask, outcome: &Outcome, started: MonoTime) {
-        let is_miss = match outcome.how.class {
-            Class::Hit => false,
-            Class::Miss { .. } => true,
-            Class::Bypass(_) => return,
-        };
+        if matches!(outcome.how.class, Class::Bypass(_)) {
+            return;
+        }
         if !self.policy.is_on || !matches!(outcome.answer, Answer::Body(_)) {
             return;
         }
-        if ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX {
-            return self.context.note(Event::Observed(ObservationWord::TooLong, 1));
+        let is_long = ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX;
+        if is_long {
+            return self.note_observed(ObservationWord::TooLong, 1);
         }
-        let seen = self.observation(ask, is_miss, started);
-        if self.learning.observing.queue.try_send(seen).is_err() {
-            self.context.note(Event::Observed(ObservationWord::Dropped, 1));
+        if outcome.answered_by.is_none() {
+            self.answered_here(ask);
         }
-    }
-
-    /// The observation of a request that came at `started` and is answered now.
-    fn observation(&self, ask: &Ask, is_miss: bool, started: MonoTime) -> Observation {
+        // Nothing follows from a request without a session.
+        let Some(session) = ask.session else { return };
+        let observing = &self.learning.observing;
+        if !observing.is_observed(session) {
+            return;
+        }
         let ended = self.context.now();
-        let began = started.min(ended);
-        Observation {
-            query: Arc::clone(&ask.query),
-            session: ask.session,
-            rendering: ask.rendering,
-            is_miss,
-            began,
-            ended,
-            teller: self.learning.me,
-            began_there: began,
+        let query = Arc::clone(&ask.query);
+        if !observing.push(AnsweredRequest { query, session, began: started.min(ended), ended }) {
+            self.note_observed(ObservationWord::Dropped, 1);
         }
     }
 
@@ -105,27 +142,53 @@ impl Prefetch {
     pub async fn tell_observations(self: &Arc<Self>) -> Infallible {
         let drained = self.learning.observing.drained.lock().take();
         let Some(mut drained) = drained else { return pending().await };
+        let observing = &self.learning.observing;
+        let mut thinning = Thinning::default();
         loop {
-            // Woken by the first after a quiet time, not by each: an idle node does nothing.
-            let Some(first) = drained.recv().await else { return pending().await };
-            self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)).await;
-            let mut seen = Vec::with_capacity(64);
-            seen.push(first);
-            while seen.len() < OBSERVATIONS_MAX
-                && let Ok(next) = drained.try_recv()
-            {
-                seen.push(next);
-            }
+            let Some(seen) = self.seen_in_round(&mut drained, thinning.leaves_out()).await else {
+                return pending().await;
+            };
+            let dropped = observing.dropped.swap(0, Ordering::Relaxed);
+            let left_out = observing.left_out.swap(0, Ordering::Relaxed);
+            thinning.round(seen.len() + dropped, left_out, self.has_room_for_launches());
+            observing.number_max.store(thinning.number_max(), Ordering::Relaxed);
+            self.note_observed(ObservationWord::Crowded, left_out);
             self.tell_owners(seen);
         }
     }
 
-    fn tell_owners(self: &Arc<Self>, seen: Vec<Observation>) {
+    /// Waits for the end of a round. Returns the requests that were observed in it; `None` if no more come.
+    ///
+    /// A round begins with the first observed request after a quiet time: an idle node does nothing. If some sessions
+    /// are left out, it begins at once and ends by time. Otherwise a node whose sessions are all left out would end no
+    /// round, and leave them out for good.
+    async fn seen_in_round(
+        &self,
+        drained: &mut mpsc::Receiver<AnsweredRequest>,
+        leaves_out: bool,
+    ) -> Option<Vec<AnsweredRequest>> {
+        let mut seen = Vec::new();
+        if !leaves_out {
+            seen.push(drained.recv().await?);
+        }
+        tokio::select! {
+            biased;
+            () = self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)) => {}
+            () = self.learning.observing.half_full.notified() => {}
+        }
+        while seen.len() < OBSERVATIONS_MAX
+            && let Ok(next) = drained.try_recv()
+        {
+            seen.push(next);
+        }
+        Some(seen)
+    }
+
+    fn tell_owners(self: &Arc<Self>, seen: Vec<AnsweredRequest>) {
         let view = self.routing.view();
         let mut by_owner: BTreeMap<NodeName, Vec<Observation>> = BTreeMap::new();
         for observation in self.thinned_out(seen) {
-            let place = self.place_of_session(&observation);
-            let owner = view.owner(&place).unwrap_or_else(|| self.context.node());
+            let owner = view.owner(&observation.session.on_ring()).unwrap_or_else(|| self.context.node());
             match by_owner.get_mut(owner) {
                 Some(theirs) => theirs.push(observation),
                 None => drop(by_owner.insert(owner.clone(), vec![observation])),
@@ -143,32 +206,24 @@ impl Prefetch {
         }
     }
 
-    /// The observations of one round to learn from: the first ones of each session, or of each query without a session,
-    /// and no query of a session twice. If there are many sessions, only some are sampled. Learning from an observation
-    /// takes some tens of microseconds, three times as long as a hit. So a node that answers tens of thousands of
-    /// requests a second skips most of them before it computes any digest.
-    fn thinned_out(&self, seen: Vec<Observation>) -> Vec<Observation> {
+    /// The observations of one round to learn from: the first ones of each session, and no query of a session twice.
+    fn thinned_out(&self, seen: Vec<AnsweredRequest>) -> Vec<Observation> {
         let count = seen.len();
-        let mut of_crowd: HashMap<(Crowd, PrincipalScope), Vec<QueryKey>> = HashMap::new();
-        let mut kept = Vec::new();
-        for observation in seen {
-            let query = &observation.query;
-            let crowd = match observation.session {
-                Some(session) => Crowd::Session(session, query.tags.database()),
-                None => Crowd::Query(query.key),
-            };
-            let asked = of_crowd.entry((crowd, query.identity.scope)).or_default();
+        let mut of_session: HashMap<(SessionTag, DatabaseTag, PrincipalScope), (SessionKey, Vec<QueryKey>)> =
+            HashMap::new();
+        let mut kept = Vec::with_capacity(count);
+        for AnsweredRequest { query, session, began, ended } in seen {
+            let scope = query.identity.scope;
+            let (session, asked) =
+                of_session.entry((session, query.tags.database(), scope)).or_insert_with(|| {
+                    (SessionKey::of(&self.hasher, &query.database, scope, &session.0), Vec::new())
+                });
             if asked.len() < OBSERVED_OF_SESSION_MAX && !asked.contains(&query.key) {
                 asked.push(query.key);
-                kept.push(observation);
+                let (session, query) = (*session, Arc::new(without_identity(&query)));
+                let teller = self.learning.me;
+                kept.push(Observation { query, session, began, ended, teller, began_there: began });
             }
-        }
-        let many = kept.len();
-        if many > OBSERVED_IN_ROUND_MAX {
-            // The same sample in every round: the model learns some sessions as a whole, not all of them in part.
-            let share = u64::MAX / many as u64 * OBSERVED_IN_ROUND_MAX as u64;
-            kept.retain(|observation| sampling_number(observation) <= share);
-            kept.truncate(2 * OBSERVED_IN_ROUND_MAX);
         }
         self.note_observed(ObservationWord::Crowded, count - kept.len());
         kept
@@ -193,5 +248,18 @@ impl Prefetch {
         if count > 0 {
             self.context.note(Event::Observed(word, u32::try_from(count).unwrap_or(u32::MAX)));
         }
+    }
+}
+
+/// The query as its session's owner needs it: with the principal's scope, without the credentials. They do not leave this
+/// node with an observation. Here the queue keeps them with the query until the round ends, at most
+/// [`OBSERVATIONS_EVERY_MS`].
+fn without_identity(query: &Query) -> ObservedQuery {
+    ObservedQuery {
+        key: query.key,
+        database: Arc::clone(&query.database),
+        scope: query.identity.scope,
+        statement: Arc::clone(&query.statement),
+        params: query.params.clone(),
     }
 }

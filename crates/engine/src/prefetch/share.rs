@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::limits::{
-    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_SOON_MS,
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_BYTES_PER_S, PULL_EVERY_MS, PULL_MS,
+    PULL_PAUSE_MS_MAX, PULL_SOON_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -24,6 +25,11 @@ use crate::model::event::{Event, ShareWord};
 use crate::peers::Pull;
 use crate::peers::message::BadMessage;
 use crate::prefetch::{Learner, Prefetch};
+
+/// The pause after so many bytes were pulled: small pulls come often, large ones at a bounded rate.
+fn pull_pause_ms(bytes: u64) -> u64 {
+    (PULL_EVERY_MS + bytes * 1_000 / PULL_BYTES_PER_S).min(PULL_PAUSE_MS_MAX)
+}
 
 impl Prefetch {
     fn is_sharing(&self) -> bool {
@@ -75,36 +81,43 @@ impl Prefetch {
         }
         let mut has_pulled = false;
         let mut pages = PullPages::default();
+        let mut pulled_bytes = 0;
         loop {
             // A new node has everything to learn, and may not know another node yet.
-            let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
+            let pause_ms = if has_pulled { pull_pause_ms(pulled_bytes) } else { DELTAS_EVERY_MS };
+            pulled_bytes = 0;
             let due = self.context.now() + Millis(pause_ms);
             while self.context.now() < due {
                 tokio::select! {
                     biased;
                     () = self.context.sleep(due.since(self.context.now()).max(Millis(1))) => {}
-                    () = self.learning.lacking.notified() => self.pull_definitions(&mut pages).await,
+                    () = self.learning.lacking.notified() => {
+                        pulled_bytes += self.pull_definitions(&mut pages).await;
+                    }
                 }
             }
             self.name_members();
             pages.round();
             if let Some(node) = self.random_peer() {
-                has_pulled |= self.pull_from(&node, &mut pages).await;
+                let pulled = self.pull_from(&node, &mut pages).await;
+                has_pulled |= pulled.is_some();
+                pulled_bytes += pulled.unwrap_or(0);
             }
         }
     }
 
     /// Asks the node that counted a form for its definition, unless that has arrived in the meantime: often it is in
-    /// the next piece.
-    async fn pull_definitions(&self, pages: &mut PullPages) {
+    /// the next piece. Returns the pulled bytes.
+    async fn pull_definitions(&self, pages: &mut PullPages) -> u64 {
         self.context.sleep(Millis(PULL_SOON_MS)).await;
         let (lacks, by) = {
             let mut model = self.learning.model.lock();
             (model.lacks_definitions(), model.take_lacking())
         };
         let node = by.filter(|_| lacks).and_then(|by| self.reachable_origin(by));
-        if let Some(node) = node {
-            self.pull_from(&node, pages).await;
+        match node {
+            Some(node) => self.pull_from(&node, pages).await.unwrap_or(0),
+            None => 0,
         }
     }
 
@@ -131,22 +144,25 @@ impl Prefetch {
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has little news, or no pages are left. Returns whether it answered.
-    async fn pull_from(&self, node: &NodeName, pages: &mut PullPages) -> bool {
+    /// Pulls from a node until it has little news, or no pages are left. Returns the bytes of digests and pages; `None`
+    /// if the node did not answer.
+    async fn pull_from(&self, node: &NodeName, pages: &mut PullPages) -> Option<u64> {
+        let mut bytes = 0;
         while pages.take() {
             let digest = self.learning.model.lock().digest(self.context.now());
             let digest = digest.encode();
             let Ok(page) = self.peers.ask(node, &Pull(&digest), Millis(PULL_MS)).await else {
                 self.note_shared(ShareWord::Unreached, 1);
-                return false;
+                return None;
             };
             self.note_shared(ShareWord::Pulled, 1);
+            bytes += (digest.len() + page.len()) as u64;
             let merged = self.take_lesson(&page);
             if !merged.is_worth_another() {
                 break;
             }
         }
-        true
+        Some(bytes)
     }
 
     /// Answers another node's pull.

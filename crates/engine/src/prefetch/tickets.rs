@@ -30,7 +30,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::PREFETCH_TICKETS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::MonoTime;
-use hopcache_learning::budget::Budget;
+use hopcache_learning::budget::{Budget, Price};
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::precision::Calibration;
 use hopcache_learning::{FormId, SourceId};
@@ -107,6 +107,7 @@ pub(super) struct Ticket {
     kind: CandidateKind,
     p: f64,
     by: NodeName,
+    price: Price,
     state: AtomicU8,
     /// When its copy is dead, in microseconds of the node's clock; never while it has none.
     dead_at: AtomicU64,
@@ -213,6 +214,7 @@ struct Flying {
 pub(super) struct LaunchPermit {
     tickets: Arc<Tickets>,
     key: QueryKey,
+    price: Price,
     has_token: AtomicBool,
 }
 
@@ -233,9 +235,9 @@ impl Tickets {
         self.learner.set(learner).is_ok()
     }
 
-    /// A demand miss ran at the origin.
-    pub(super) fn demand_miss(&self) {
-        self.budget.lock().demand_miss();
+    /// A demand miss ran at the origin. Runs of its pattern take `run_ms`, if that is known.
+    pub(super) fn demand_miss(&self, run_ms: Option<f64>) {
+        self.budget.lock().demand_miss(run_ms);
     }
 
     pub(super) fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
@@ -254,8 +256,13 @@ impl Tickets {
         self.budget.lock().tokens()
     }
 
-    /// A permit for one of at most `runs_max` flights, with a token.
-    pub(super) fn begin(self: &Arc<Self>, key: &QueryKey, runs_max: usize) -> Result<LaunchPermit, Skip> {
+    /// A permit for one of at most `runs_max` flights, paid for a run that takes about `run_ms`.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        key: &QueryKey,
+        runs_max: usize,
+        run_ms: Option<f64>,
+    ) -> Result<LaunchPermit, Skip> {
         {
             let mut table = self.table.lock();
             if table.flying.contains_key(key) {
@@ -270,9 +277,13 @@ impl Tickets {
             table.flying.insert(*key, Flying::default());
             self.flying.store(table.flying.len(), Ordering::Release);
         }
-        let has_token = self.budget.lock().take();
-        let permit =
-            LaunchPermit { tickets: Arc::clone(self), key: *key, has_token: AtomicBool::new(has_token) };
+        let (price, has_token) = {
+            let mut budget = self.budget.lock();
+            let price = budget.price(run_ms);
+            (price, budget.take(price))
+        };
+        let has_price = AtomicBool::new(has_token);
+        let permit = LaunchPermit { tickets: Arc::clone(self), key: *key, price, has_token: has_price };
         if has_token { Ok(permit) } else { Err(Skip::Budget) }
     }
 
@@ -325,7 +336,7 @@ impl Tickets {
     fn settled(&self, ticket: &Ticket, resolution: Resolution) {
         self.table.lock().pending.remove(&ticket.number);
         if resolution.is_used() {
-            self.budget.lock().used();
+            self.budget.lock().used(ticket.price);
             self.calibration.lock().used(ticket.kind, ticket.p);
         }
         let (kind, p) = (ticket.kind, ticket.p);
@@ -361,6 +372,7 @@ impl LaunchPermit {
                 kind: order.kind,
                 p: order.p,
                 by: order.by.clone(),
+                price: self.price,
                 state: AtomicU8::new(PENDING),
                 dead_at: AtomicU64::new(u64::MAX),
             });
@@ -385,7 +397,7 @@ impl Drop for LaunchPermit {
             self.tickets.flying.store(table.flying.len(), Ordering::Release);
         }
         if *self.has_token.get_mut() {
-            self.tickets.budget.lock().give_back();
+            self.tickets.budget.lock().give_back(self.price);
         }
     }
 }

@@ -8,7 +8,7 @@ fn order() -> Order {
         rendering: RenderingId(3),
         source: SourceId::Query(QueryTag(0x1234)),
         form: FormId(99),
-        kind: CandidateKind::Expansion,
+        kind: CandidateKind::Overlap,
         p: 0.75,
         by: node_b(),
     }
@@ -54,4 +54,31 @@ fn a_changed_order_is_refused() {
     for p in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
         assert!(sent(&encode_prefetch(&Order { p, ..order() })).is_err(), "{p}");
     }
+}
+
+/// Issue 18, point 4: the orders of a round are one message, and each has its answer.
+#[test]
+fn orders_travel_together() {
+    let orders: Vec<Order> = (0..3).map(|place| Order { p: f64::from(place) / 4.0, ..order() }).collect();
+    let message = encode_orders(&orders);
+    let Ok(Question::Orders(sent)) = decode_question(&message) else { panic!("orders") };
+    let read: Vec<f64> = sent.iter().flatten().map(|sent| sent.read(&hasher(), &[]).unwrap().p).collect();
+    assert_eq!(read, [0.0, 0.25, 0.5]);
+    for len in 0..message.len() {
+        // Cut between two orders there are fewer, and the answer shows that.
+        if let Ok(Question::Orders(sent)) = decode_question(&message.slice(..len)) {
+            assert!(sent.len() < 3, "{len}");
+        }
+    }
+    // One that a node cannot read, as of a kind of candidate that this version does not have, refuses no other.
+    let mut other = message.to_vec();
+    let kind_at = 2 + 4 + 2 + 32 + 1 + 1 + 8 + 8;
+    assert_eq!(other[kind_at], CandidateKind::Overlap.to_byte());
+    other[kind_at] = 2;
+    let Ok(Question::Orders(sent)) = decode_question(&other.into()) else { panic!("orders") };
+    assert_eq!(sent.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, true]);
+    let launches = [Launch::Launched, Launch::Skipped(Skip::Fresh)];
+    let answer = encode_launches(launches.into_iter());
+    assert_eq!(decode_launches(&answer, 2), Ok(launches.to_vec()));
+    assert!(decode_launches(&answer, 3).is_err());
 }

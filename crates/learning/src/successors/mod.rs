@@ -4,14 +4,14 @@
 //! lessons are merged (`merge`), predicted from (`predict`), searched (`seen`), sent by gossip (`tell`) and sent to
 //! pulls (`answer`). Reads no clock: `now` is the node's own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use hopcache_core::limits::{
-    DEFINITION_BYTES_MAX, DEFINITION_BYTES_MIN, DEFINITION_BYTES_PER_PATTERN, FORM_BYTES_MAX,
-    FORMS_PER_PATTERN_MAX, FORMS_PER_QUERY_MAX, LEARNING_SWEEP_MS, LIVES_MAX, PATTERN_TEXT_BYTES_MAX,
-    PATTERNS_MAX, QUERIES_LEARNED_MAX, QUERIES_PER_PATTERN, SLOTS_MAX, SLOTS_PER_SOURCE,
-    SWEEP_EVERY_SIGHTINGS, SWEEP_SOURCES_OF_SIGHTINGS, SWEEP_SOURCES_PER_ROUND,
+    DEFINITION_BYTES_MAX, DEFINITION_BYTES_MIN, DEFINITION_BYTES_PER_PATTERN, DELTA_QUERIES_FRESH_MAX,
+    FORM_BYTES_MAX, FORMS_PER_PATTERN_MAX, FORMS_PER_QUERY_MAX, LEARNING_SWEEP_MS, LIVES_MAX,
+    PATTERN_TEXT_BYTES_MAX, PATTERNS_MAX, QUERIES_LEARNED_MAX, QUERIES_PER_PATTERN, SLOTS_MAX,
+    SLOTS_PER_SOURCE, SWEEP_EVERY_SIGHTINGS, SWEEP_SOURCES_OF_SIGHTINGS, SWEEP_SOURCES_PER_ROUND,
 };
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
@@ -25,7 +25,7 @@ mod tell;
 
 pub use answer::Sum;
 pub use merge::Merged;
-pub use predict::{Prediction, SourceView};
+pub use predict::{Outlook, Prediction, SourceView};
 pub use seen::{MostSeen, SeenSlice};
 
 use crate::definitions::{Defined, Name};
@@ -113,8 +113,10 @@ pub struct Successors {
     table: Table,
     /// Sources with slots to send.
     untold: BTreeSet<SourceId>,
-    /// The last source examined in the last round.
-    told_to: Option<SourceId>,
+    /// The exact queries among them that changed last.
+    fresh: VecDeque<SourceId>,
+    /// The last pattern and the last query examined in the last round.
+    told_to: [Option<SourceId>; 2],
     /// The place where the next pull continues.
     pull_from: Option<SourceId>,
     wanted_from: u64,
@@ -131,7 +133,8 @@ impl Successors {
         Self {
             table: Table::new(bounds, Lives::new(me, life, now), now),
             untold: BTreeSet::new(),
-            told_to: None,
+            fresh: VecDeque::new(),
+            told_to: [None; 2],
             pull_from: None,
             wanted_from: me.0,
             swept_at: now,
@@ -171,8 +174,12 @@ impl Successors {
     }
 
     fn add(&mut self, source: SourceId, form: FormId, event: Event, now: MonoTime) {
-        if self.table.count(source, form, event, now) {
-            self.untold.insert(source);
+        let is_counted = self.table.count(source, form, event, now);
+        if is_counted && self.untold.insert(source) && !source.is_pattern() {
+            if self.fresh.len() >= DELTA_QUERIES_FRESH_MAX {
+                self.fresh.pop_front();
+            }
+            self.fresh.push_back(source);
         }
         // Sources that gave way may still be among the unsent: at most as many as there are sources.
         if self.untold.len() > 2 * self.table.sources.len() + 1 {

@@ -21,8 +21,17 @@ pub struct Prediction {
     pub p: f64,
     /// The form's counts, decayed.
     pub tally: Decayed,
-    /// How much of `tally.seen` each node counted, the largest first.
+    /// How much of `tally.seen` each node counted, the largest first. Empty in an [`Outlook`].
     pub taught_by: Vec<(OriginTag, f64)>,
+}
+
+/// The successors of one source, for a decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    /// How often the source was seen, decayed.
+    pub seen: f64,
+    /// Its successors, as [`Successors::predictions`], without the nodes that counted them.
+    pub successors: Vec<Prediction>,
 }
 
 /// One source as an operator sees it.
@@ -32,7 +41,7 @@ pub struct SourceView {
     pub source: SourceId,
     /// Text of the pattern, if known.
     pub text: Option<String>,
-    /// Counts of the source itself, decayed. Its launches and uses are those without a form (neighbours, overlaps).
+    /// Counts of the source itself, decayed. Its launches and uses are those without a form (overlaps).
     pub tally: Decayed,
     /// Its successors, as [`Successors::predictions`].
     pub successors: Vec<Prediction>,
@@ -42,22 +51,41 @@ impl Successors {
     /// The successors of `source`: at most [`PREDICTIONS_MAX`], the likeliest first.
     #[must_use]
     pub fn predictions(&self, source: SourceId, now: MonoTime) -> Vec<Prediction> {
-        self.table.sources.get(&source).map(|held| self.predictions_of(held, now)).unwrap_or_default()
+        self.table
+            .sources
+            .get(&source)
+            .map(|held| self.predictions_with_teachers(held, now))
+            .unwrap_or_default()
     }
 
-    fn predictions_of(&self, held: &Source, now: MonoTime) -> Vec<Prediction> {
+    /// The successors of `source`, without the nodes that counted them; `None` if it was never seen.
+    #[must_use]
+    pub fn outlook(&self, source: SourceId, now: MonoTime) -> Option<Outlook> {
+        let held = self.table.sources.get(&source)?;
+        let seen = held.any.value(&self.table.lives, now).seen;
+        let successors =
+            self.likeliest(held, seen, now).into_iter().map(|(_, prediction)| prediction).collect();
+        Some(Outlook { seen, successors })
+    }
+
+    fn predictions_with_teachers(&self, held: &Source, now: MonoTime) -> Vec<Prediction> {
         let any = held.any.value(&self.table.lives, now).seen;
+        let likeliest = self.likeliest(held, any, now).into_iter();
+        likeliest
+            .map(|(row, prediction)| Prediction { taught_by: self.taught_by(row, now), ..prediction })
+            .collect()
+    }
+
+    fn likeliest<'a>(&self, held: &'a Source, any: f64, now: MonoTime) -> Vec<(&'a Row, Prediction)> {
         let rows = held.forms.iter().map(|row| (row, row.value(&self.table.lives, now)));
         let mut rows: Vec<_> = rows.filter(|(_, tally)| tally.seen > 0.0).collect();
         rows.sort_by(|(a, a_tally), (b, b_tally)| {
             b_tally.seen.total_cmp(&a_tally.seen).then(a.form.cmp(&b.form))
         });
         rows.truncate(PREDICTIONS_MAX);
-        let predict = |(row, tally): (&Row, Decayed)| Prediction {
-            form: row.form,
-            p: probability(tally.seen, any),
-            tally,
-            taught_by: self.taught_by(row, now),
+        let predict = |(row, tally): (&'a Row, Decayed)| {
+            let p = probability(tally.seen, any);
+            (row, Prediction { form: row.form, p, tally, taught_by: Vec::new() })
         };
         rows.into_iter().map(predict).collect()
     }
@@ -101,7 +129,7 @@ impl Successors {
             source,
             text: text.map(|text| String::from_utf8_lossy(text).into_owned()),
             tally: held.any.value(&self.table.lives, now),
-            successors: self.predictions_of(held, now),
+            successors: self.predictions_with_teachers(held, now),
         })
     }
 }

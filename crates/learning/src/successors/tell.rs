@@ -4,19 +4,23 @@
 //! Decides the content of a round's pieces. They have only this node's own counts, because gossip itself passes on
 //! other nodes' pieces. Each change is sent once; gossip repeats it, and pulls repair losses.
 
+use std::collections::BTreeSet;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+
 use hopcache_core::limits::{
-    DELTA_DEFINITIONS_PERCENT, DELTA_PIECE_BYTES_MAX, DELTA_SOURCES_CONSIDERED_MAX, EPOCHS_KEPT,
+    DELTA_DEFINITIONS_PERCENT, DELTA_PATTERNS_CONSIDERED_MAX, DELTA_PIECE_BYTES_MAX,
+    DELTA_QUERIES_CONSIDERED_MAX, EPOCHS_KEPT, PULL_PRINTS_WAITING,
 };
 use hopcache_core::time::MonoTime;
 
 use super::Successors;
 use super::predict::probability;
 use super::table::Source;
-use crate::SourceId;
 use crate::definitions::Name;
 use crate::delta::Writer;
 use crate::epochs::{Claim, Lives};
 use crate::slots::{Row, Slot, Tally};
+use crate::{PatternTag, QueryTag, SourceId};
 
 /// Pieces of one round.
 struct Pieces {
@@ -71,7 +75,9 @@ impl Successors {
     /// repair losses.
     pub fn next_pieces(&mut self, budget_bytes: usize, now: MonoTime) -> Vec<Vec<u8>> {
         self.sweep(now);
-        self.sum_up_changed(now);
+        if self.table.prints.stale() > PULL_PRINTS_WAITING {
+            self.sum_up_changed(now);
+        }
         let mut pieces = Pieces::new(budget_bytes);
         // Those whose rows were sent in earlier rounds.
         for name in self.table.definitions.untold(budget_bytes / DEFINITION_BYTES_SMALL) {
@@ -94,30 +100,48 @@ impl Successors {
         pieces.done
     }
 
-    /// Changed sources, the largest change of probability first; if there are many, some of them.
+    /// Changed sources, the largest change of probability first. Of many, some patterns and some queries: patterns are
+    /// few and predict most, so queries never crowd them out. Of queries, those that changed last have half of the places
+    /// at most, and those that wait the rest; the next round goes on where this one ended.
     fn changes(&mut self, now: MonoTime) -> Vec<(SourceId, f64)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = self.told_to.map_or(Unbounded, Excluded);
-        let some: Vec<_> =
-            self.untold.range((from, Unbounded)).take(DELTA_SOURCES_CONSIDERED_MAX).copied().collect();
-        self.told_to = if some.len() < DELTA_SOURCES_CONSIDERED_MAX { None } else { some.last().copied() };
-        let wrapped = DELTA_SOURCES_CONSIDERED_MAX - some.len();
-        let before = self.untold.iter().take_while(|id| from != Excluded(**id)).take(wrapped).copied();
-        let before: Vec<_> = before.filter(|id| from != Unbounded && !some.contains(id)).collect();
+        let first_query = SourceId::Query(QueryTag(0));
+        let first_pattern = SourceId::Pattern(PatternTag(0));
+        let [from_pattern, from_query] = self.told_to;
+        let all_patterns = (Included(first_pattern), Excluded(first_query));
+        let patterns = self.some_untold(all_patterns, from_pattern, DELTA_PATTERNS_CONSIDERED_MAX);
+        let all_queries = (Included(first_query), Unbounded);
+        let fresh: BTreeSet<SourceId> =
+            self.fresh.drain(..).filter(|source| self.untold.contains(source)).collect();
+        let mut waiting =
+            self.some_untold(all_queries, from_query, DELTA_QUERIES_CONSIDERED_MAX - fresh.len());
+        self.told_to = [patterns.last().copied(), waiting.last().copied().or(from_query)];
+        waiting.retain(|source| !fresh.contains(source));
         let mut changes = Vec::new();
-        for source in some.into_iter().chain(before) {
+        for source in patterns.into_iter().chain(fresh).chain(waiting) {
             match self.table.sources.get(&source) {
-                // A source without successors predicts nothing. Its count is sent with its first form, this node's own
-                // or another's, and goes with pulls anyway.
-                Some(held) if held.forms.is_empty() => {}
+                // A source without successors predicts nothing. Its count is sent with its first form, and goes with
+                // pulls anyway.
+                Some(held) if held.forms.is_empty() => drop(self.untold.remove(&source)),
                 Some(held) => changes.push((source, self.change(held, now))),
-                None => {
-                    self.untold.remove(&source);
-                }
+                None => drop(self.untold.remove(&source)),
             }
         }
         changes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         changes
+    }
+
+    /// At most `most` changed sources of a kind: those after `from`, then those before it.
+    fn some_untold(
+        &self,
+        kind: (Bound<SourceId>, Bound<SourceId>),
+        from: Option<SourceId>,
+        most: usize,
+    ) -> Vec<SourceId> {
+        let all = || self.untold.range(kind).copied();
+        let Some(from) = from else { return all().take(most).collect() };
+        let after = self.untold.range((Excluded(from), kind.1)).copied();
+        let before = all().take_while(|source| *source <= from);
+        after.chain(before).take(most).collect()
     }
 
     /// The largest change of the probability of a source's form since it was sent.

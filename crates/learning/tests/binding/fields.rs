@@ -29,10 +29,6 @@ fn scalars_are_found_by_column_and_path() {
         shown(&fields),
         ["0 p.id Int(300)", "0 p.name String(\"Ann\")", "0 n Int(7)", "0 m.a.b Int(5)", "1 m Bool(true)"]
     );
-    let nodes: Vec<_> =
-        fields.nodes().map(|node| (node.row, node.column, node.path.len(), node.labels)).collect();
-    let labels: [Box<str>; 2] = ["Person".into(), "Admin".into()];
-    assert_eq!(nodes, [(0, "p", 0, &labels[..])], "one inside a map of a map is too deep");
     assert_eq!(fields.value(0, "p", &["id".into()]), Some(&encode(&300.into())[..]));
     assert_eq!(fields.value(0, "p", &[]), None);
     assert_eq!(fields.value(1, "p", &["id".into()]), None);
@@ -157,7 +153,7 @@ proptest! {
         bytes[at] = byte;
         if let Some(fields) = Fields::decode(&bytes) {
             prop_assert_eq!(fields.encode(), bytes.clone());
-            prop_assert!(fields.scalars().count() < 5_000 && fields.nodes().count() < 5_000);
+            prop_assert!(fields.scalars().count() < 5_000);
         }
         bytes.truncate(at);
         prop_assert_eq!(Fields::decode(&bytes), None);

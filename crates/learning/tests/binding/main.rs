@@ -2,7 +2,6 @@
 //! "Prefetch", THEORY "Learning and prefetch"; bad input: I9, I13).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
-mod expansion;
 mod fields;
 mod forms;
 mod graph;

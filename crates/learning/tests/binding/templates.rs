@@ -5,7 +5,7 @@ use hopcache_core::limits::{SESSION_BEFORE_MAX, TEMPLATES_PER_STEP_MAX};
 use hopcache_learning::Kind;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Binding, Form, Rows};
-use hopcache_learning::templates::{Learned, QuerySeen, templates_of};
+use hopcache_learning::templates::{Learned, QuerySeen, fields_wanted, templates_of};
 use hopcache_packstream::{Reader, Token, Value, encode};
 use proptest::prelude::*;
 
@@ -185,7 +185,39 @@ proptest! {
             let bound = form.bind(params, fields.as_ref());
             prop_assert!(bound.iter().any(|bound| bound.params == next), "{:?}", form);
         }
+        // Without the fields that are not wanted the step is learned from the same query, by some of the same forms.
+        let seen: Vec<_> = before.iter().map(|Query(statement, params, _)| QuerySeen { statement, params, fields: None }).collect();
+        let wanted = fields_wanted(&seen, NEXT, &next);
+        let asked: Vec<Query> = before.iter().enumerate()
+            .map(|(at, Query(statement, params, fields))| Query(statement, params.clone(), fields.clone().filter(|_| at < wanted)))
+            .collect();
+        let less = self::learned(&asked, &next).unwrap();
+        prop_assert_eq!(less.before, learned.before);
+        let kept = less.forms.iter().filter(|form| learned.forms.contains(form)).count();
+        prop_assert!(kept >= 1 || learned.forms.len() == TEMPLATES_PER_STEP_MAX, "{:?} {:?}", less, learned);
     }
+}
+
+/// A step that a parameter explains asks for no field of that query's result, and of none before it.
+#[test]
+fn fields_are_wanted_only_where_no_parameter_explains_the_step() {
+    let wanted = |before: &[(&'static str, i64)], next: &[(&str, Value)]| {
+        let before: Vec<Query> =
+            before.iter().map(|(text, id)| Query(text, params(&[("id", (*id).into())]), None)).collect();
+        let seen: Vec<_> = before
+            .iter()
+            .map(|Query(statement, params, _)| QuerySeen { statement, params, fields: None })
+            .collect();
+        fields_wanted(&seen, NEXT, &params(next))
+    };
+    let profiles = [("A", 300), ("A", 400), ("A", 500)];
+    assert_eq!(wanted(&profiles, &[("id", 300.into())]), 0, "the nearest explains it");
+    assert_eq!(wanted(&profiles, &[("id", 400.into())]), 1, "unless the nearer result does");
+    assert_eq!(wanted(&profiles, &[("id", 900.into())]), 3, "nothing does");
+    assert_eq!(wanted(&profiles, &[("id", 3.into())]), 0, "a trivial value proves nothing");
+    assert_eq!(wanted(&profiles, &[]), 0);
+    assert_eq!(wanted(&[(NEXT, 300), ("A", 400)], &[("id", 300.into())]), 0, "a reload teaches nothing");
+    assert_eq!(wanted(&[], &[("id", 300.into())]), 0);
 }
 
 /// The parameters with `id` set to a packed value.

@@ -1,8 +1,8 @@
 //! The lessons that a node sends by gossip: the most important first, within the budget, once.
 
 use hopcache_core::limits::{
-    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, EPOCH_MS, FORM_BYTES_MAX,
-    PATTERN_TEXT_BYTES_MAX, PULL_DIGEST_BYTES_MAX, PULL_PAGE_BYTES_MAX,
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTA_QUERIES_CONSIDERED_MAX, DELTAS_EVERY_MS, EPOCH_MS,
+    FORM_BYTES_MAX, PATTERN_TEXT_BYTES_MAX, PULL_DIGEST_BYTES_MAX, PULL_PAGE_BYTES_MAX,
 };
 use hopcache_learning::{Definition, Lesson, Successors};
 
@@ -98,6 +98,28 @@ fn the_end_of_an_epoch_loses_nothing() {
     }
     let found = other.predictions(query(1), at(0));
     assert!(close(found[0].tally.seen, 0.5), "{found:?}");
+}
+
+/// Queries that wait are told even if more other queries change in each round than a round has places.
+#[test]
+fn queries_that_change_in_each_round_leave_places_to_those_that_wait() {
+    let mut known = node(1, 11, 256, at(0));
+    let mut other = node(2, 22, 256, at(0));
+    let count = |known: &mut Successors, of: u64| {
+        known.saw(query(of), at(0));
+        known.count(query(of), form(of), at(0));
+    };
+    // Greater tags than the others', so that at the same change they come last.
+    (10_000..10_100).for_each(|of| count(&mut known, of));
+    for round in 0..30 {
+        (0..2 * DELTA_QUERIES_CONSIDERED_MAX as u64).for_each(|of| count(&mut known, round * 100 + of));
+        for piece in known.next_pieces(1_024, at(0)) {
+            hear(&mut other, &piece, at(0));
+        }
+    }
+    let told = (10_000..10_100).filter(|of| !other.predictions(query(*of), at(0)).is_empty());
+    let told = told.count();
+    assert!(told >= 50, "{told} of 100 in 30 rounds");
 }
 
 #[test]

@@ -11,7 +11,7 @@ const ROW = 30;
 const WIDTH = 1000;
 const BOX = 400;
 const ENDS = { launched: "Read ahead", used: "Used", late: "Late", wasted: "Wasted" };
-const KINDS = ["exact", "template", "neighbour", "overlap"];
+const KINDS = ["exact", "template", "overlap"];
 
 function create(onError) {
   const shown = {

@@ -430,7 +430,7 @@ pub struct PrefetchSection {
     /// Largest number of candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
     pub max_queries: u32,
-    /// Graph nodes of a result for which the same query becomes a candidate.
+    /// Without effect: the same query for the nodes of a result was a candidate once, and templates predict it better.
     #[schemars(range(min = 0, max = 16))]
     pub depth: u32,
     /// Largest number of patterns whose successors are kept.
@@ -439,11 +439,11 @@ pub struct PrefetchSection {
     /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
     pub gossip: bool,
     /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
-    /// results), `neighbour` (the same query for the nodes in its result), `overlap` (entries of the same anchor that
-    /// are about to expire).
+    /// results), `overlap` (entries of the same anchor that are about to expire). `neighbour` is still read, and has no
+    /// effect.
     #[schemars(
         length(max = 4),
-        extend("x-allowed" = "a list of exact, template, neighbour and overlap")
+        extend("x-allowed" = "a list of exact, template and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
     /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
@@ -460,14 +460,19 @@ impl Default for PrefetchSection {
             depth: 1,
             max_patterns: 256,
             gossip: true,
-            kinds: vec![
-                PrefetchKind::Exact,
-                PrefetchKind::Template,
-                PrefetchKind::Neighbour,
-                PrefetchKind::Overlap,
-            ],
+            kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
             fallback_sessions: true,
         }
+    }
+}
+
+impl PrefetchSection {
+    /// A word for the log if the section names something that has no effect any more.
+    #[must_use]
+    pub fn warning(&self) -> Option<&'static str> {
+        self.kinds.contains(&PrefetchKind::Neighbour).then_some(
+            "prefetch.kinds: neighbour has no effect any more, templates predict the same queries: delete the word",
+        )
     }
 }
 
@@ -480,7 +485,7 @@ pub enum PrefetchKind {
     Exact,
     /// A query that followed before, with newly bound parameters.
     Template,
-    /// The same query for the nodes in its result.
+    /// Without effect: the same query for the nodes in a result was a candidate once.
     Neighbour,
     /// An entry of the same anchor that is about to expire.
     Overlap,

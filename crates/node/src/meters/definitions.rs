@@ -89,7 +89,7 @@ metrics! {
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
     LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key trusts that node.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
-    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
+    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned; the owner of the query's key counts unconsidered.";
     SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it gave one.";
     INVALIDATIONS = "hopcache_invalidations_total": "Times that entries were ended, by cause. own_write: a write through this node moved a mark of its database. foreign_write: a write past Hopcache was told or captured, and moved one; or this node noticed one as the watcher of its database, and ended proofs only. purge: a purge that began at this node, also one that a write brought about.";
@@ -98,7 +98,7 @@ metrics! {
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
     PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that were neither used nor late. Their copies expired, or were evicted, purged, flushed or replaced before use, or the prefetch failed or was refused.";
     PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that a node ordered and that were not launched. The node that ordered counts unreached; the owner of the key counts the other reasons.";
-    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
+    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that this node refused, because there were too many for its requests. A second try is the next node after a failed hop, or one more run or hop after another request's failure.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin because no slot was free, by their purpose.";

@@ -80,13 +80,11 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
     PrefetchPolicy {
         is_on: prefetch.enabled,
         queries_max: prefetch.max_queries,
-        depth: prefetch.depth,
         patterns_max: prefetch.max_patterns,
         is_gossiped: prefetch.gossip,
         kinds: Kinds {
             exact: has(PrefetchKind::Exact),
             template: has(PrefetchKind::Template),
-            neighbour: has(PrefetchKind::Neighbour),
             overlap: has(PrefetchKind::Overlap),
         },
     }
@@ -156,17 +154,23 @@ mod tests {
             loaded.map(|loaded| policy(&loaded.settings).prefetch).map_err(|errors| errors.to_string())
         };
         assert_eq!(of(&[]).unwrap(), PrefetchPolicy::DEFAULT);
-        let none = Kinds { exact: false, template: false, neighbour: false, overlap: false };
+        let none = Kinds { exact: false, template: false, overlap: false };
         for (text, kinds) in [
             ("exact", Kinds { exact: true, ..none }),
-            ("template,neighbour", Kinds { template: true, neighbour: true, ..none }),
+            ("template,overlap", Kinds { template: true, overlap: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
+            ("neighbour,overlap", Kinds { overlap: true, ..none }),
+            ("exact,template,neighbour,overlap", PrefetchPolicy::DEFAULT.kinds),
             ("", none),
         ] {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
+        // A configuration of an older version starts, and is told.
+        let warning = |set: &str| settings_with(set).prefetch.warning();
+        assert!(warning("prefetch.kinds=neighbour").is_some_and(|text| text.contains("no effect")));
+        assert_eq!(warning("prefetch.kinds=exact"), None);
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
-        assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");
+        assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();
         assert!(refused.contains("prefetch.kinds") && refused.contains("twice"), "{refused}");
         let too_many = of(&["prefetch.max_patterns=100001"]).unwrap_err();
@@ -175,7 +179,7 @@ mod tests {
             of(&["prefetch.max_patterns=100000"]).unwrap().patterns_max as usize,
             limits::PATTERNS_MAX
         );
-        let settings = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
-        assert_eq!((settings.is_on, settings.is_gossiped, settings.depth), (false, false, 3));
+        let settings = of(&["prefetch.enabled=false", "prefetch.gossip=false"]).unwrap();
+        assert_eq!((settings.is_on, settings.is_gossiped), (false, false));
     }
 }

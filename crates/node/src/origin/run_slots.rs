@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::leftover::Leftover;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
@@ -27,6 +28,7 @@ pub(crate) struct Slots<P: Ord + Clone> {
 struct State<P> {
     turns: Turns<P>,
     limit: OriginLimit,
+    leftover: Leftover,
     /// How each waiting run is called.
     callers: HashMap<WaiterId, oneshot::Sender<()>>,
 }
@@ -62,7 +64,7 @@ impl<P: Ord + Clone> Slots<P> {
         let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let limit = OriginLimit::new(limits, u64::try_from(wall_clock.as_micros()).unwrap_or_default());
         let turns = Turns::new(TurnBounds { slots: limit.limit(), ..bounds });
-        let state = State { turns, limit, callers: HashMap::new() };
+        let state = State { turns, limit, leftover: Leftover::default(), callers: HashMap::new() };
         Self { state: Mutex::new(state), started: Instant::now() }
     }
 
@@ -78,11 +80,11 @@ impl<P: Ord + Clone> Slots<P> {
         self.state.lock().limit.learned()
     }
 
-    /// Whether there is something left over for a run that nobody waits for: no run waits, and runs take hardly longer
-    /// than on an idle server.
+    /// Whether there is something left over for a run that nobody waits for: no run waits, none has waited for long in
+    /// the last moment, and runs take hardly longer than on an idle server.
     pub(crate) fn has_spare(&self) -> bool {
         let state = self.state.lock();
-        state.turns.waiting() == 0 && !state.limit.is_strained()
+        state.turns.waiting() == 0 && !state.limit.is_strained() && state.leftover.is_some(self.now())
     }
 
     /// Waits for a slot for a run of `principal`, until `deadline`.
@@ -125,7 +127,8 @@ impl<P: Ord + Clone> Slots<P> {
         deadline: Instant,
         ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
-        let mut place = {
+        let since = self.now();
+        let (mut place, was_probing) = {
             let mut state = self.state.lock();
             match ask(&mut state, self.now()) {
                 Asked::Runs => return Ok(self.slot(&mut state)),
@@ -136,11 +139,14 @@ impl<P: Ord + Clone> Slots<P> {
                     state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);
-                    QueuePlace { slots: self, principal, waiter, called, has_ended: false }
+                    let place = QueuePlace { slots: self, principal, waiter, called, has_ended: false };
+                    (place, state.limit.is_probing())
                 }
             }
         };
-        match timeout_at(deadline, &mut place.called).await {
+        let called = timeout_at(deadline, &mut place.called).await;
+        self.state.lock().note_wait(since, self.now(), was_probing);
+        match called {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
@@ -173,6 +179,13 @@ impl<P: Ord + Clone> Slot<'_, P> {
 }
 
 impl<P: Ord + Clone> State<P> {
+    /// A wait has ended. One that began or ended in a probe was for the probe.
+    fn note_wait(&mut self, since: MonoTime, now: MonoTime, was_probing: bool) {
+        if !was_probing && !self.limit.is_probing() {
+            self.leftover.waited(since, now);
+        }
+    }
+
     /// There are as many slots as the limit says now.
     fn resize(&mut self) {
         for waiter in self.turns.resize(self.limit.limit(), self.limit.learned()) {
@@ -231,6 +244,8 @@ impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
 mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
+
+    use hopcache_core::limits::ORIGIN_LEFTOVER_WAITS;
 
     use super::*;
 
@@ -304,6 +319,63 @@ mod tests {
         }
         assert!(slots.limit() < before, "{} slots after {before}", slots.limit());
         assert!(!slots.has_spare(), "nothing is left over for runs that nobody waits for");
+    }
+
+    /// Issue 18, point 3: with a fixed number of slots, too, nothing is left over while runs wait, and for a moment after.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_leaves_nothing_over_for_prefetch() {
+        let slots = Slots::new(BOUNDS);
+        assert!(slots.has_spare());
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(slots.has_spare(), "nobody has waited");
+        assert!(poll(next.as_mut()).is_pending());
+        assert!(!slots.has_spare(), "one waits");
+        tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
+        drop(running);
+        drop(next.await.unwrap());
+        assert!(!slots.has_spare(), "one has just waited");
+        tokio::time::sleep(Duration::from_millis(20 * ORIGIN_LEFTOVER_WAITS)).await; // tidy: virtual time
+        assert!(slots.has_spare());
+    }
+
+    /// Issue 18, point 3: runs that wait for a probe of the limit say nothing about Neo4j.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_a_probe_leaves_over_what_was() {
+        let bounds = TurnBounds { slots: 4, waiting_per_principal: 100, waiting: 100 };
+        let slots = Slots::within(bounds, LimitBounds { min: 1, max: 4 });
+        slots.state.lock().limit.was_full();
+        while !slots.state.lock().limit.is_probing() {
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: virtual time
+            slots.tick();
+        }
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(poll(next.as_mut()).is_pending(), "one run at a time in a probe");
+        tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
+        drop(running);
+        drop(next.await.unwrap());
+        assert!(slots.has_spare());
+    }
+
+    /// F40: a prefetch takes no slot that a client's run waits for, and not the last free one.
+    #[tokio::test(start_paused = true)]
+    async fn a_prefetch_leaves_the_last_slot_to_clients() {
+        let slots = Slots::new(TurnBounds { slots: 2, ..BOUNDS });
+        let prefetch = async || {
+            let as_prefetch = (RunClass::Prefetch, PatternId(1));
+            slots.take_in_time(&'p', as_prefetch, soon()).await.map(drop)
+        };
+        assert_eq!(prefetch().await, Ok(()));
+        let running = slots.take(&'a', soon()).await.unwrap();
+        assert_eq!(prefetch().await, Err(NoSlot::Late), "the last free slot");
+        let other = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(poll(next.as_mut()).is_pending());
+        drop(running);
+        assert_eq!(prefetch().await, Err(NoSlot::Late), "the slot of the run that waited");
+        drop((other, next.await.unwrap()));
+        assert_eq!(prefetch().await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

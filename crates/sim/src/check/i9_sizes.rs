@@ -2,10 +2,11 @@
 //! the last request nothing is left: no flight, no task, no lease.
 
 use hopcache_core::limits::{
-    ANCHORS_MAX, BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX,
-    HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX, LESSONS_MAX, MEMBERS_MAX, OBSERVATIONS_MAX, ORDERED_MAX,
-    PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX, PREFETCH_TICKETS_MAX, QUERY_PATTERNS_MAX,
-    REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
+    ANCHORS_MAX, ANSWERED_MAX, BACKOFF_KEYS_MAX, CONSIDERED_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX,
+    FIELDS_KEPT_MAX, FLIGHTS_MAX, FORMS_READ_MAX, HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX, MEMBERS_MAX,
+    OBSERVATIONS_MAX, ORDERED_MAX, PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX, PREFETCH_TICKETS_MAX,
+    QUERY_PATTERNS_MAX, REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    STATEMENTS_READ_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
 };
 use hopcache_learning::Bounds;
 
@@ -67,12 +68,13 @@ fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
     let bounds = Bounds::for_patterns(patterns_max);
     // Notes of launches and of received lessons, beside the results of queries.
     let noted_max = ORDERED_MAX + FEEDBACK_MAX + WIDTHS_MAX + REFUSED_FORMS_MAX + MEMBERS_MAX;
-    let remembered_max = ANCHORS_MAX + FIELDS_KEPT_MAX + QUERY_PATTERNS_MAX + noted_max;
+    let considered_max = ANCHORS_MAX + CONSIDERED_MAX + ANSWERED_MAX + STATEMENTS_READ_MAX + FORMS_READ_MAX;
+    let remembered_max = considered_max + FIELDS_KEPT_MAX + QUERY_PATTERNS_MAX + noted_max;
     let bounds = [
         ("learned patterns", sizes.patterns, patterns_max),
         ("forms", sizes.forms, bounds.definition_bytes),
         ("sessions", sizes.sessions, SESSIONS_MAX),
-        ("observations", sizes.waiting, OBSERVATIONS_MAX + LESSONS_MAX),
+        ("observations", sizes.waiting, OBSERVATIONS_MAX + SESSIONS_WAITING_MAX),
         ("remembered", sizes.remembered, remembered_max),
         ("session bytes", sizes.session_bytes, SESSIONS_BYTES_MAX),
         ("learned bytes", sizes.bytes, bounds.bytes_max()),

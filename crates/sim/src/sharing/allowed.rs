@@ -60,14 +60,14 @@ impl Allowed {
 mod tests {
     use super::*;
 
-    /// The limits, calculated by hand: 2 × 512 in 200 ms; 10 pieces × 530 × 12 for each node; three (two) targets every
+    /// The limits, calculated by hand: 2 × 512 in 250 ms; 8 pieces × 530 × 12 for each node; three (two) targets every
     /// 100 ms, four probes and one feed in a second, each 1,232; 2 + 21,008 + 65,536.
     #[test]
     fn what_is_allowed_is_what_the_limits_say() {
         let ten = Allowed::with(10, 0);
-        assert_eq!((ten.new_bytes, ten.passed_on_bytes), (5_120, 10 * 63_600));
+        assert_eq!((ten.new_bytes, ten.passed_on_bytes), (4_096, 10 * 50_880));
         assert_eq!((ten.datagram_bytes, ten.pull_bytes), (35 * 1_232, 2 * 86_546));
-        assert_eq!(Allowed::with(100, 0), Allowed { passed_on_bytes: 100 * 63_600, ..ten });
+        assert_eq!(Allowed::with(100, 0), Allowed { passed_on_bytes: 100 * 50_880, ..ten });
         assert_eq!(Allowed::with(3, 0).datagram_bytes, 25 * 1_232);
         assert_eq!(Allowed::with(10, 30).datagram_bytes, 59 * 1_232);
     }

@@ -34,7 +34,7 @@ impl Schedule {
         let world = &scene.world;
         match self.dice.below(100) {
             0..40 => {
-                let order = order_of(&ask, CandidateKind::ALL[self.dice.index(4)]);
+                let order = order_of(&ask, CandidateKind::ALL[self.dice.index(3)]);
                 let engine = Arc::clone(&scene.node(node).engine);
                 tokio::spawn(async move { engine.prefetch().order(order).await });
             }

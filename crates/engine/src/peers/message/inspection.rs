@@ -104,7 +104,7 @@ fn write_prefetched(view: Option<&PrefetchedView>, writer: &mut Writer) {
     writer.list(5);
     writer.string(cut(&view.because));
     writer.string(view.by.as_str());
-    writer.int(i64::try_from(view.kind.place()).unwrap_or(-1));
+    writer.int(i64::from(view.kind.to_byte()));
     writer.float(view.p);
     writer.bool(view.is_used);
 }
@@ -113,8 +113,8 @@ fn read_prefetched(reader: &mut Reader<'_>) -> Option<PrefetchedView> {
     let Ok(Token::List(5)) = reader.token() else { return None };
     let because = cut(reader.key().ok()?).to_owned();
     let by = NodeName::new(reader.key().ok()?).ok()?;
-    let place = usize::try_from(reader.value().ok()?.as_int()?).ok()?;
-    let kind = *CandidateKind::ALL.get(place)?;
+    let byte = u8::try_from(reader.value().ok()?.as_int()?).ok()?;
+    let kind = CandidateKind::of_byte(byte)?;
     let Ok(Token::Float(p)) = reader.token() else { return None };
     let is_used = reader.value().ok()?.as_bool()?;
     Some(PrefetchedView { because, by, kind, p, is_used })

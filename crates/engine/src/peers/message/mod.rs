@@ -4,7 +4,7 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
-//! Five additions came after version 1 and did not raise it.
+//! Six additions came after version 1 and did not raise it.
 //!
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
 //! little slower. A node that does not ask for them never gets [`Reply::Near`].
@@ -20,6 +20,9 @@
 //! Writes: a request to a database that has been written has a kind of its own too (`KIND_ASK_AFTER_WRITE`), and so has
 //! the telling of a write (`written`). A node that does not know them refuses both. A telling that counts the writes
 //! (`KIND_COUNTED`) has another kind: a node that refuses it is told without counts.
+//!
+//! Observations without credentials (`KIND_OBSERVED`), and orders together (`KIND_ORDERS`): a node that does not know
+//! them refuses them, and learns or launches nothing. Kind 7 had observations with credentials.
 //!
 //! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
 //! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
@@ -62,8 +65,10 @@ use query::{read_told_query, write_query, write_reading};
 pub use inspection::{decode_inspection, encode_inspection};
 pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
-pub use observed::{Observation, Observed, encode_observed};
-pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
+pub use observed::{Observation, Observed, ObservedQuery, encode_observed};
+pub use prefetch::{
+    SentOrder, decode_launches, encode_flush_waste, encode_launches, encode_orders, encode_prefetch,
+};
 pub use reply::{Reply, decode_reply, encode_reply};
 pub use tally::{decode_tally, encode_tally, encode_tally_wanted};
 pub use written::{ToldWrites, decode_known_written, encode_counted, encode_known_written, encode_written};
@@ -79,7 +84,7 @@ const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
 const KIND_WANTED: u8 = 4;
 const KIND_PLANS: u8 = 5;
-const KIND_OBSERVED: u8 = 7;
+const KIND_OBSERVED: u8 = 15;
 const KIND_FIELDS: u8 = 8;
 const KIND_PULL: u8 = 9;
 const KIND_PREFETCH: u8 = 6;
@@ -88,6 +93,7 @@ const KIND_ASK_AFTER: u8 = 11;
 const KIND_ASK_AFTER_WRITE: u8 = 12;
 const KIND_WRITTEN: u8 = 13;
 const KIND_TALLY: u8 = 14;
+const KIND_ORDERS: u8 = 16;
 const KIND_COUNTED: u8 = 17;
 
 /// Freshness in the head of a question: not the plain rules.
@@ -145,6 +151,8 @@ pub enum Question {
     Pull(Bytes),
     /// A prefetch, for the owner of its key.
     Prefetch(SentOrder),
+    /// Prefetches, for the owner of their keys.
+    Orders(Vec<Result<SentOrder, BadMessage>>),
     /// Drop prefetched copies that were not used.
     FlushWaste,
     /// These databases have been written so far.
@@ -288,6 +296,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_PULL => learned::read_pull(bytes.slice_ref(head.0)).map(Question::Pull),
         KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
         KIND_PREFETCH => prefetch::read_order(&mut head, bytes).map(Question::Prefetch),
+        KIND_ORDERS => prefetch::read_orders(&mut head, bytes).map(Question::Orders),
         KIND_FLUSH_WASTE => head.end().map(|()| Question::FlushWaste),
         _ => Err(BadMessage::Form("unknown kind")),
     }
@@ -332,6 +341,12 @@ impl ForwardedAsk {
     #[must_use]
     pub fn key(&self) -> &QueryKey {
         &self.key
+    }
+
+    /// The length of the part that is not read yet.
+    #[must_use]
+    pub(crate) fn rest_bytes(&self) -> usize {
+        self.rest.len()
     }
 
     /// The sender's ring.

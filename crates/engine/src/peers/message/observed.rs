@@ -1,38 +1,50 @@
-//! The report of an entry node to the owner of a session: which queries were answered, in which session, and how long
-//! ago each began and ended. Times travel as ages. One reading of the sender's clock travels too; it is compared only
-//! with other readings of the same clock (`hopcache_learning::tellers`).
+//! The report of an entry node to the owner of sessions: which queries were answered, in which session, and how long ago
+//! each began and ended. Times travel as ages. One reading of the sender's clock travels too; it is compared only with
+//! other readings of the same clock (`hopcache_learning::tellers`).
 //!
-//! A message contains each pair of query and asking identity once, however often it was asked.
+//! A message contains each database with its principal, each statement and each query once, however often it was asked.
+//! It contains no credentials: the owner of a session only counts. It takes the stated keys as they are, since they name
+//! counts and questions for fields only; no run follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::key::{PrincipalScope, QueryKey};
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
 use hopcache_learning::OriginTag;
+use hopcache_learning::sessions::SessionKey;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use super::query::{read_identity, write_identity, write_statement};
-use super::{BadMessage, KIND_OBSERVED, VERSION, read_text};
-use crate::model::ask::{Query, QueryParts, SessionTag};
-use crate::model::identity::{Credentials, Identity};
-use crate::model::rendering::RenderingId;
+use super::query::read_digest;
+use super::{BadMessage, KIND_OBSERVED, VERSION};
 
-/// Plain data: an answered request, as learning sees it.
+/// Plain data: an answered query, as learning sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedQuery {
+    /// Its key.
+    pub key: QueryKey,
+    /// Database name as the client gave it.
+    pub database: Arc<str>,
+    /// Who asked.
+    pub scope: PrincipalScope,
+    /// Statement as the client gave it.
+    pub statement: Arc<str>,
+    /// Parameters: one canonical PackStream map.
+    pub params: Bytes,
+}
+
+/// Plain data: an answered request of a session.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// The query, with the asking identity.
-    pub query: Arc<Query>,
-    /// Its session, if any.
-    pub session: Option<SessionTag>,
-    /// The rendering of its answer.
-    pub rendering: RenderingId,
-    /// Whether it took a run, so that the result is new.
-    pub is_miss: bool,
+    /// The query.
+    pub query: Arc<ObservedQuery>,
+    /// Its session.
+    pub session: SessionKey,
     /// When it came, by this node's clock.
     pub began: MonoTime,
     /// When it was answered.
@@ -49,9 +61,8 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
     let mut messages = Vec::new();
     let mut page = Page::default();
     for seen in observations {
-        if page.count >= OBSERVED_IN_MESSAGE_MAX
-            || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
-        {
+        let bytes = seen.query.statement.len() + seen.query.params.len() + 256;
+        if page.count >= OBSERVED_IN_MESSAGE_MAX || page.bytes + bytes > OBSERVED_MESSAGE_BYTES_MAX {
             messages.push(std::mem::take(&mut page).message(teller, now));
         }
         page.add(seen, now);
@@ -62,78 +73,67 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
     messages
 }
 
-/// The approximate bytes that an observation of a query adds to a message, its sender included.
-fn bytes_of(query: &Query) -> usize {
-    let credentials = match &query.identity.credentials {
-        Credentials::None => 0,
-        Credentials::Basic { user, password } => user.len() + password.len(),
-        Credentials::Bearer { token } => token.len(),
-    };
-    let named = query.impersonated.as_ref().map_or(0, String::len);
-    query.statement.len() + query.params.len() + query.database.len() + named + credentials + 256
+/// Parts of a message that others refer to by their places.
+struct Parts<K> {
+    writer: Writer,
+    places: HashMap<K, usize>,
+}
+
+impl<K> Default for Parts<K> {
+    fn default() -> Self {
+        Self { writer: Writer::new(), places: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq> Parts<K> {
+    /// The place of a part; `write` writes it if it is new.
+    fn place(&mut self, key: K, write: impl FnOnce(&mut Writer)) -> i64 {
+        let next = self.places.len();
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            write(&mut self.writer);
+        }
+        i64::try_from(place).unwrap_or(i64::MAX)
+    }
 }
 
 #[derive(Default)]
 struct Page {
-    identities: Writer,
-    queries: Writer,
+    realms: Parts<(Arc<str>, PrincipalScope)>,
+    statements: Parts<Arc<str>>,
+    queries: Parts<QueryKey>,
     observations: Writer,
-    identity_places: BTreeMap<[u8; 64], usize>,
-    query_places: BTreeMap<QueryKey, usize>,
     count: usize,
-    added_bytes: usize,
+    bytes: usize,
 }
 
 impl Page {
-    fn bytes(&self) -> usize {
-        self.added_bytes
-    }
-
     fn add(&mut self, seen: &Observation, now: MonoTime) {
-        let place = self.place_of(&seen.query);
+        let query = &*seen.query;
+        let realm = self.realms.place((Arc::clone(&query.database), query.scope), |writer| {
+            writer.string(&query.database);
+            writer.bytes(&query.scope.0);
+        });
+        let mut added_bytes = 64;
+        let statement = self.statements.place(Arc::clone(&query.statement), |writer| {
+            writer.string(&query.statement);
+            added_bytes += query.statement.len() + query.database.len();
+        });
+        let place = self.queries.place(query.key, |writer| {
+            writer.bytes(&query.key.0);
+            writer.int(realm);
+            writer.int(statement);
+            writer.bytes(&query.params);
+            added_bytes += query.params.len() + 64;
+        });
         let writer = &mut self.observations;
         writer.int(place);
-        match seen.session {
-            None => writer.null(),
-            Some(SessionTag(tag)) => writer.bytes(&tag),
-        }
-        writer.int(seen.rendering.0.into());
-        writer.bool(seen.is_miss);
+        writer.bytes(&seen.session.0);
         for at in [seen.began, seen.ended] {
             writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
         }
         self.count += 1;
-        self.added_bytes += 48;
-    }
-
-    /// The key contains the principal's scope, but not the password: of two passwords that Neo4j accepted the first is
-    /// used.
-    fn place_of(&mut self, query: &Arc<Query>) -> i64 {
-        let next = self.query_places.len();
-        if let Some(place) = self.query_places.get(&query.key) {
-            return number(*place);
-        }
-        let identity = self.place_of_identity(&query.identity);
-        self.query_places.insert(query.key, next);
-        let writer = &mut self.queries;
-        write_statement(writer, query);
-        writer.int(identity);
-        self.added_bytes += bytes_of(query);
-        number(next)
-    }
-
-    fn place_of_identity(&mut self, identity: &Identity) -> i64 {
-        let mut whose = [0; 64];
-        let (scope, fingerprint) = whose.split_at_mut(32);
-        scope.copy_from_slice(&identity.scope.0);
-        fingerprint.copy_from_slice(&identity.fingerprint);
-        let next = self.identity_places.len();
-        if let Some(place) = self.identity_places.get(&whose) {
-            return number(*place);
-        }
-        self.identity_places.insert(whose, next);
-        write_identity(&mut self.identities, identity);
-        number(next)
+        self.bytes += added_bytes;
     }
 
     fn message(self, teller: Teller, now: MonoTime) -> (Bytes, usize) {
@@ -143,9 +143,10 @@ impl Page {
         }
         let count = self.count;
         let parts = [
-            (self.identity_places.len(), self.identities),
-            (self.query_places.len(), self.queries),
-            (self.count, self.observations),
+            (self.realms.places.len(), self.realms.writer),
+            (self.statements.places.len(), self.statements.writer),
+            (self.queries.places.len(), self.queries.writer),
+            (count, self.observations),
         ];
         for (len, part) in parts {
             writer.list(len);
@@ -153,10 +154,6 @@ impl Page {
         }
         ([&[VERSION, KIND_OBSERVED][..], &writer.into_bytes()].concat().into(), count)
     }
-}
-
-fn number(place: usize) -> i64 {
-    i64::try_from(place).unwrap_or(i64::MAX)
 }
 
 /// Observations as they came, not decoded yet.
@@ -178,43 +175,39 @@ impl Observed {
     /// [`BadMessage`].
     pub fn read(
         &self,
-        hasher: &KeyHasher,
-        procedures: &[String],
         sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
         let mut reader = Reader::new(&self.0);
         let mut head = || Ok::<_, BadMessage>(read_int(&mut reader, "teller")?.cast_unsigned());
         let teller = Teller { node: OriginTag(head()?), life: Incarnation(head()?) };
-        let sent = Sent { teller, at: MonoTime::default(), reading: MonoTime(head()?) };
-        let identities = read_list(&mut reader, |reader| Ok(Arc::new(read_identity(reader)?)))?;
-        let queries =
-            read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
-        let sent = Sent { at: sent_at(teller, sent.reading), ..sent };
+        let reading = MonoTime(head()?);
+        let realms = read_list(&mut reader, |reader| {
+            let database: Arc<str> = reader.key()?.into();
+            Ok((database, PrincipalScope(read_digest(reader)?)))
+        })?;
+        let statements = read_list(&mut reader, |reader| Ok(Arc::<str>::from(reader.key()?)))?;
+        let queries = read_list(&mut reader, |reader| read_query(reader, &realms, &statements))?;
+        let sent = Sent { teller, at: sent_at(teller, reading), reading };
         let observations = read_list(&mut reader, |reader| read_one(reader, &queries, &sent))?;
         if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
     }
+}
 
-    fn read_query(
-        &self,
-        reader: &mut Reader<'_>,
-        identities: &[Arc<Identity>],
-        (hasher, procedures): (&KeyHasher, &[String]),
-    ) -> Result<Arc<Query>, BadMessage> {
-        let database = reader.key()?.into();
-        let statement: Arc<str> = reader.key()?.into();
-        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-        // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
-        let params = Bytes::copy_from_slice(params);
-        if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
-            return Err(BadMessage::Form("too long to be observed"));
-        }
-        let impersonated = read_text(reader)?;
-        let place = read_number(reader, "identity")?;
-        let identity = usize::try_from(place).ok().and_then(|place| identities.get(place));
-        let identity = Arc::clone(identity.ok_or(BadMessage::Form("identity"))?);
-        let parts = QueryParts { database, statement, params, impersonated, identity };
-        Ok(Arc::new(Query::read(parts, hasher, procedures)))
+fn read_query(
+    reader: &mut Reader<'_>,
+    realms: &[(Arc<str>, PrincipalScope)],
+    statements: &[Arc<str>],
+) -> Result<Arc<ObservedQuery>, BadMessage> {
+    let key = QueryKey(read_digest(reader)?);
+    let (database, scope) = at(realms, reader, "realm")?.clone();
+    let statement = Arc::clone(at(statements, reader, "statement")?);
+    let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
+    if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
+        return Err(BadMessage::Form("too long to be observed"));
     }
+    // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
+    let params = Bytes::copy_from_slice(params);
+    Ok(Arc::new(ObservedQuery { key, database, scope, statement, params }))
 }
 
 /// The sender of a message, and the sending time by the reader's clock and by the sender's.
@@ -224,18 +217,13 @@ struct Sent {
     reading: MonoTime,
 }
 
-fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Result<Observation, BadMessage> {
-    let place = read_number(reader, "query")?;
-    let query = usize::try_from(place).ok().and_then(|place| queries.get(place));
-    let query = Arc::clone(query.ok_or(BadMessage::Form("query"))?);
-    let session = match reader.token()? {
-        Token::Null => None,
-        Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
-        _ => return Err(BadMessage::Form("session")),
-    };
-    let rendering = u8::try_from(read_number(reader, "rendering")?);
-    let rendering = RenderingId(rendering.map_err(|_| BadMessage::Form("rendering"))?);
-    let is_miss = reader.value()?.as_bool().ok_or(BadMessage::Form("miss"))?;
+fn read_one(
+    reader: &mut Reader<'_>,
+    queries: &[Arc<ObservedQuery>],
+    sent: &Sent,
+) -> Result<Observation, BadMessage> {
+    let query = Arc::clone(at(queries, reader, "query")?);
+    let session = SessionKey(read_digest(reader)?);
     let (age_began, age_ended) = (read_number(reader, "age")?, read_number(reader, "age")?);
     if age_ended > age_began {
         return Err(BadMessage::Form("age"));
@@ -244,13 +232,17 @@ fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Res
     Ok(Observation {
         query,
         session,
-        rendering,
-        is_miss,
         began: before(sent.at, age_began),
         ended: before(sent.at, age_ended),
         teller: sent.teller,
         began_there: before(sent.reading, age_began),
     })
+}
+
+/// The part at the place that comes next.
+fn at<'a, T>(parts: &'a [T], reader: &mut Reader<'_>, what: &'static str) -> Result<&'a T, BadMessage> {
+    let place = read_number(reader, what)?;
+    usize::try_from(place).ok().and_then(|place| parts.get(place)).ok_or(BadMessage::Form(what))
 }
 
 fn read_int(reader: &mut Reader<'_>, what: &'static str) -> Result<i64, BadMessage> {

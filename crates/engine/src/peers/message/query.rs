@@ -14,16 +14,11 @@ use crate::model::identity::{Credentials, Identity};
 
 /// Writes the parts and the asking identity.
 pub(super) fn write_query(writer: &mut Writer, query: &Query) {
-    write_statement(writer, query);
-    write_identity(writer, &query.identity);
-}
-
-/// Writes the parts alone, where the message has the asking identity elsewhere.
-pub(super) fn write_statement(writer: &mut Writer, query: &Query) {
     writer.string(&query.database);
     writer.string(&query.statement);
     writer.bytes(&query.params);
     write_text(writer, query.impersonated.as_deref());
+    write_identity(writer, &query.identity);
 }
 
 /// Writes this node's reading of the statement, so that the asked node need not lex it again. It stands after
@@ -80,7 +75,7 @@ fn read_reading<'a>(reader: &mut Reader<'a>) -> Result<Option<ToldReading<'a>>, 
 }
 
 /// Reads the output of [`write_query`]. The parameters stay a slice of `message`; `sent_key` is the key as the sender
-/// states it.
+/// states it. `read` makes the query of its parts.
 ///
 /// # Errors
 /// [`BadMessage`], in particular [`BadMessage::Key`] when `sent_key` is not the query's.
@@ -88,9 +83,10 @@ pub(super) fn read_query(
     reader: &mut Reader<'_>,
     message: &Bytes,
     sent_key: &QueryKey,
-    (hasher, procedures): (&KeyHasher, &[String]),
+    read: impl FnOnce(QueryParts) -> Query,
 ) -> Result<Arc<Query>, BadMessage> {
-    checked(Query::read_as(read_parts(reader, message)?, hasher, procedures, sent_key))
+    let query = read(read_parts(reader, message)?);
+    checked((query.key == *sent_key).then_some(query))
 }
 
 fn checked(query: Option<Query>) -> Result<Arc<Query>, BadMessage> {
@@ -107,7 +103,7 @@ fn read_parts(reader: &mut Reader<'_>, message: &Bytes) -> Result<QueryParts, Ba
     Ok(QueryParts { database, statement, params, impersonated, identity })
 }
 
-pub(super) fn write_identity(writer: &mut Writer, identity: &Identity) {
+fn write_identity(writer: &mut Writer, identity: &Identity) {
     writer.bytes(&identity.scope.0);
     writer.bytes(&identity.fingerprint);
     match &identity.credentials {
@@ -124,7 +120,7 @@ pub(super) fn write_identity(writer: &mut Writer, identity: &Identity) {
     }
 }
 
-pub(super) fn read_identity(reader: &mut Reader<'_>) -> Result<Identity, BadMessage> {
+fn read_identity(reader: &mut Reader<'_>) -> Result<Identity, BadMessage> {
     let scope = PrincipalScope(read_digest(reader)?);
     let fingerprint = read_digest(reader)?;
     let credentials = match reader.token()? {
@@ -138,7 +134,7 @@ pub(super) fn read_identity(reader: &mut Reader<'_>) -> Result<Identity, BadMess
     Ok(Identity { scope, fingerprint, credentials })
 }
 
-fn read_digest(reader: &mut Reader<'_>) -> Result<[u8; 32], BadMessage> {
+pub(super) fn read_digest(reader: &mut Reader<'_>) -> Result<[u8; 32], BadMessage> {
     match reader.token()? {
         Token::Bytes(bytes) => bytes.try_into().map_err(|_| BadMessage::Form("digest")),
         _ => Err(BadMessage::Form("digest")),

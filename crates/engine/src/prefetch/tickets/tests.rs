@@ -68,8 +68,8 @@ fn tickets() -> (Arc<Counts>, Arc<Tickets>) {
 }
 
 fn launched(tickets: &Arc<Tickets>, number: usize) -> Result<Arc<Ticket>, Skip> {
-    (0..4).for_each(|_| tickets.demand_miss());
-    Ok(tickets.begin(&key(number), 3)?.open(&order()))
+    (0..4).for_each(|_| tickets.demand_miss(None));
+    Ok(tickets.begin(&key(number), 3, None)?.open(&order()))
 }
 
 /// I9: no more launches wait to be used than the table holds; each that ends makes room.
@@ -90,11 +90,11 @@ fn a_full_table_launches_nothing() {
 #[test]
 fn a_permit_without_a_run_costs_nothing() {
     let (counts, tickets) = tickets();
-    (0..4).for_each(|_| tickets.demand_miss());
-    let permit = tickets.begin(&key(1), 1).unwrap();
+    (0..4).for_each(|_| tickets.demand_miss(None));
+    let permit = tickets.begin(&key(1), 1, None).unwrap();
     assert_eq!((tickets.tokens(), tickets.flying()), (0, 1));
-    assert_eq!(tickets.begin(&key(1), 1).err(), Some(Skip::InFlight));
-    assert_eq!(tickets.begin(&key(2), 1).err(), Some(Skip::OriginBusy));
+    assert_eq!(tickets.begin(&key(1), 1, None).err(), Some(Skip::InFlight));
+    assert_eq!(tickets.begin(&key(2), 1, None).err(), Some(Skip::OriginBusy));
     tickets.joined(&key(1));
     drop(permit);
     assert_eq!((tickets.tokens(), tickets.flying(), counts.words()), (1, 0, [0; 4]));

@@ -1,15 +1,14 @@
-//! Two kinds of candidates on real nodes with the shipped defaults, each launched and used: a neighbour (the same query
-//! for a graph node in its result) and an overlap (an entry of the same anchor node that is about to expire).
+//! Overlaps on real nodes with the shipped defaults: an entry of the same anchor node that is about to expire is launched
+//! and used. The owner of the answered query's key looks for them among its own keys.
 //!
-//! Both begin with a fixed probability of 0.3, barely over the threshold of an idle origin, 0.25. A neighbour's
-//! probability falls below the threshold with the second sighting of its pattern, unless the pattern follows itself.
+//! An overlap begins with a fixed probability of 0.3, barely over the threshold of an idle origin, 0.25.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::accounting::balanced;
-use super::social_graph::{People, in_session, learning_cluster, successors, sum};
+use super::social_graph::{People, in_session, sum};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::Reply;
 use crate::support::{say, until};
@@ -51,44 +50,6 @@ async fn until_landed(cluster: &Cluster) {
             && sum(cluster, "hopcache_flights", "").await < 0.5
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_neighbour_of_the_first_result_is_launched_and_used() {
-    let people = People::new("Neighbour", 64).await;
-    let cluster = learning_cluster().await;
-    earn_launches(&cluster).await;
-    let reply = friends_of(&cluster, &people, "pupil", 0).await;
-    assert_eq!(reply.value(), 101, "the first friend is the neighbour: {reply}");
-    until("the friends of the first friend are launched", WAIT_MAX, async || {
-        of_kind(&cluster, "neighbour", "launched").await >= 1.0
-    })
-    .await;
-    until_landed(&cluster).await;
-    let runs = cluster.proxy.seen("AS friend");
-    assert!(runs.len() == 2 && runs[1].query.contains("\"id\":101"), "{runs:?}");
-    let reply = friends_of(&cluster, &people, "pupil", 1).await;
-    assert!(reply.is_hit() && reply.value() == 102, "{reply}");
-    assert!(of_kind(&cluster, "neighbour", "used").await >= 1.0, "its hit counts as used");
-    // The view of operators: the launch is the pattern's own, since a neighbour has no form.
-    until("every node shows the launch and its use", WAIT_MAX, async || {
-        let mut all = true;
-        for node in &cluster.nodes {
-            let shown = successors(node, "friend").await;
-            let of_pattern = |name: &str| {
-                let sources = shown["patterns"].as_array().into_iter().flatten();
-                sources
-                    .filter(|each| each["kind"] == "pattern")
-                    .filter_map(|each| each[name].as_f64())
-                    .sum::<f64>()
-            };
-            all &= of_pattern("launched") > 0.5 && of_pattern("used") > 0.5;
-        }
-        all
-    })
-    .await;
-    let account = balanced(&cluster.nodes).await;
-    say(&format!("neighbours on real nodes: {account:?}"));
 }
 
 /// The remaining life of a person's friends in the cache.

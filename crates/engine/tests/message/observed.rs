@@ -1,0 +1,64 @@
+//! Observations, as bytes.
+
+use hopcache_core::node::Incarnation;
+use hopcache_learning::OriginTag;
+use hopcache_learning::sessions::SessionKey;
+use hopcache_learning::tellers::Teller;
+
+use super::*;
+
+const TELLER: Teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
+
+fn seen(param: i64, session: u8, (began, ended): (u64, u64)) -> Observation {
+    let query = ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", param, None).query;
+    Observation {
+        query: Arc::new(ObservedQuery {
+            key: query.key,
+            database: Arc::clone(&query.database),
+            scope: query.identity.scope,
+            statement: Arc::clone(&query.statement),
+            params: query.params.clone(),
+        }),
+        session: SessionKey([session; 32]),
+        began: MonoTime(began),
+        ended: MonoTime(ended),
+        teller: TELLER,
+        began_there: MonoTime(began),
+    }
+}
+
+/// Times come back as ages before the sending time. Each text travels once, and no credentials do.
+#[test]
+fn observations_come_back_as_they_went() {
+    let all = [seen(1, 1, (100, 200)), seen(2, 1, (300, 350)), seen(1, 2, (400, 900))];
+    let messages = encode_observed(&all, TELLER, MonoTime(1_000));
+    assert_eq!(messages.len(), 1);
+    let (message, count) = &messages[0];
+    let Ok(Question::Observed(observed)) = decode_question(message) else { panic!("observations") };
+    let read = observed
+        .read(|teller, reading| {
+            assert_eq!((teller, reading), (TELLER, MonoTime(1_000)));
+            MonoTime(71_000)
+        })
+        .unwrap();
+    assert_eq!((read.len(), *count), (3, 3));
+    for (read, sent) in read.iter().zip(&all) {
+        assert_eq!((&read.query, read.session, read.teller), (&sent.query, sent.session, sent.teller));
+        let later = |time: MonoTime| MonoTime(time.0 + 70_000);
+        assert_eq!((read.began, read.ended), (later(sent.began), later(sent.ended)));
+        assert_eq!(read.began_there, sent.began_there);
+    }
+    let times = |text: &[u8]| message.windows(text.len()).filter(|window| *window == text).count();
+    assert_eq!((times(b"MATCH (n {id: $p})"), times(b"neo4j"), times(b"secret")), (1, 1, 0));
+}
+
+/// I13, F33: cut anywhere, a message is refused, and nothing panics.
+#[test]
+fn cut_observations_are_refused() {
+    let (message, _) = encode_observed(&[seen(1, 1, (1, 2))], TELLER, MonoTime(9)).remove(0);
+    for len in 0..message.len() {
+        if let Ok(Question::Observed(observed)) = decode_question(&message.slice(..len)) {
+            assert!(observed.read(|_, _| MonoTime(9)).is_err(), "{len}");
+        }
+    }
+}

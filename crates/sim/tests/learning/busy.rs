@@ -1,0 +1,223 @@
+//! Learning beside load, and what is left out of it: the bounds of rounds, and that nothing is left out for good.
+
+use hopcache_core::limits::{CONSIDERED_IN_ROUND_MAX, FIELDS_KEPT_MS, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS};
+use hopcache_engine::ask::Hints;
+use hopcache_sim::names::node_name;
+
+use super::*;
+
+/// Asks in a task of its own, as a client of the node does.
+fn ask_beside(world: &World, node: usize, asked: Ask) {
+    let engine = Arc::clone(&world.nodes[node].engine);
+    tokio::spawn(async move {
+        let started = sim_now();
+        let asked = Ask { deadline: started + Millis(60_000), ..asked };
+        let outcome = match engine.path().hit(&asked) {
+            Some(outcome) => outcome,
+            None => engine.path().answer(&asked).await,
+        };
+        engine.prefetch().observe(&asked, &outcome, started);
+    });
+}
+
+fn with_number(world: &World, (statement, number): (&str, i64), session: [u8; 16]) -> Ask {
+    let params = Value::Map(vec![("id".to_owned(), Value::Int(number))]);
+    Ask { session: Some(SessionTag(session)), ..world.ask_with(params, ("neo4j", statement, "alice")) }
+}
+
+/// Sessions of a site, each of which clicks from query to query.
+struct Load {
+    clicks: u64,
+}
+
+impl Load {
+    const STATEMENTS: [&str; 6] = [
+        "MATCH (a:A {id: $id}) RETURN a",
+        "MATCH (b:B {id: $id}) RETURN b",
+        "MATCH (c:C {id: $id}) RETURN c",
+        "MATCH (d:D {id: $id})--(e) RETURN e",
+        "MATCH (f:F {id: $id})--(g) RETURN g",
+        "MATCH (h:H {id: $id})--(i) RETURN i",
+    ];
+
+    /// 100 clicks a second at each node, for so long.
+    async fn go_on(&mut self, world: &World, ms: u64) {
+        for _ in 0..ms / 10 {
+            for node in 0..world.nodes.len() {
+                let number = self.clicks.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                // 300 sessions, so each clicks once a second; 3,000 ids.
+                let session = (self.clicks % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+                let session = std::array::from_fn(|byte| session[byte % 8]);
+                let statement = Self::STATEMENTS[usize::try_from(number >> 61).unwrap() % 6];
+                let id = i64::try_from((number >> 20) % 3_000).unwrap() + 100;
+                ask_beside(world, node, with_number(world, (statement, id), session));
+                self.clicks += 1;
+            }
+            world.pass(10).await;
+        }
+    }
+}
+
+/// Must show 1 of issue 7, in a busy world: what one session teaches, every node predicts within two seconds, although
+/// 300 clicks a second teach other things.
+#[tokio::test(start_paused = true)]
+async fn a_lesson_is_everywhere_within_two_seconds_of_a_busy_world() {
+    let world = learning_world(3, 94, &policy());
+    let mut load = Load { clicks: 0 };
+    load.go_on(&world, 5_000).await;
+    for lesson in 0..3 {
+        let label = format!("Lesson{lesson}");
+        let [first, next] =
+            [format!("MATCH (n:{label}) RETURN n"), format!("MATCH (n:{label})--(m) RETURN m")];
+        let session = 200 + lesson;
+        ask_beside(&world, 0, of_session(&world, session, "alice", ("neo4j", &first)));
+        load.go_on(&world, 1_000).await;
+        ask_beside(&world, 1, of_session(&world, session, "alice", ("neo4j", &next)));
+        load.go_on(&world, 2_000).await;
+        for node in 0..3 {
+            let views = world.nodes[node].engine.prefetch().successors_sought(&label, 8).await;
+            let mut forms =
+                views.iter().filter(|view| view.source.is_pattern()).flat_map(|view| &view.successors);
+            assert!(forms.any(|each| each.form.is_some()), "lesson {lesson} at node {node}: {views:?}");
+        }
+    }
+    assert!(observed(&world, ObservationWord::Learned) > 1_500, "it was busy");
+}
+
+/// Observing does not stop for good: after a time without room at the origin, the one session that is left is observed
+/// again, whatever its number is.
+#[tokio::test(start_paused = true)]
+async fn the_last_session_is_observed_again() {
+    for is_idle in [false, true] {
+        let world = learning_world(1, 95, &policy());
+        let outcome = ask(&world, 0, &of_session(&world, 0, "alice", ("neo4j", FIRST))).await;
+        // The greatest number: the first that is left out.
+        let asked = of_session(&world, u8::MAX, "alice", ("neo4j", SECOND));
+        let click = async || {
+            world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
+            world.pass(OBSERVATIONS_EVERY_MS + 20).await;
+        };
+        world.origin.set_spare(false);
+        for _ in 0..2 * OBSERVED_FULL_ROUNDS {
+            click().await;
+        }
+        let sent = || observed(&world, ObservationWord::Sent);
+        let before = sent();
+        click().await;
+        assert_eq!(sent(), before, "one of 16 sessions is observed");
+        world.origin.set_spare(true);
+        if is_idle {
+            world.pass(10_000).await;
+        }
+        for _ in 0..10 {
+            click().await;
+        }
+        assert!(sent() > before, "idle: {is_idle}");
+    }
+}
+
+/// F40: considering has a bound on its rate. What is beyond it is counted.
+#[tokio::test(start_paused = true)]
+async fn a_round_considers_so_many() {
+    let world = learning_world(1, 96, &policy());
+    let outcome = ask(&world, 0, &world.ask_as(FIRST, "carol")).await;
+    world.pass(1_000).await;
+    let before = observed(&world, ObservationWord::Unconsidered);
+    for number in 0..100 {
+        let asked = world.ask_as(&format!("MATCH (a) RETURN a, {number} AS n"), "alice");
+        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
+    }
+    world.pass(200).await;
+    let left_out = observed(&world, ObservationWord::Unconsidered) - before;
+    assert_eq!(left_out as usize, 100 - CONSIDERED_IN_ROUND_MAX);
+}
+
+/// A hit of a near copy makes no hop. Its node considers what follows, also where that needs a field of the answer: it
+/// asks the owner of the key.
+#[tokio::test(start_paused = true)]
+async fn a_near_hit_is_followed_by_templates_that_need_fields() {
+    let policy = Policy { near_rate_per_s_min: 1.0, ..policy() };
+    let world = learning_world(3, 97, &policy);
+    earn(&world).await;
+    let read = "MATCH (n) RETURN n.version AS version";
+    let follow = |version: i64| with_number(&world, ("MATCH (v:V {id: $id}) RETURN v", version), [9; 16]);
+    let first = of_session(&world, 9, "alice", ("neo4j", read));
+    for version in 5_000..5_006 {
+        world.origin.set_version(version);
+        forget_everything(&world).await;
+        ask(&world, 0, &first).await;
+        world.pass(1_500).await;
+        ask(&world, 1, &follow(version)).await;
+        // So that the session's owner asks for the fields of the next version.
+        world.pass(FIELDS_KEPT_MS).await;
+    }
+    world.origin.set_version(6_000);
+    forget_everything(&world).await;
+    let owner = world.owner_of(&first);
+    let entry = (owner + 1) % 3;
+    // Nothing is launched while the key becomes hot at its owner.
+    world.origin.set_spare(false);
+    for _ in 0..300 {
+        ask(&world, owner, &Ask { session: None, ..first.clone() }).await;
+        world.pass(5).await;
+    }
+    ask(&world, entry, &first).await;
+    world.pass(NEAR_MS_MAX / 4).await;
+    world.origin.set_spare(true);
+    let near = || world.nodes[entry].events.count(|event| matches!(event, Event::NearHit));
+    let (near_before, runs) = (near(), world.origin.runs());
+    ask(&world, entry, &first).await;
+    assert_eq!(near(), near_before + 1);
+    world.pass(500).await;
+    assert_eq!(world.origin.runs(), runs + 1, "what follows was run");
+    let followed = follow(6_000);
+    let path = world.nodes[entry].engine.path();
+    let explained = path.explain(&followed.query, Hints::default()).await;
+    let prefetched = explained.owner.unwrap().prefetched.expect("a prefetch");
+    assert_eq!(Some(prefetched.by), node_name(entry), "the node of the near copy has ordered it");
+}
+
+/// Issue 18, point 3: with nothing left over at the origin nothing is considered, and after seconds of that only one
+/// session in 16 is observed, until there is room.
+#[tokio::test(start_paused = true)]
+async fn a_full_origin_costs_nothing_but_a_few_observations() {
+    let world = learning_world(1, 86, &policy());
+    earn(&world).await;
+    for session in 0..3 {
+        walk(&world, session, "alice", [0, 0]).await;
+        forget_everything(&world).await;
+    }
+    let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
+    let (before, unconsidered) = (launched(), observed(&world, ObservationWord::Unconsidered));
+    world.origin.set_spare(false);
+    let outcome = ask(&world, 0, &of_session(&world, 9, "alice", ("neo4j", FIRST))).await;
+    world.pass(1_000).await;
+    assert_eq!((launched(), observed(&world, ObservationWord::Unconsidered)), (before, unconsidered + 1));
+    // One round of 160 sessions, whose numbers are spread evenly.
+    let round = async || {
+        let sent = observed(&world, ObservationWord::Sent);
+        for session in 0..160_u8 {
+            let number = u64::from(session).wrapping_mul(u64::MAX / 160);
+            let tag = SessionTag(std::array::from_fn(|byte| number.to_le_bytes()[byte % 8]));
+            let asked = of_session(&world, 0, "alice", ("neo4j", SECOND));
+            let asked = Ask { session: Some(tag), ..asked };
+            world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
+        }
+        world.pass(OBSERVATIONS_EVERY_MS + 50).await;
+        observed(&world, ObservationWord::Sent) - sent
+    };
+    assert_eq!(round().await, 160, "a short burst changes nothing");
+    for _ in 0..10 {
+        round().await;
+    }
+    let thin = round().await;
+    assert!((9..=11).contains(&thin), "{thin} of 160");
+    world.origin.set_spare(true);
+    for _ in 0..8 {
+        round().await;
+    }
+    assert_eq!(round().await, 160);
+    ask(&world, 0, &of_session(&world, 10, "alice", ("neo4j", FIRST))).await;
+    world.pass(1_000).await;
+    assert_eq!(launched(), before + 1, "and what follows is launched again");
+}
