@@ -227,7 +227,7 @@ pub const EXCLUDED: [(&str, &str); 16] = [
     ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/learning"),
     ("observation too long", "no statement of a seed is that long: tests/learning"),
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
-    ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/learning"),
+    ("observation unconsidered", "not every seed fills a round of considering: tests/learning"),
     ("lesson unspread", "gossip of a seed's node takes every lesson in a round: gossip/tests"),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];
