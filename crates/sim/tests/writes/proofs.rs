@@ -196,7 +196,10 @@ async fn a_node_that_refuses_counts_is_told_of_writes_all_the_same() {
     }
     world.net.set_without_counts(2, false);
     world.pass(COUNTS_REFUSED_MS + WATCH_MS).await;
-    settled_writers(&world, &[left, right.clone()]).await;
+    // A request has a deadline.
+    let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
+    settled_writers(&world, &asks).await;
+    let [_, right] = asks;
     let runs = world.origin.runs();
     write(&world, 0, WRITE_LEFT).await;
     assert!(proved(&read(&world, 2, &after(&right, world.origin.version())).await).is_some());
