@@ -15,7 +15,7 @@ use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::compact::{HeldSpans, Mark, Marks, Stored};
-use crate::cache::copy::content::{Content, exact};
+use crate::cache::copy::content::{Content, exact, rounded_bytes};
 use crate::cache::copy::dependence::Dependence;
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
@@ -404,15 +404,6 @@ impl MemoryCopy {
         let range = own_range.map_or(0, |range| allocated_bytes(range.weight_bytes()));
         content + renderings + provenance + range + COPY_OVERHEAD_BYTES
     }
-}
-
-/// The memory of one allocation: with the allocator's rounding, up to the next of four steps between powers of two.
-const fn rounded_bytes(len: usize) -> usize {
-    if len <= 32 {
-        return len.next_multiple_of(8);
-    }
-    let step = 1 << ((len - 1).ilog2() - 2);
-    len.next_multiple_of(step)
 }
 
 /// The memory of one body: that of its allocation, and its reference count.
