@@ -127,9 +127,6 @@ impl MemoryCopy {
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
         let copy =
             Self { provenance, range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
-        if self.knows_reads() {
-            copy.marks.is_first(Mark::ReadsKnown);
-        }
         Self { owner: self.owner, dependence: self.dependence.clone(), ..copy }
     }
 
