@@ -9,7 +9,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
-use hopcache_core::refresh::{Cost, Heat};
+use hopcache_core::refresh::{CostHistory, Heat};
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
@@ -127,6 +127,9 @@ impl MemoryCopy {
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
         let copy =
             Self { provenance, range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
+        if let Some(cost) = self.pace.first_cost() {
+            copy.pace.set_first_cost(&cost);
+        }
         Self { owner: self.owner, dependence: self.dependence.clone(), ..copy }
     }
 
@@ -163,7 +166,7 @@ impl MemoryCopy {
 
     /// The same copy, of a key whose runs cost this.
     #[must_use]
-    pub(crate) fn with_first_cost(self, cost: Cost) -> Self {
+    pub(crate) fn with_first_cost(self, cost: &CostHistory) -> Self {
         self.pace.set_first_cost(cost);
         self
     }
