@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::{Cache, EntryAction};
 use quick_cache::{Equivalent, Lifecycle, OptionsBuilder, Weighter};
 
-use kept::Kept;
+use kept::{Counted, Kept};
 use principal_shares::{GivesWay, KeyHead, PrincipalShares};
 
 /// Copies, by their keys.
@@ -143,7 +143,7 @@ impl CopyMemory {
     /// Counts a copy by its present weight, if it is still held, and gives it another life if one is named.
     fn count_again(&self, key: QueryKey, copy: &SharedCopy, ends_at: Option<MonoTime>) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let is_meant = |held: &Kept| Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes;
+        let is_meant = |held: &Kept| Arc::ptr_eq(&held.copy, copy) && held.own_bytes() != bytes;
         // A look first, so that a key without a copy gets no place.
         if !self.copies.peek(&key).is_some_and(|held| is_meant(&held)) {
             return;
@@ -152,10 +152,10 @@ impl CopyMemory {
         let counted = self.copies.entry(&key, Some(Duration::ZERO), |_, held| {
             if is_meant(held) {
                 let mut shares = self.shares.lock();
-                let (serial, oldest) = shares.add(copy.owner(), &key, bytes.into());
+                let (counted, oldest) = count(&mut shares, &key, copy, bytes);
                 shares.remove(copy.owner(), held.serial(), held.bytes.into());
                 gives_way = oldest;
-                *held = Kept::new(Arc::clone(copy), ends_at.unwrap_or(held.ends_at()), bytes, serial);
+                *held = Kept::new(Arc::clone(copy), ends_at.unwrap_or(held.ends_at()), counted);
             }
             EntryAction::Retain(())
         });
@@ -179,9 +179,9 @@ impl Memory for CopyMemory {
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let (serial, gives_way) = self.shares.lock().add(copy.owner(), &key, bytes.into());
+        let (counted, gives_way) = count(&mut self.shares.lock(), &key, &copy, bytes);
         self.evict(gives_way);
-        self.copies.insert(key, Kept::new(copy, self.now() + life_ms, bytes, serial));
+        self.copies.insert(key, Kept::new(copy, self.now() + life_ms, counted));
     }
 
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
@@ -203,6 +203,19 @@ impl Memory for CopyMemory {
     fn size(&self) -> (u64, u64) {
         (self.copies.len() as u64, self.copies.weight())
     }
+}
+
+/// Counts a copy of this weight. Returns the copy that has to be evicted for it, if any.
+fn count(
+    shares: &mut PrincipalShares,
+    key: &QueryKey,
+    copy: &SharedCopy,
+    bytes: u32,
+) -> (Counted, Option<GivesWay>) {
+    let account_bytes = shares.account_bytes(copy.owner());
+    let all_bytes = u64::from(bytes.saturating_add(account_bytes));
+    let (serial, gives_way) = shares.add(copy.owner(), key, all_bytes);
+    (Counted { serial, bytes, account_bytes }, gives_way)
 }
 
 /// Sweeps the memory every [`MEMORY_SWEEP_MS`].

@@ -80,7 +80,8 @@ pub const LATE_MISS_MS_MAX: u64 = 10_000;
 /// How often, about, the plan for an early refresh is made anew in a copy's life: a change of its rate is seen after a
 /// thirty-second of the TTL at most.
 pub const REFRESH_PLANS_MAX: u64 = 32;
-/// Keys with remembered cost and rate, about 40 bytes each: 2.6 MB; with hints 40 more, with learned TTLs 120.
+/// Keys with remembered cost and rate, about 40 bytes each: 2.6 MB. A hint, or a learned TTL, takes 80 more: 7.9 MB if all have one,
+/// and with learned TTLs the texts that were run last.
 pub const HISTORY_KEYS_MAX: usize = 65_536;
 /// Keys that the hand passes by for one new key, once there are so many. A new key then replaces the last of them.
 pub const HISTORY_HAND_PLACES: usize = 64;

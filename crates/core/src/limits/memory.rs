@@ -6,9 +6,12 @@ pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
 /// Share of `node.memory`, in percent, from which on memory counts as full.
 pub const MEMORY_FULL_PERCENT: u64 = 95;
 /// The memory of a copy beside its bodies: its struct with two counts (192), its place in memory (key, slab and table, about 85),
-/// its place in its principal's account (12), and a part of what the allocator cannot use between such. Measured:
-/// `docs/benchmarks/2026-11-26-small-entries`.
-pub const COPY_OVERHEAD_BYTES: usize = 352;
+/// its place in its principal's account (12), its share in what it depends on (8), and a part of what the allocator cannot use
+/// between such. Measured: `docs/benchmarks/2026-11-26-small-entries`, then without those 8.
+pub const COPY_OVERHEAD_BYTES: usize = 360;
+/// The memory of a principal's account beside the places of its copies. Its first copy is weighed with it. With the table as empty as
+/// it gets an entry has 185 bytes; then the first chunk (32), and three more places (36).
+pub const PRINCIPAL_OVERHEAD_BYTES: u32 = 256;
 /// The memory of each body of a copy that is shared with its readers, beside its bytes and the allocator's rounding: a
 /// reference count (32), and the list of renderings (96).
 pub const BODY_OVERHEAD_BYTES: usize = 128;

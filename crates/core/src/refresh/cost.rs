@@ -128,20 +128,46 @@ impl CostHistory {
     /// The history of a key from another node's cost: it counts as four runs, so that the key's own soon outweigh it.
     #[must_use]
     pub fn of_cost(cost: Cost) -> Self {
+        Self::of_lognormal(cost, RUNS_PRIOR)
+    }
+
+    /// The history of a key's own runs from their cost and number. That of one run is as it was; of more, as if their times were
+    /// lognormal.
+    #[must_use]
+    pub fn of_runs(cost: Cost, runs: u8) -> Self {
+        if runs > 1 {
+            return Self::of_lognormal(cost, f64::from(runs).min(RUNS_SPREAD));
+        }
+        let mut history = Self::default();
+        if runs == 1 {
+            history.observe_ms(cost.bounded().mean_ms);
+        }
+        history
+    }
+
+    fn of_lognormal(cost: Cost, runs: f64) -> Self {
         let cost = cost.bounded();
         let spread = cost.spread();
-        Self {
-            mean_ms: cost.mean_ms,
-            log_mean: P99_DEVIATIONS.mul_add(-spread, cost.tail_ms.ln()),
-            log_variance: spread * spread,
-            runs: RUNS_PRIOR,
-        }
+        let log_mean = P99_DEVIATIONS.mul_add(-spread, cost.tail_ms.ln());
+        Self { mean_ms: cost.mean_ms, log_mean, log_variance: spread * spread, runs }
+    }
+
+    /// The weight of the history in runs.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+    pub fn runs(&self) -> u8 {
+        self.runs as u8
     }
 
     /// Notes a run. Spans outside of 1 ms to 10 min count as the nearer bound.
     pub fn observe(&mut self, took_ms: Millis) {
         #[expect(clippy::cast_precision_loss, reason = "clamped to 10 min")]
-        let took_ms = (took_ms.0 as f64).clamp(REFRESH_COST_MS_MIN, REFRESH_COST_MS_MAX);
+        let took_ms = took_ms.0 as f64;
+        self.observe_ms(took_ms);
+    }
+
+    fn observe_ms(&mut self, took_ms: f64) {
+        let took_ms = took_ms.clamp(REFRESH_COST_MS_MIN, REFRESH_COST_MS_MAX);
         let log = took_ms.ln();
         if self.runs == 0.0 {
             *self = Self { mean_ms: took_ms, log_mean: log, log_variance: SPREAD_PRIOR, runs: 1.0 };

@@ -25,8 +25,8 @@ pub struct Heat {
     arrivals: AtomicU32,
 }
 
-/// Counting stops here. In a copy's life of a day that is a rate of 24,000 requests a second at least: as hot as any. 128 threads
-/// that count at once do not make it wrap.
+/// Counting stops here: after a day of 24,000 requests a second, or ten years of seven. From then on the rate falls as the copy gets
+/// older, and the key is no longer looked at as a hot one. 128 threads that count at once do not make it wrap.
 const ARRIVALS_MAX: u32 = 1 << 31;
 /// Most that is counted at once: more than a node answers with a near copy in its life.
 const ARRIVALS_AT_ONCE_MAX: u32 = 1 << 24;
@@ -45,18 +45,17 @@ impl Heat {
     /// [`HEAT_SAMPLE_ARRIVALS`]: then it is worth a look how hot the key is.
     pub fn arrive(&self, count: u32) -> bool {
         let count = count.min(ARRIVALS_AT_ONCE_MAX);
-        let before = self.arrivals.fetch_add(count, Ordering::Relaxed);
-        if before >= ARRIVALS_MAX {
-            self.arrivals.fetch_sub(count, Ordering::Relaxed);
+        if self.arrivals.load(Ordering::Relaxed) >= ARRIVALS_MAX {
+            return false;
         }
-        let before = u64::from(before);
+        let before = u64::from(self.arrivals.fetch_add(count, Ordering::Relaxed));
         before == 0 || before / HEAT_SAMPLE_ARRIVALS != (before + u64::from(count)) / HEAT_SAMPLE_ARRIVALS
     }
 
     /// Requests counted so far, up to a bound.
     #[must_use]
     pub fn arrivals(&self) -> u32 {
-        self.arrivals.load(Ordering::Relaxed)
+        self.arrivals.load(Ordering::Relaxed).min(ARRIVALS_MAX)
     }
 
     /// Requests per second, from the arrivals and the previous rate.
@@ -90,6 +89,7 @@ mod tests {
         for _ in 0..300 {
             heat.arrive(u32::MAX);
         }
+        assert!(!heat.arrive(64), "it is not worth a look");
         assert_eq!(heat.arrivals(), ARRIVALS_MAX);
         assert_eq!(heat.rate_per_s(MonoTime(86_400_000_000)), Some(f64::from(ARRIVALS_MAX) / 86_400.0));
     }

@@ -77,6 +77,24 @@ fn a_patterns_history_is_a_prior() {
     assert_eq!(CostHistory::from_prior(&CostHistory::default()).cost(), None);
 }
 
+/// A history that was put down as cost and number of runs goes on as if it had not been: one run weighs as one run.
+#[test]
+fn a_history_goes_on_from_its_cost_and_number_of_runs() {
+    let one = after([10_000]);
+    assert_eq!(CostHistory::of_runs(one.cost().unwrap(), one.runs()), one);
+    for runs in [&[10_000, 100][..], &[400, 400, 50], &[400, 400, 400, 400, 50]] {
+        let mut own = after(runs.iter().copied());
+        let mut put_down = CostHistory::of_runs(own.cost().unwrap(), own.runs());
+        assert_eq!(usize::from(put_down.runs()), runs.len());
+        own.observe(Millis(100));
+        put_down.observe(Millis(100));
+        let (own, put_down) = (own.cost().unwrap(), put_down.cost().unwrap());
+        assert!((own.mean_ms - put_down.mean_ms).abs() < 1e-6, "{own:?}, {put_down:?}");
+        assert!((0.5..2.0).contains(&(own.tail_ms / put_down.tail_ms)), "{own:?}, {put_down:?}");
+    }
+    assert_eq!(CostHistory::of_runs(Cost::UNKNOWN, 0), CostHistory::default());
+}
+
 const fn s(seconds: u64) -> MonoTime {
     MonoTime(seconds * 1_000_000)
 }

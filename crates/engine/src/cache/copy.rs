@@ -9,13 +9,13 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
-use hopcache_core::refresh::{Cost, Heat};
+use hopcache_core::refresh::{CostHistory, Heat};
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::compact::{HeldSpans, Mark, Marks, Stored};
-use crate::cache::copy::content::{Content, exact};
+use crate::cache::copy::content::{Content, exact, rounded_bytes};
 use crate::cache::copy::dependence::Dependence;
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
@@ -127,8 +127,8 @@ impl MemoryCopy {
         let (provenance, range) = (self.provenance.clone(), self.range.clone());
         let copy =
             Self { provenance, range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
-        if self.knows_reads() {
-            copy.marks.is_first(Mark::ReadsKnown);
+        if let Some(cost) = self.pace.first_cost() {
+            copy.pace.set_first_cost(&cost);
         }
         Self { owner: self.owner, dependence: self.dependence.clone(), ..copy }
     }
@@ -166,7 +166,7 @@ impl MemoryCopy {
 
     /// The same copy, of a key whose runs cost this.
     #[must_use]
-    pub(crate) fn with_first_cost(self, cost: Cost) -> Self {
+    pub(crate) fn with_first_cost(self, cost: &CostHistory) -> Self {
         self.pace.set_first_cost(cost);
         self
     }
@@ -404,15 +404,6 @@ impl MemoryCopy {
         let range = own_range.map_or(0, |range| allocated_bytes(range.weight_bytes()));
         content + renderings + provenance + range + COPY_OVERHEAD_BYTES
     }
-}
-
-/// The memory of one allocation: with the allocator's rounding, up to the next of four steps between powers of two.
-const fn rounded_bytes(len: usize) -> usize {
-    if len <= 32 {
-        return len.next_multiple_of(8);
-    }
-    let step = 1 << ((len - 1).ilog2() - 2);
-    len.next_multiple_of(step)
 }
 
 /// The memory of one body: that of its allocation, and its reference count.

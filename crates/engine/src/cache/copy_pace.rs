@@ -6,26 +6,31 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use hopcache_core::limits::REFRESH_PLANS_MAX;
-use hopcache_core::refresh::{Cost, Plan};
+use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, REFRESH_PLANS_MAX};
+use hopcache_core::refresh::{Cost, CostHistory, Plan};
 use hopcache_core::time::Millis;
 
-/// When to look, and the plan. A span over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
-/// from the start of the copy's read.
+/// When to look, and the plan. A soft TTL over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
+/// from the start of the copy's read, [`stepped_down`].
 #[derive(Debug)]
 pub(crate) struct CopyPace {
     /// A fresh hit with more of the soft TTL left than this decides nothing.
     look_ms: AtomicU32,
     /// With this much left or less, the plan is made anew: the rate has changed meanwhile.
     replan_ms: AtomicU32,
-    /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one. Before the first plan: mean and tail of the
-    /// key's cost, for the first plan; zero if it is not known.
+    /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one. Before the first plan: the key's cost, for the
+    /// first plan ([`CopyPace::set_first_cost`]); zero if it is not known.
     plan: AtomicU64,
     /// No refresh begins before.
-    refresh_after_ms: AtomicU32,
+    refresh_after: AtomicU32,
     /// When another node became owner of its key, and this copy was left for that node to fetch, and 1 more; zero if none did.
-    left_ms: AtomicU32,
+    left: AtomicU32,
 }
+
+/// The sign of a mean: a plan has none, so it says that the word is a first cost.
+const IS_FIRST_COST: u64 = 1 << 63;
+/// The last bits of a tail are the number of runs. It is good for six digits without them.
+const RUNS: u64 = 7;
 
 impl Default for CopyPace {
     fn default() -> Self {
@@ -34,8 +39,8 @@ impl Default for CopyPace {
             look_ms: AtomicU32::new(u32::MAX),
             replan_ms: AtomicU32::new(u32::MAX),
             plan: AtomicU64::new(0),
-            refresh_after_ms: AtomicU32::new(0),
-            left_ms: AtomicU32::new(0),
+            refresh_after: AtomicU32::new(0),
+            left: AtomicU32::new(0),
         }
     }
 }
@@ -46,20 +51,20 @@ impl CopyPace {
         short(left.0) <= self.look_ms.load(Ordering::Relaxed)
     }
 
-    /// Notes the cost of the key's runs. Only for a copy that nobody else has yet.
-    pub(crate) fn set_first_cost(&self, cost: Cost) {
-        self.plan.store(two_halves(cost.mean_ms, cost.tail_ms), Ordering::Relaxed);
+    /// Notes the cost of the key's runs, and how many of them it stands for, up to seven. Only for a copy that nobody else has yet.
+    pub(crate) fn set_first_cost(&self, history: &CostHistory) {
+        let Some(cost) = history.cost() else { return };
+        let runs = u64::from(history.runs()).min(RUNS);
+        let bits = two_halves(cost.mean_ms, cost.tail_ms) & !RUNS | runs | IS_FIRST_COST;
+        self.plan.store(bits, Ordering::Relaxed);
     }
 
-    /// That cost, until there is a plan.
-    ///
-    /// Two hits that make the first plan: A finds no history of the key, takes this cost, puts it into the history, and keeps its
-    /// plan · B sees half of that, but finds the history first. So it is read under the history's lock, where there is none yet.
-    pub(crate) fn first_cost(&self) -> Option<Cost> {
+    /// That cost, until there is a plan: the word is one or the other.
+    pub(crate) fn first_cost(&self) -> Option<CostHistory> {
         let bits = self.plan.load(Ordering::Relaxed);
-        let is_planned = self.replan_ms.load(Ordering::Relaxed) != u32::MAX;
-        let [mean_ms, tail_ms] = halves(bits);
-        (!is_planned && bits != 0).then_some(Cost { mean_ms, tail_ms })
+        let ([mean_ms, tail_ms], runs) = (halves(bits & !IS_FIRST_COST & !RUNS), bits & RUNS);
+        let history = || CostHistory::of_runs(Cost { mean_ms, tail_ms }, u8::try_from(runs).unwrap_or(1));
+        (bits & IS_FIRST_COST != 0).then(history)
     }
 
     /// Switches off early refreshes of this copy.
@@ -69,7 +74,8 @@ impl CopyPace {
 
     /// The plan in force; `None` if it is due to be made anew.
     pub(crate) fn plan(&self, left: Millis) -> Option<Plan> {
-        if short(left.0) <= self.replan_ms.load(Ordering::Relaxed) {
+        // Acquire: with the time comes the plan.
+        if short(left.0) <= self.replan_ms.load(Ordering::Acquire) {
             return None;
         }
         let bits = self.plan.load(Ordering::Relaxed);
@@ -81,9 +87,9 @@ impl CopyPace {
 
     /// Keeps a plan made with so much left of `ttl_ms`.
     pub(crate) fn keep(&self, plan: &Plan, left: Millis, ttl_ms: Millis) {
-        self.plan.store(two_halves(plan.scale_ms, plan.ahead_ms), Ordering::Relaxed);
+        self.plan.store(two_halves(plan.scale_ms, plan.ahead_ms) & !IS_FIRST_COST, Ordering::Relaxed);
         let replan_ms = left.0.saturating_sub((ttl_ms.0 / REFRESH_PLANS_MAX).max(1));
-        self.replan_ms.store(short(replan_ms), Ordering::Relaxed);
+        self.replan_ms.store(short(replan_ms), Ordering::Release);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let window_ms = plan.window_ms().ceil() as u64;
         self.look_ms.store(short(window_ms.max(replan_ms)), Ordering::Relaxed);
@@ -91,24 +97,24 @@ impl CopyPace {
 
     /// Whether a refresh may begin so long after the copy's read.
     pub(crate) fn is_due(&self, after: Millis) -> bool {
-        short(after.0) >= self.refresh_after_ms.load(Ordering::Relaxed)
+        stepped_down(after) >= self.refresh_after.load(Ordering::Relaxed)
     }
 
     /// Allows no refresh before `after`. Then there will be `left` of the soft TTL.
     pub(crate) fn put_off(&self, after: Millis, left: Millis) {
-        self.refresh_after_ms.store(short(after.0), Ordering::Relaxed);
+        self.refresh_after.store(stepped_up(after), Ordering::Relaxed);
         self.look_ms.store(short(left.0), Ordering::Relaxed);
     }
 
     /// Marks that another node owns the copy's key, so long after its read. Returns whether this is new.
     pub(crate) fn leave(&self, after: Millis) -> bool {
-        let marked = short(after.0).saturating_add(1);
-        self.left_ms.compare_exchange(0, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let marked = stepped_down(after).saturating_add(1);
+        self.left.compare_exchange(0, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// When another node became the owner of its key, if one did.
     pub(crate) fn left(&self) -> Option<Millis> {
-        self.left_ms.load(Ordering::Relaxed).checked_sub(1).map(|after| Millis(after.into()))
+        self.left.load(Ordering::Relaxed).checked_sub(1).map(of_steps)
     }
 }
 
@@ -127,6 +133,26 @@ fn halves(bits: u64) -> [f64; 2] {
 
 fn short(ms: u64) -> u32 {
     u32::try_from(ms).unwrap_or(u32::MAX)
+}
+
+/// Spans below this are kept to the millisecond: 24 days. Longer ones are kept in steps: up to 17 years.
+const EXACT_MS: u64 = 1 << 31;
+const STEP_MS: u64 = 256;
+const _: () = assert!(ENTRY_LIFE_MS_MAX < EXACT_MS * STEP_MS);
+
+/// A span in 32 bits, in the order of spans: it or the next shorter one.
+fn stepped_down(Millis(ms): Millis) -> u32 {
+    short(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS) / STEP_MS })
+}
+
+/// As [`stepped_down`]: it or the next longer one.
+fn stepped_up(Millis(ms): Millis) -> u32 {
+    short(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS).div_ceil(STEP_MS) })
+}
+
+fn of_steps(steps: u32) -> Millis {
+    let steps = u64::from(steps);
+    Millis(if steps < EXACT_MS { steps } else { EXACT_MS + (steps - EXACT_MS) * STEP_MS })
 }
 
 #[cfg(test)]
@@ -182,11 +208,43 @@ mod tests {
     fn the_first_cost_is_there_until_the_first_plan() {
         let pace = CopyPace::default();
         assert_eq!(pace.first_cost(), None);
-        let cost = Cost { mean_ms: 12.5, tail_ms: 75.0 };
-        pace.set_first_cost(cost);
+        let mut cost = CostHistory::default();
+        cost.observe(Millis(10_000));
+        pace.set_first_cost(&cost);
         assert_eq!((pace.first_cost(), pace.plan(Millis(50_000))), (Some(cost), None));
         pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
         assert_eq!(pace.first_cost(), None);
+    }
+
+    /// A pattern's history counts as four runs, and the key's own run as one.
+    #[test]
+    fn the_first_cost_weighs_as_many_runs_as_it_had() {
+        let mut cost = CostHistory::of_cost(Cost { mean_ms: 400.0, tail_ms: 900.0 });
+        cost.observe(Millis(50));
+        let pace = CopyPace::default();
+        pace.set_first_cost(&cost);
+        let mut kept = pace.first_cost().unwrap();
+        assert_eq!(kept.runs(), 5);
+        for history in [&mut cost, &mut kept] {
+            history.observe(Millis(50));
+        }
+        let [own, kept] = [cost, kept].map(|history| history.cost().unwrap());
+        assert!((own.mean_ms - kept.mean_ms).abs() < 1e-3, "{own:?}, {kept:?}");
+        assert!((0.5..2.0).contains(&(own.tail_ms / kept.tail_ms)), "{own:?}, {kept:?}");
+    }
+
+    /// An entry may live for ten years.
+    #[test]
+    fn a_copy_of_years_is_put_off_and_left_as_a_young_one_is() {
+        for ms in [0, EXACT_MS - 1, EXACT_MS, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
+            let (pace, now) = (CopyPace::default(), Millis(ms));
+            pace.put_off(Millis(ms + 1_000), Millis(0));
+            assert!(!pace.is_due(now) && !pace.is_due(Millis(ms + 999)), "put off at {ms}");
+            assert!(pace.is_due(Millis(ms + 1_000 + STEP_MS)));
+            assert!(pace.leave(now));
+            let left = pace.left().unwrap();
+            assert!(left <= now && left.0 + STEP_MS > ms, "left at {ms}, not at {left:?}");
+        }
     }
 
     #[test]

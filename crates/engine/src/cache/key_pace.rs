@@ -78,15 +78,14 @@ impl KeyPace {
 
     /// Notes a run, and the hints of its request. `held` is the copy that its result replaces.
     pub(crate) fn observe_run(&self, job: &FetchJob, held: Option<&MemoryCopy>, took_ms: Millis) {
-        let before_ms = held.map(MemoryCopy::cost_ms);
-        self.history.lock().observe(&job.query, job.hints, (before_ms, took_ms));
+        self.history.lock().observe(&job.query, job.hints, (held, took_ms));
     }
 
     /// The cost of a key's runs after one that took this long, for its copy: most keys run once and have no history.
-    pub(crate) fn first_cost(&self, query: &Query, took_ms: Millis) -> Cost {
+    pub(crate) fn first_cost(&self, query: &Query, took_ms: Millis) -> CostHistory {
         let mut cost = self.history.lock().prior(query);
         cost.observe(took_ms);
-        cost.cost().unwrap_or(Cost::UNKNOWN)
+        cost
     }
 
     /// Whether TTLs follow from the changes of answers.
@@ -234,7 +233,7 @@ struct KeyHistory {
     more: Option<Box<MoreHistory>>,
 }
 
-const _: () = assert!(size_of::<KeyHistory>() == 24);
+const _: () = assert!(size_of::<KeyHistory>() == 24 && size_of::<MoreHistory>() <= 80);
 
 /// Requests per second, as last seen on a copy of the key: the first three bytes of an `f32`, good for five digits. NaN if they
 /// are not known.
@@ -293,6 +292,13 @@ impl KeyHistory {
         Self { cost, ..Self::default() }
     }
 
+    /// Begins with this cost, if that of no run is known.
+    fn begin(&mut self, cost: impl FnOnce() -> CostHistory) {
+        if self.cost().is_none() {
+            self.cost = cost().into();
+        }
+    }
+
     /// The cost of its runs here.
     fn cost(&self) -> Option<Cost> {
         CostHistory::from(self.cost).cost()
@@ -334,21 +340,18 @@ impl History {
 
     /// Notes a run, and the hints of its request. A key without hints gets a history when it runs again while its copy is here, or
     /// when that is hit and planned for; until then its copy has the cost.
-    fn observe(&mut self, query: &Query, hints: Hints, (before_ms, took_ms): (Option<Millis>, Millis)) {
+    fn observe(&mut self, query: &Query, hints: Hints, (held, took_ms): (Option<&MemoryCopy>, Millis)) {
         let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
         pattern.tail_ms = (pattern.tail_ms - pattern.tail_ms / 50).max(took_ms.0);
         // The pattern's cost is the prior for a key's first runs.
-        let cost = CostHistory::from_prior(&pattern.cost);
+        let prior = CostHistory::from_prior(&pattern.cost);
         pattern.cost.observe(took_ms);
         let is_hinted = hints.degree.is_some() || hints.volatility.is_some();
-        if before_ms.is_none() && !is_hinted && self.keys.peek(&query.key).is_none() {
+        if held.is_none() && !is_hinted && self.keys.peek(&query.key).is_none() {
             return;
         }
-        let key = self.keys.get_or_insert(&query.key, || {
-            let mut cost = cost;
-            before_ms.into_iter().for_each(|before_ms| cost.observe(before_ms));
-            KeyHistory::of_cost(cost.into())
-        });
+        let key = self.keys.get_or_insert(&query.key, KeyHistory::default);
+        key.begin(|| held.map_or(prior, |held| cost_before(held, prior)));
         let mut cost = CostHistory::from(key.cost);
         cost.observe(took_ms);
         key.cost = cost.into();
@@ -357,10 +360,8 @@ impl History {
 
     /// What is known of a key whose copy has this request rate.
     fn seen(&mut self, key: &QueryKey, copy: &MemoryCopy, rate_per_s: Option<f64>) -> KnownKey {
-        let known = self.keys.get_or_insert(key, || {
-            let cost = copy.pace().first_cost().map(CostHistory::of_cost);
-            KeyHistory::of_cost(cost.unwrap_or_default().into())
-        });
+        let known = self.keys.get_or_insert(key, KeyHistory::default);
+        known.begin(|| cost_before(copy, CostHistory::default()));
         if let Some(rate_per_s) = rate_per_s {
             known.rate = short_rate(Some(rate_per_s));
         }
@@ -430,8 +431,21 @@ impl History {
     }
 }
 
+/// The cost of a key's runs up to the one that brought this copy, for a key without history. A copy from the store knows only how
+/// long its own run took; `prior` is what is known of the pattern.
+fn cost_before(copy: &MemoryCopy, prior: CostHistory) -> CostHistory {
+    copy.pace().first_cost().unwrap_or_else(|| {
+        let mut cost = prior;
+        cost.observe(copy.cost_ms());
+        cost
+    })
+}
+
 fn short_rate(rate_per_s: Option<f64>) -> ShortRate {
     #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
     let rate_per_s = rate_per_s.map(|rate| rate as f32);
     ShortRate::of(rate_per_s)
 }
+
+#[cfg(test)]
+mod tests;

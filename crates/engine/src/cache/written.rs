@@ -80,8 +80,7 @@ impl WrittenMarks {
             return false;
         }
         let read = copy.range().map(|range| (&**range, copy.read_started()));
-        let reads = copy.reads();
-        let reads = reads.as_ref().map(|reads| &*reads.tags);
+        let reads = copy.reads().map(|reads| &*reads.tags);
         let has_ended = self.table.read().ends(copy.tags().database(), reads, read);
         if !has_ended {
             copy.judged_at(version);

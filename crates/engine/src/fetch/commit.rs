@@ -109,7 +109,7 @@ impl Fetch {
         apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
             let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
-            let copy = copy.with_provenance(provenance).with_first_cost(cost);
+            let copy = copy.with_provenance(provenance).with_first_cost(&cost);
             let offered = match token.filter(|_| is_admitted) {
                 None => Offered::Nothing,
                 Some(token) => cache.seal(&query.key, &copy, token).map_or(Offered::TooLarge, Offered::Entry),

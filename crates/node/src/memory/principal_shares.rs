@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU64;
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::{MEMORY_FULL_PERCENT, MEMORY_SHARE_PERCENT_MAX};
+use hopcache_core::limits::{MEMORY_FULL_PERCENT, MEMORY_SHARE_PERCENT_MAX, PRINCIPAL_OVERHEAD_BYTES};
 use hopcache_engine::copy::ScopeTag;
 
 /// Numbers the copies. A key that is put again is another copy with a new place in the queue.
@@ -40,8 +40,8 @@ struct Share {
     queue: Queue,
 }
 
-/// Copies in the order of their serials, 12 bytes each. A copy that leaves from the middle leaves a gap; there are never many
-/// more gaps than copies.
+/// Copies in the order of their serials, 12 bytes each. A copy that leaves from the middle leaves a gap, and the oldest one a place
+/// that is over. There are never many more of both than copies.
 #[derive(Default)]
 struct Queue {
     chunks: VecDeque<Chunk>,
@@ -67,8 +67,8 @@ struct Place {
 
 /// Places of one chunk: 3 KiB.
 const CHUNK_PLACES: usize = 256;
-/// So many gaps are worth no pass over the queue.
-const GAPS_MIN: usize = 64;
+/// So many places without a copy are worth no pass over the queue.
+const GAPS_MIN: usize = 16;
 
 impl Serial {
     pub(super) fn new(number: u64) -> Self {
@@ -95,6 +95,11 @@ impl Chunk {
     fn has_room_for(&self, serial: Serial) -> bool {
         self.places.len() < CHUNK_PLACES && serial.0 - self.first.0 <= u32::MAX.into()
     }
+
+    /// Whether one more place takes more memory.
+    fn is_full(&self) -> bool {
+        self.places.len() == self.places.capacity()
+    }
 }
 
 impl Place {
@@ -105,10 +110,23 @@ impl Place {
 }
 
 impl Queue {
+    /// Adds the newest copy. The queue takes more memory only if most of its places have a copy: a principal whose only copy is put
+    /// again and again keeps four places.
     fn push(&mut self, serial: Serial, key: KeyHead) {
+        if self.chunks.back().is_some_and(Chunk::is_full) && self.over + self.gaps >= self.len {
+            self.close_gaps();
+        }
+        self.append(serial, key);
+    }
+
+    fn append(&mut self, serial: Serial, key: KeyHead) {
         if !self.chunks.back().is_some_and(|chunk| chunk.has_room_for(serial)) {
-            // The first one grows as it is filled: many principals have few copies.
-            let room = if self.chunks.is_empty() { 0 } else { CHUNK_PLACES };
+            if self.chunks.is_empty() {
+                // Otherwise there would be room for four chunks.
+                self.chunks.reserve_exact(1);
+            }
+            // It grows as it is filled, where there are few copies: most principals have few.
+            let room = if self.len >= CHUNK_PLACES { CHUNK_PLACES } else { 0 };
             self.chunks.push_back(Chunk { first: serial, places: Vec::with_capacity(room) });
         }
         let Some(chunk) = self.chunks.back_mut() else { return };
@@ -160,7 +178,7 @@ impl Queue {
         places[place].head = [0, 0];
         (self.gaps, self.len) = (self.gaps + 1, self.len - 1);
         self.drop_gaps_before_oldest();
-        if self.gaps > self.len + GAPS_MIN {
+        if self.over + self.gaps > self.len + GAPS_MIN {
             self.close_gaps();
         }
     }
@@ -168,7 +186,7 @@ impl Queue {
     fn close_gaps(&mut self) {
         let mut closed = Self::default();
         while let Some(GivesWay { key, serial }) = self.pop_oldest() {
-            closed.push(serial, key);
+            closed.append(serial, key);
         }
         *self = closed;
     }
@@ -177,6 +195,13 @@ impl Queue {
 impl PrincipalShares {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self { by_principal: HashMap::new(), total_bytes: 0, bytes_max, last: Serial(0) }
+    }
+
+    /// What the next copy of this principal has to be weighed with for the principal's account, beside its own weight. A principal
+    /// has one account, so its later copies are weighed with none. The second one is, because it may replace the first.
+    pub(super) fn account_bytes(&self, whose: ScopeTag) -> u32 {
+        let copies = self.by_principal.get(&whose).map_or(0, |share| share.copies);
+        if copies < 2 { PRINCIPAL_OVERHEAD_BYTES } else { 0 }
     }
 
     /// Counts a new copy. Returns the copy of the same principal that has to be evicted for it, if any. That copy leaves the
@@ -233,10 +258,24 @@ impl PrincipalShares {
         self.by_principal.values().map(|share| share.queue.len).sum()
     }
 
-    /// Places of the queues, gaps included.
+    /// Places of each queue that take memory, whether they have a copy or not.
     #[cfg(test)]
-    pub(super) fn places(&self) -> usize {
-        self.by_principal.values().map(|share| share.queue.len + share.queue.gaps).sum()
+    pub(super) fn places(&self) -> Vec<usize> {
+        let of_queue =
+            |queue: &Queue| queue.chunks.iter().map(|chunk| chunk.places.capacity()).sum::<usize>();
+        self.by_principal.values().map(|share| of_queue(&share.queue)).collect()
+    }
+
+    /// The memory of all accounts: of the table, with a byte for each entry to find it by, and of the queues.
+    #[cfg(test)]
+    pub(super) fn room_bytes(&self) -> usize {
+        let chunks: usize = self.by_principal.values().map(|share| share.queue.chunks.capacity()).sum();
+        let places: usize = self.places().into_iter().sum();
+        // A table has an eighth more entries than it takes.
+        let entries = self.by_principal.capacity() / 7 * 8;
+        entries * (size_of::<(ScopeTag, Share)>() + 1)
+            + chunks * size_of::<Chunk>()
+            + places * size_of::<Place>()
     }
 }
 

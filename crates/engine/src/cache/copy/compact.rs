@@ -127,8 +127,6 @@ pub(super) enum Mark {
     Revalidated = 2,
     /// A hit has found it stale.
     Late = 4,
-    /// It is known what it depends on.
-    ReadsKnown = 8,
 }
 
 impl Marks {

@@ -130,11 +130,46 @@ pub(super) fn exact(bytes: Vec<u8>) -> Bytes {
     boxed(bytes).into()
 }
 
-/// The allocator leaves a block as it is when it is made smaller by less than half. So the bytes are copied, unless they fill
-/// their block.
+/// The allocator leaves a block as it is when it is made smaller by less than half. So the bytes are copied, unless their block is of
+/// the size that they need.
 fn boxed(bytes: Vec<u8>) -> Box<[u8]> {
-    if bytes.capacity() > bytes.len() + bytes.len() / 8 {
+    if rounded_bytes(bytes.capacity()) > rounded_bytes(bytes.len()) {
         return Box::from(bytes.as_slice());
     }
     bytes.into_boxed_slice()
+}
+
+/// The memory of one allocation, with the allocator's rounding: up to 64 bytes to a multiple of 16, above that up to the next of four
+/// steps between powers of two.
+pub(super) const fn rounded_bytes(len: usize) -> usize {
+    match len {
+        0..=8 => len.next_multiple_of(8),
+        9..=64 => len.next_multiple_of(16),
+        _ => len.next_multiple_of(1 << ((len - 1).ilog2() - 2)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sizes of mimalloc's blocks (`_mi_bin`).
+    #[test]
+    fn an_allocation_is_rounded_as_the_allocator_does() {
+        let sizes = [0, 1, 8, 9, 16, 33, 40, 49, 64, 65, 80, 129, 1_024, 1_025];
+        let blocks = [0, 8, 8, 16, 16, 48, 48, 64, 64, 80, 80, 160, 1_024, 1_280];
+        assert_eq!(sizes.map(rounded_bytes), blocks);
+    }
+
+    /// What a copy is weighed with is the block where its bytes are.
+    #[test]
+    fn bytes_stay_in_no_larger_block_than_they_need() {
+        for (len, capacity) in [(95, 100), (1_000, 1_100), (1_024, 1_025)] {
+            let mut bytes = Vec::with_capacity(capacity);
+            bytes.resize(len, 7_u8);
+            let block = bytes.as_ptr();
+            let boxed = boxed(bytes);
+            assert!(boxed.as_ptr() != block && boxed.len() == len, "{len} bytes in a block for {capacity}");
+        }
+    }
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwapOption;
 use hopcache_core::proof::Standing;
 use hopcache_core::time::MonoTime;
+use once_cell::race::OnceBox;
 
 use super::MemoryCopy;
 use super::compact::Mark;
@@ -15,7 +15,8 @@ use crate::model::ask::{Query, Reads};
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
-    reads: ArcSwapOption<Reads>,
+    /// Written once. The box makes it one word, and to drop it costs nothing where it is empty.
+    reads: OnceBox<Arc<Reads>>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
@@ -35,40 +36,35 @@ impl Dependence {
 impl Clone for Dependence {
     fn clone(&self) -> Self {
         let proved_at = AtomicU64::new(self.proved_at.load(Ordering::Relaxed));
-        let reads = ArcSwapOption::new(self.reads.load_full());
-        Self { reads, proved_at, ..Self::default() }
+        Self { reads: self.reads.clone(), proved_at, ..Self::default() }
     }
 }
 
 impl MemoryCopy {
     /// Notes what it depends on, if that is not known. A hit pays one load.
     pub(crate) fn know_reads(&self, query: &Query) {
-        if !self.knows_reads() {
-            // Two requests for one query note the same.
-            self.dependence.reads.store(Some(Arc::clone(query.reads())));
-            self.marks.is_first(Mark::ReadsKnown);
-        }
+        // Two requests for one query find the same: the first is kept.
+        self.dependence.reads.get_or_init(|| Box::new(Arc::clone(query.reads())));
     }
 
     /// The same copy, which depends on this.
     pub(crate) fn of_reads(mut self, reads: Arc<Reads>) -> Self {
-        self.dependence.reads = ArcSwapOption::new(Some(reads));
-        self.marks.is_first(Mark::ReadsKnown);
+        self.dependence.reads = OnceBox::with_value(Box::new(reads));
         self
     }
 
     pub(crate) fn knows_reads(&self) -> bool {
-        self.marks.has(Mark::ReadsKnown)
+        self.reads().is_some()
     }
 
     /// What it depends on; `None` if that is not known.
-    pub(crate) fn reads(&self) -> Option<Arc<Reads>> {
-        self.dependence.reads.load_full()
+    pub(crate) fn reads(&self) -> Option<&Reads> {
+        self.dependence.reads.get().map(|reads| &**reads)
     }
 
     /// Whether it can be proved: nothing but the graph decides it.
     pub(crate) fn is_of_graph(&self) -> bool {
-        self.dependence.reads.load().as_ref().is_some_and(|reads| reads.is_of_graph)
+        self.reads().is_some_and(|reads| reads.is_of_graph)
     }
 
     /// Whether no write has ended it by the marks of this version.

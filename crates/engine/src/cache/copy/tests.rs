@@ -5,6 +5,7 @@ use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_packstream::Value;
 
 use super::*;
+use crate::model::ask::Reads;
 use crate::model::rendering::{RenderError, Renderer};
 
 const TAGS: Tags = Tags::of_database(DatabaseTag(1));
@@ -210,9 +211,26 @@ fn what_is_held_compactly_is_not_changed() {
     assert!(copy.is_first_revalidated() && !copy.has_origin_failed());
 }
 
+/// What a copy depends on goes with it to a copy of other times. A copy that does not know it stays open for the query that brings
+/// it.
+#[test]
+fn a_copy_keeps_what_it_depends_on() {
+    let copy = || MemoryCopy::new(&result_of(Bytes::new()), times(1_000), None, TAGS);
+    let reads = Arc::new(Reads { tags: Box::default(), is_of_graph: true });
+    let (knows, unknown) = (copy().of_reads(Arc::clone(&reads)), copy().with_times(times(7)));
+    assert_eq!(Arc::strong_count(&reads), 2, "it is shared, not copied");
+    let again = knows.with_times(times(7));
+    drop(knows);
+    assert!(again.knows_reads() && again.is_of_graph() && Arc::strong_count(&reads) == 2);
+    assert!(!unknown.knows_reads() && !unknown.is_of_graph() && unknown.reads().is_none());
+    let known = unknown.of_reads(Arc::clone(&reads));
+    assert_eq!(known.reads(), Some(&*reads));
+}
+
 /// Every byte here is a byte for each entry of a node: what grows it should be worth that.
 #[test]
 fn a_copy_stays_small() {
     assert!(size_of::<MemoryCopy>() <= 176, "{} bytes", size_of::<MemoryCopy>());
     assert_eq!(size_of::<Content>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Dependence>(), 4 * size_of::<usize>());
 }
