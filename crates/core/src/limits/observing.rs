@@ -43,7 +43,7 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 pub const CONSIDER_EVERY_MS: u64 = 25;
 /// A key whose successors were considered so long ago is not considered again: what was to be ordered is ordered.
 pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
-/// The number of such keys remembered, about: two keys with the same place push each other out.
+/// The number of such keys remembered, about: three keys with the same two places push each other out.
 pub const CONSIDERED_MAX: usize = 4_096;
 /// Answered queries that are considered in one round: 960 a second. Each costs 20 to 100 µs, so considering takes a few
 /// percent of a core at most. The rest is counted as unconsidered, and may be considered after [`CONSIDERED_KEPT_MS`].
