@@ -317,7 +317,8 @@ impl Prefetch {
         let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
         let fields = if needs_fields { self.fields_known(&before.query.key) } else { None };
         let lacks_fields = needs_fields && fields.is_none();
-        let columns = before.query.columns().map(Arc::as_ref);
+        // Not those of the query: a query whose reading another node has told does not name them.
+        let columns = before.statement.read.shared.as_ref().map(|shared| shared.columns().as_ref());
         let fields = fields.as_deref().map(|fields| fields.named(columns));
         let fields = fields.as_deref();
         for (known, prediction) in forms {
