@@ -67,11 +67,10 @@ pub const FIELDS_ASKED_MAX: usize = 64;
 pub const FIELDS_ASK_MS: u64 = 250;
 /// Bytes of one answer; fields beyond it are left out, as if they were unknown.
 pub const FIELDS_ANSWER_BYTES_MAX: usize = 512 << 10;
-/// Results whose fields the owner of sessions remembers: those of the last 5 queries of some hundred sessions. Each has
-/// at most a few KiB.
+/// Results of other nodes whose fields the owner of sessions remembers: 500 a second. Each has at most a few KiB.
 pub const FIELDS_KEPT_MAX: usize = 1_024;
-/// How long they are remembered: a newer result may have other ids.
-pub const FIELDS_KEPT_MS: u64 = 30_000;
+/// How long they are remembered: for the rounds of one burst, since after a write the result has other ids.
+pub const FIELDS_KEPT_MS: u64 = 2_000;
 /// Launch orders that one node sends at a time; further ones are skipped.
 pub const LAUNCHES_TOLD_AT_A_TIME: usize = 64;
 /// Anchors whose recent queries the owner of sessions remembers.
