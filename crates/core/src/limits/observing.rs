@@ -9,9 +9,9 @@ pub const OBSERVATIONS_MAX: usize = 2_048;
 pub const OBSERVATIONS_EVERY_MS: u64 = 300;
 /// Statement and parameters of an observed request, in bytes: a longer one is no click in a graph.
 pub const OBSERVED_QUERY_BYTES_MAX: usize = 8 << 10;
-/// Requests of one session that are observed in one round. A client that asks more often does not wait for answers, so
-/// the order of its requests means nothing.
-pub const OBSERVED_OF_SESSION_MAX: usize = 8;
+/// Requests of one session that are observed in one round: 100 a second, as of a page that asks some dozen things at
+/// once. The rest of the round is left out, and what comes after it does not count as following what came before.
+pub const OBSERVED_OF_SESSION_MAX: usize = 32;
 /// Observations of one round that are sent, about: 800 a second. If there are more, all of some sessions
 /// (`learning/src/thinning.rs`).
 pub const OBSERVED_IN_ROUND_MAX: usize = 240;

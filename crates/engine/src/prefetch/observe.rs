@@ -207,6 +207,7 @@ impl Prefetch {
     }
 
     /// The observations of one round to learn from: the first ones of each session, and no query of a session twice.
+    /// Where the owner of a session gets as many as may be, it takes it that more were left out.
     fn thinned_out(&self, seen: Vec<AnsweredRequest>) -> Vec<Observation> {
         let count = seen.len();
         let mut of_session: HashMap<(SessionTag, DatabaseTag, PrincipalScope), (SessionKey, Vec<QueryKey>)> =
