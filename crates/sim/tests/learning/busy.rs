@@ -202,6 +202,29 @@ async fn lessons_are_of_the_fields_after_a_write() {
     }
 }
 
+/// Requests without a session are not observed, and nothing is learned from them. What others have taught is launched
+/// after them all the same.
+#[tokio::test(start_paused = true)]
+async fn without_a_session_nothing_is_observed_and_what_follows_is_launched() {
+    let world = learning_world(3, 99, &policy());
+    earn(&world).await;
+    for session in 0..3 {
+        walk(&world, session, "alice", [0, 1]).await;
+        forget_everything(&world).await;
+    }
+    let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
+    let words = [ObservationWord::Sent, ObservationWord::Taken, ObservationWord::Crowded];
+    let counts = || words.map(|word| observed(&world, word));
+    let before = (launched(), counts());
+    let unnamed = Ask { session: None, ..of_session(&world, 0, "alice", ("neo4j", FIRST)) };
+    let outcome = ask(&world, 2, &unnamed).await;
+    assert!(!is_hit(&outcome));
+    world.pass(2_000).await;
+    assert_eq!((launched(), counts()), (before.0 + 1, before.1));
+    let second = Ask { session: None, ..of_session(&world, 0, "alice", ("neo4j", SECOND)) };
+    assert!(is_hit(&ask(&world, 0, &second).await));
+}
+
 /// Issue 18, point 3: with nothing left over at the origin nothing is considered, and after seconds of that only one
 /// session in 16 is observed, until there is room.
 #[tokio::test(start_paused = true)]
