@@ -80,19 +80,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let (process, addrs) = nodes.first().context("a node")?;
     let look = async || sample(process.id(), addrs.admin).await;
     let mut report = Report::open("Memory benchmark");
-    report.line(&format!(
-        "{} different queries of {} bytes each{}, {} tags, each asked {} times; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
-        options.entries,
-        options.bytes,
-        if options.typed_too { ", plain and typed" } else { "" },
-        options.tags,
-        options.asked,
-        options.budget_mib,
-        options.store,
-        options.connections
-    ));
-    report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node | of that the heap's |");
-    report.line("|---|---|---|---|---|---|---|");
+    write_head(&mut report, options);
     let idle = look().await?;
     write_report(&mut report, 0, &idle, &idle);
     let (started, mut rounds) = (Instant::now(), Vec::new());
@@ -134,6 +122,23 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         report.write(path)?;
     }
     Ok(())
+}
+
+/// What is measured, and the columns.
+fn write_head(report: &mut Report, options: &Options) {
+    report.line(&format!(
+        "{} different queries of {} bytes each{}, {} tags, each asked {} times; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
+        options.entries,
+        options.bytes,
+        if options.typed_too { ", plain and typed" } else { "" },
+        options.tags,
+        options.asked,
+        options.budget_mib,
+        options.store,
+        options.connections
+    ));
+    report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node | of that the heap's |");
+    report.line("|---|---|---|---|---|---|---|");
 }
 
 fn budget(mib: u64) -> String {
