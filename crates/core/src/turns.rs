@@ -54,7 +54,8 @@ pub enum RunClass {
     /// Nobody waits: a value exists already. Background questions count as one.
     Refresh,
     /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others. The last free
-    /// slot is none of its, unless there is only one: the next client would wait for it.
+    /// slot is none of its, because the next client would wait for it. Only where there is always just one, it takes that
+    /// one. In a probe of the origin's limit, which leaves one slot for a moment, it takes none.
     Prefetch,
 }
 
@@ -111,7 +112,7 @@ struct Queue {
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
-    /// The slots by which waits are predicted.
+    /// The slots by which waits are predicted, and of which prefetches leave one.
     usual_slots: usize,
     running: usize,
     misses: Line<P>,
@@ -251,7 +252,7 @@ impl<P: Ord + Clone> Turns<P> {
     }
 
     fn has_slot_for(&self, class: RunClass) -> bool {
-        let left_free = usize::from(class == RunClass::Prefetch && self.bounds.slots > 1);
+        let left_free = usize::from(class == RunClass::Prefetch && self.usual_slots > 1);
         self.running + left_free < self.bounds.slots
     }
 

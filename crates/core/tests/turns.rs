@@ -211,6 +211,21 @@ fn prefetches_run_at_once_or_not_at_all() {
     assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);
 }
 
+/// F40: in a probe of the origin's limit there is one slot for a moment. No prefetch takes it, not even a free one. One
+/// that is the only slot there ever is, prefetches use.
+#[test]
+fn a_probe_has_no_slot_for_a_prefetch() {
+    let mut turns = Turns::new(TurnBounds { slots: 8, ..BOUNDS });
+    assert!(turns.resize(1, 8).is_empty());
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(Asked::WouldBeLate));
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::WouldBeLate);
+    assert_eq!(turns.ask_within(&'m', RunClass::Miss, at(0), WAIT_MAX), Asked::Runs);
+    turns.done();
+    assert!(turns.resize(1, 1).is_empty());
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), None);
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::Runs);
+}
+
 /// Short runs go before a long one that came earlier, up to a multiple of its work. Then the long one is next, however
 /// many short ones still come.
 #[test]

@@ -1,6 +1,8 @@
 //! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
 //! the bytes (I13, F10, F33).
 
+#[path = "message/counts.rs"]
+mod counts;
 #[path = "message/observed.rs"]
 mod observed;
 #[path = "message/orders.rs"]
@@ -11,9 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::limits::{COUNTED_TOLD_MAX, WRITTEN_RECORDS_MAX};
-use hopcache_core::node::{Holder, NodeName};
-use hopcache_core::proof::CountedWrite;
+use hopcache_core::limits::WRITTEN_RECORDS_MAX;
+use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::{Millis, MonoTime};
@@ -21,10 +22,10 @@ use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites, VERSION,
-    decode_known_written, decode_launches, decode_question, decode_reply, encode_ask, encode_counted,
-    encode_flush_waste, encode_inspect, encode_known_written, encode_launches, encode_observed,
-    encode_orders, encode_prefetch, encode_purge, encode_reply, encode_written,
+    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, VERSION,
+    decode_known_written, decode_launches, decode_question, decode_reply, encode_ask, encode_flush_waste,
+    encode_inspect, encode_known_written, encode_launches, encode_observed, encode_orders, encode_prefetch,
+    encode_purge, encode_reply, encode_written,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -490,24 +491,4 @@ fn node_b() -> NodeName {
         Ok(name) => name,
         Err(error) => unreachable!("{error}"),
     }
-}
-
-#[test]
-fn counts_are_told_with_the_marks() {
-    let by: Holder = "node-b#0000000000000007".parse().unwrap();
-    let written = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
-    let records = [WrittenRecord { name: DatabaseTag(1), written, tag: Some(TagId(4)) }];
-    let after = TransactionId(8);
-    let count = |number| CountedWrite { name: DatabaseTag(1), number, written, after };
-    let counted = [count(5), count(6)];
-    let told = encode_counted(&by, &counted, &records);
-    let expected = ToldWrites { records: records.to_vec(), counted: Some((by.clone(), counted.to_vec())) };
-    assert!(matches!(decode_question(&told), Ok(Question::Written(got)) if got == expected));
-    for end in 0..told.len() {
-        // Cut after the last count it is a telling without marks.
-        let is_whole = end == told.len() - WrittenRecord::BYTES_MAX;
-        assert_eq!(decode_question(&told.slice(..end)).is_ok(), is_whole, "{end}");
-    }
-    let many = vec![count(1); COUNTED_TOLD_MAX + 1];
-    assert!(decode_question(&encode_counted(&by, &many, &records)).is_err());
 }

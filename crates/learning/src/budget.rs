@@ -6,7 +6,6 @@
 //! run was needed anyway. Extra launches (those not used) stay below a quarter of the demand misses that there would
 //! have been:
 //!
-//!
 //!   launches − used ≤ 0.25 × (demand misses + used) + cap, in any order of events.
 //!
 //! The bucket begins empty and never goes below zero, so the inequality holds even without the cap. Tokens over the cap

@@ -16,14 +16,17 @@
 //! that overlap by less than twice the skew may or may not count: that is random, and random steps have no notable
 //! probability.
 //!
+//! Where observations were left out (too many of the session in one round, or no room), there is a gap: nothing after it
+//! follows what was before it, because the query in between is unknown.
+//!
 //! Bounded: sessions (the longest silent one gives way), waiting observations of each and in total, bytes, idle life.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
-    SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS, SESSION_WAITING_MAX,
-    SESSION_WINDOW_MS, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    SESSION_BEFORE_MAX, SESSION_GAPS_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS,
+    SESSION_WAITING_MAX, SESSION_WINDOW_MS, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 
@@ -131,6 +134,30 @@ struct Session<Q> {
     settled: Vec<Seen<Q>>,
     /// With the time at which each is due, in the order of arrival.
     waiting: Vec<(MonoTime, Seen<Q>)>,
+    /// At most [`SESSION_GAPS_MAX`], the latest last.
+    gaps: Vec<Gap>,
+}
+
+/// Observations are missing after the one of this node that began at this time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gap {
+    teller: Teller,
+    began_there: MonoTime,
+    began: MonoTime,
+}
+
+impl Gap {
+    fn is_after<Q>(&self, seen: &Seen<Q>) -> bool {
+        if seen.teller == self.teller {
+            seen.began_there <= self.began_there
+        } else {
+            seen.began <= self.began
+        }
+    }
+
+    fn parts<Q>(&self, before: &Seen<Q>, next: &Seen<Q>) -> bool {
+        self.is_after(before) && !self.is_after(next)
+    }
 }
 
 impl<Q> Seen<Q> {
@@ -185,9 +212,24 @@ impl<Q: Clone> Session<Q> {
     }
 
     fn before(&self, next: &Seen<Q>) -> Vec<Seen<Q>> {
-        let mut before: Vec<&Seen<Q>> = self.all().filter(|seen| seen.is_before(next)).collect();
+        let is_parted = |seen: &Seen<Q>| self.gaps.iter().any(|gap| gap.parts(seen, next));
+        let mut before: Vec<&Seen<Q>> =
+            self.all().filter(|seen| seen.is_before(next) && !is_parted(seen)).collect();
         before.sort_by_key(|seen| std::cmp::Reverse(seen.place()));
         before.into_iter().take(SESSION_BEFORE_MAX).cloned().collect()
+    }
+
+    fn note_gap(&mut self, teller: Teller) {
+        let of_teller = self.all().filter(|seen| seen.teller == teller);
+        let Some(last) = of_teller.max_by_key(|seen| seen.began_there) else { return };
+        let gap = Gap { teller, began_there: last.began_there, began: last.began };
+        if self.gaps.last() == Some(&gap) {
+            return;
+        }
+        if self.gaps.len() >= SESSION_GAPS_MAX {
+            self.gaps.remove(0);
+        }
+        self.gaps.push(gap);
     }
 
     /// The steps to all that are due, in the order in which they began. Observations that settle together see each
@@ -202,6 +244,9 @@ impl<Q: Clone> Session<Q> {
         self.settled.sort_by_key(Seen::place);
         let forgotten = self.settled.len().saturating_sub(SESSION_BEFORE_MAX);
         self.settled.drain(..forgotten);
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.retain(|gap| self.all().any(|seen| gap.is_after(seen)));
+        self.gaps = gaps;
         steps
     }
 }
@@ -233,7 +278,7 @@ impl<Q: Clone> Sessions<Q> {
             return Observed::Full;
         }
         let due = self.now + Millis(SESSION_SETTLE_MS);
-        let new = || Session { heard: self.now, settled: Vec::new(), waiting: Vec::new() };
+        let new = || Session { heard: self.now, settled: Vec::new(), waiting: Vec::new(), gaps: Vec::new() };
         let known = self.sessions.entry(session).or_insert_with(new);
         self.by_use.remove(&(known.heard, session));
         known.heard = self.now;
@@ -243,6 +288,14 @@ impl<Q: Clone> Sessions<Q> {
         self.bytes += seen.weight_bytes;
         known.waiting.push((due, seen));
         Observed::Taken
+    }
+
+    /// Observations of this session by this node are missing after those that were taken: what comes later does not
+    /// follow them.
+    pub fn note_gap(&mut self, session: SessionKey, teller: Teller) {
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.note_gap(teller);
+        }
     }
 
     /// Forgets others until there is room for `bytes` more of `session`; false if that is not enough.

@@ -1,9 +1,10 @@
 //! Which sessions a node observes: all of them, or a share where there are more than it can learn from, or where Neo4j
 //! has no room for what they teach.
 //!
-//! A session is observed as a whole or not at all, because parts of sessions make wrong steps. Each session has a fixed
-//! number, and those below the share are observed. So a smaller share is a part of a larger one, and the model learns
-//! the same sessions from round to round.
+//! At one node a session is observed as a whole or not at all, because parts of sessions make wrong steps. Each session
+//! has a fixed number, the same at all nodes, and those below the share are observed. So a smaller share is a part of a
+//! larger one, and the model learns the same sessions from round to round. Each node has a share of its own: of a
+//! session that goes through several nodes, one node may observe its part while another does not.
 //!
 //! Example: 960 requests with a session came in one round, and 240 may be observed. The next round observes the quarter
 //! of the sessions with the lowest numbers: about 240 requests. The other 720 are counted, so the share stays. When only
@@ -54,8 +55,8 @@ impl Thinning {
             self.full_rounds = self.full_rounds.saturating_add(1);
             self.room_rounds = 0;
         }
-        let limit = if self.is_thin { self.room_rounds < OBSERVED_ROOM_ROUNDS } else { false };
-        self.is_thin = limit || self.full_rounds >= OBSERVED_FULL_ROUNDS;
+        let stays_thin = self.is_thin && self.room_rounds < OBSERVED_ROOM_ROUNDS;
+        self.is_thin = stays_thin || self.full_rounds >= OBSERVED_FULL_ROUNDS;
     }
 
     /// Whether some sessions are not observed.

@@ -32,7 +32,7 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
-    if let Some(warning) = loaded.settings.prefetch.warning() {
+    for warning in loaded.settings.prefetch.warnings() {
         tracing::warn!("{warning}");
     }
     let mut settings = loaded.settings;

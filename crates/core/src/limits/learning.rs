@@ -200,8 +200,12 @@ const _: () = assert!(SESSION_SETTLE_MS > super::OBSERVATIONS_EVERY_MS + 50);
 pub const SESSION_WINDOW_MS: u64 = 60_000;
 /// A session without observations for this time is forgotten: nothing can follow its last query.
 pub const SESSION_IDLE_MS: u64 = 2 * SESSION_WINDOW_MS;
-/// Waiting observations of one session: no person makes 40 requests a second, and the rest is not learned.
-pub const SESSION_WAITING_MAX: usize = 16;
+/// Waiting observations of one session: two rounds of one entry node. They wait for
+/// [`SESSION_SETTLE_MS`] and the round of learning, 0.7 s together, so these are 90 requests a second. The rest is not
+/// learned, and what comes after it does not count as following what came before.
+pub const SESSION_WAITING_MAX: usize = 2 * super::OBSERVED_OF_SESSION_MAX;
+/// Gaps in the observations of one session that are remembered: as many as full rounds can wait, and one behind them.
+pub const SESSION_GAPS_MAX: usize = SESSION_WAITING_MAX / super::OBSERVED_OF_SESSION_MAX + 1;
 /// Observations that wait in all sessions together.
 pub const SESSIONS_WAITING_MAX: usize = 16_384;
 

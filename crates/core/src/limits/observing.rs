@@ -9,9 +9,9 @@ pub const OBSERVATIONS_MAX: usize = 2_048;
 pub const OBSERVATIONS_EVERY_MS: u64 = 300;
 /// Statement and parameters of an observed request, in bytes: a longer one is no click in a graph.
 pub const OBSERVED_QUERY_BYTES_MAX: usize = 8 << 10;
-/// Requests of one session that are observed in one round. A client that asks more often does not wait for answers, so
-/// the order of its requests means nothing.
-pub const OBSERVED_OF_SESSION_MAX: usize = 8;
+/// Requests of one session that are observed in one round: 100 a second, as of a page that asks some dozen things at
+/// once. The rest of the round is left out, and what comes after it does not count as following what came before.
+pub const OBSERVED_OF_SESSION_MAX: usize = 32;
 /// Observations of one round that are sent, about: 800 a second. If there are more, all of some sessions
 /// (`learning/src/thinning.rs`).
 pub const OBSERVED_IN_ROUND_MAX: usize = 240;
@@ -43,7 +43,7 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 pub const CONSIDER_EVERY_MS: u64 = 25;
 /// A key whose successors were considered so long ago is not considered again: what was to be ordered is ordered.
 pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
-/// The number of such keys remembered, about: two keys with the same place push each other out.
+/// The number of such keys remembered, about: three keys with the same two places push each other out.
 pub const CONSIDERED_MAX: usize = 4_096;
 /// Answered queries that are considered in one round: 960 a second. Each costs 20 to 100 µs, so considering takes a few
 /// percent of a core at most. The rest is counted as unconsidered, and may be considered after [`CONSIDERED_KEPT_MS`].
@@ -67,11 +67,10 @@ pub const FIELDS_ASKED_MAX: usize = 64;
 pub const FIELDS_ASK_MS: u64 = 250;
 /// Bytes of one answer; fields beyond it are left out, as if they were unknown.
 pub const FIELDS_ANSWER_BYTES_MAX: usize = 512 << 10;
-/// Results whose fields the owner of sessions remembers: those of the last 5 queries of some hundred sessions. Each has
-/// at most a few KiB.
+/// Results of other nodes whose fields the owner of sessions remembers: 500 a second. Each has at most a few KiB.
 pub const FIELDS_KEPT_MAX: usize = 1_024;
-/// How long they are remembered: a newer result may have other ids.
-pub const FIELDS_KEPT_MS: u64 = 30_000;
+/// How long they are remembered: for the rounds of one burst, since after a write the result has other ids.
+pub const FIELDS_KEPT_MS: u64 = 2_000;
 /// Launch orders that one node sends at a time; further ones are skipped.
 pub const LAUNCHES_TOLD_AT_A_TIME: usize = 64;
 /// Anchors whose recent queries the owner of sessions remembers.

@@ -38,7 +38,8 @@ impl Anchors {
         let seen = self.0.get_or_insert_mut(tag, VecDeque::new);
         seen.retain(|other| other.key != query.key);
         let others = seen.iter().cloned().collect();
-        let (statement, params) = (Arc::clone(&query.statement), query.params.clone());
+        // Copied: a slice would keep the whole message of a forwarded request alive, with its credentials.
+        let (statement, params) = (Arc::clone(&query.statement), Bytes::copy_from_slice(&query.params));
         seen.push_front(Anchored { key: query.key, statement, params });
         seen.truncate(ANCHOR_QUERIES_MAX);
         others
@@ -46,5 +47,43 @@ impl Anchors {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::key::PrincipalScope;
+    use hopcache_packstream::{Value, encode_canonical};
+
+    use super::*;
+    use crate::model::ask::QueryParts;
+    use crate::model::identity::{Credentials, Identity};
+
+    /// A remembered query keeps nothing of the message in which it came: the message has credentials.
+    #[test]
+    fn a_remembered_query_does_not_hold_its_message() {
+        let hasher = KeyHasher::new(b"a test's cluster key");
+        let params = encode_canonical(&Value::Map(vec![("id".to_owned(), Value::Int(7))]));
+        let message = Bytes::from([&params[..], b"and a password"].concat());
+        let identity = Arc::new(Identity {
+            scope: PrincipalScope::of(&hasher, "basic", "ann", None),
+            fingerprint: [0; 32],
+            credentials: Credentials::None,
+        });
+        let query = |returned: &str| {
+            let parts = QueryParts {
+                database: "neo4j".into(),
+                statement: format!("MATCH (p:Person {{id: $id}}) RETURN {returned}").into(),
+                params: message.slice(..params.len()),
+                impersonated: None,
+                identity: Arc::clone(&identity),
+            };
+            Query::read(parts, &hasher, &[])
+        };
+        let mut anchors = Anchors::new();
+        assert!(anchors.others(&hasher, &query("p.name")).is_empty());
+        let others = anchors.others(&hasher, &query("p.age"));
+        assert_eq!(others[0].params, params);
+        assert!(!message.as_ptr_range().contains(&others[0].params.as_ptr()));
     }
 }

@@ -13,7 +13,7 @@
 //! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
 //! each definition is checked once more, and the query is built from the request's own identity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -52,6 +52,15 @@ enum Answered {
     Here(Arc<Query>, RenderingId),
     /// Another node's, not read yet if it was a hit.
     Forwarded(ForwardedAsk),
+}
+
+impl Answered {
+    fn key(&self) -> &QueryKey {
+        match self {
+            Self::Here(query, _) => &query.key,
+            Self::Forwarded(forwarded) => forwarded.key(),
+        }
+    }
 }
 
 /// Answered queries that wait, and those that were considered a moment ago.
@@ -146,6 +155,7 @@ impl Prefetch {
             {
                 round.push(next);
             }
+            leave_once(&mut round);
             if self.learning.has_ended() {
                 continue;
             }
@@ -307,7 +317,8 @@ impl Prefetch {
         let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
         let fields = if needs_fields { self.fields_known(&before.query.key) } else { None };
         let lacks_fields = needs_fields && fields.is_none();
-        let columns = before.query.columns().map(Arc::as_ref);
+        // Not those of the query: a query whose reading another node has told does not name them.
+        let columns = before.statement.read.shared.as_ref().map(|shared| shared.columns().as_ref());
         let fields = fields.as_deref().map(|fields| fields.named(columns));
         let fields = fields.as_deref();
         for (known, prediction) in forms {
@@ -384,6 +395,12 @@ impl Prefetch {
     }
 }
 
+/// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
+fn leave_once(round: &mut Vec<Answered>) {
+    let mut keys = BTreeSet::new();
+    round.retain(|answered| keys.insert(*answered.key()));
+}
+
 /// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the
 /// templates of its pattern, which are in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
 fn exact((source, sightings): (SourceId, f64), forms: Vec<KnownForm<'_>>, all: &mut Vec<Candidate>) {
@@ -431,7 +448,11 @@ fn ratio(part: usize, whole: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+
     use super::*;
+    use crate::model::ask::QueryParts;
+    use crate::model::identity::{Credentials, Identity};
 
     /// THEORY "Learning and prefetch": the rows' probabilities add up to the probability of any of them.
     #[test]
@@ -442,5 +463,29 @@ mod tests {
         assert!(((0..4).map(p).sum::<f64>() - 0.8).abs() < 1e-12);
         assert_eq!(p_of_row(0.8, 0.5, (0, 1)), 0.8, "with one row the first is all");
         assert_eq!(p_of_row(0.4, 0.5, (1, 2)), 0.0, "counts that decay apart");
+    }
+
+    /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.
+    #[test]
+    fn a_round_has_each_query_once() {
+        let hasher = KeyHasher::new(b"a test's cluster key");
+        let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
+        let identity = Arc::new(Identity { scope, fingerprint: [0; 32], credentials: Credentials::None });
+        let query = |statement: &str| {
+            let parts = QueryParts {
+                database: "neo4j".into(),
+                statement: statement.into(),
+                params: Bytes::from_static(&[0xa0]),
+                impersonated: None,
+                identity: Arc::clone(&identity),
+            };
+            Arc::new(Query::read(parts, &hasher, &[]))
+        };
+        let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"].map(query);
+        let answered = |place: usize| Answered::Here(Arc::clone(&queries[place]), RenderingId(0));
+        let mut round: Vec<Answered> = (0..250).map(|number| answered(number % 2)).collect();
+        round.push(answered(2));
+        leave_once(&mut round);
+        assert!(round.iter().map(Answered::key).eq(queries.iter().map(|query| &query.key)), "in their order");
     }
 }

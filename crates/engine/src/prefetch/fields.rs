@@ -1,6 +1,6 @@
 //! The fields of results that templates take their parameters from. The owner of a session, and a node with a near copy,
-//! ask the owners of keys for them, and remember them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
-//! a run or a read from the store.
+//! ask the owners of keys for them, and remember them for a moment: after a write they are others. An owner reads them
+//! from its memory each time, and gives none if it has no copy: this never causes a run or a read from the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -24,7 +24,7 @@ use crate::prefetch::Prefetch;
 /// Fields by the key of their query.
 pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
 
-/// Fields that were asked for not long ago, each with the time since which they are known.
+/// Fields that other nodes gave a moment ago, each with the time since which they are known.
 pub(super) struct KnownFields(Mutex<LruCache<QueryKey, (Arc<Fields>, MonoTime)>>);
 
 impl KnownFields {
@@ -56,35 +56,26 @@ impl Prefetch {
         let mut known = FieldsByKey::new();
         let mut wanted: BTreeMap<NodeName, Vec<QueryKey>> = BTreeMap::new();
         for key in keys {
-            match (self.learning.lessons.fields.get(&key, now), view.owner(&key)) {
+            let another = view.owner(&key).filter(|owner| *owner != self.context.node());
+            let fields = match another {
+                Some(_) => self.learning.lessons.fields.get(&key, now),
+                None => self.fields_known(&key),
+            };
+            match (fields, another) {
                 (Some(fields), _) => drop(known.insert(key, fields)),
-                (None, Some(owner)) if owner != self.context.node() => match wanted.get_mut(owner) {
-                    Some(theirs) => theirs.push(key),
-                    None => drop(wanted.insert(owner.clone(), vec![key])),
-                },
-                (None, _) => self.remember_fields(&mut known, key, self.fields_here(&key), now),
+                (None, Some(owner)) => wanted.entry(owner.clone()).or_default().push(key),
+                (None, None) => {}
             }
         }
         let questions = wanted.iter().flat_map(|(owner, keys)| {
             keys.chunks(FIELDS_ASKED_MAX).map(move |keys| self.ask_for_fields(owner, keys))
         });
         for (key, fields) in join_all(questions).await.into_iter().flatten() {
-            self.remember_fields(&mut known, key, fields, now);
-        }
-        known
-    }
-
-    fn remember_fields(
-        &self,
-        known: &mut FieldsByKey,
-        key: QueryKey,
-        fields: Option<Arc<Fields>>,
-        now: MonoTime,
-    ) {
-        if let Some(fields) = fields {
+            let Some(fields) = fields else { continue };
             self.learning.lessons.fields.keep(key, Arc::clone(&fields), now);
             known.insert(key, fields);
         }
+        known
     }
 
     async fn ask_for_fields(

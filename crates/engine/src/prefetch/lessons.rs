@@ -5,6 +5,7 @@
 //! later one of two requests may arrive here first. One task learns, in rounds: all steps of a round share one question
 //! for fields to each other node.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::num::NonZeroUsize;
@@ -14,13 +15,13 @@ use bytes::Bytes;
 use hopcache_core::cypher::shared::{Columns, SharedForm};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    LESSONS_EVERY_MS, LESSONS_IN_BATCH_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX,
-    SESSIONS_WAITING_MAX,
+    LESSONS_EVERY_MS, LESSONS_IN_BATCH_MAX, OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX,
+    SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_learning::form::{Form, RealmTag};
-use hopcache_learning::sessions::{self, Seen, SessionBounds, Sessions, Step};
-use hopcache_learning::tellers::Tellers;
+use hopcache_learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_learning::tellers::{Teller, Tellers};
 use hopcache_learning::templates::{QuerySeen, fields_wanted, templates_of};
 use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use lru::LruCache;
@@ -118,16 +119,26 @@ impl Prefetch {
         Ok(Bytes::new())
     }
 
-    /// Puts observations into their sessions.
+    /// Puts observations into their sessions: those of one message, which are of one round.
+    ///
+    /// A session with as many as an entry node keeps of one round has asked more, or exactly as many. There is a gap
+    /// after them, as after an observation without room. A round in two messages may hide its gap.
     pub(super) fn take_lessons(&self, observations: Vec<Observation>) {
         let (now, count) = (self.context.now(), observations.len());
         let lessons = &self.learning.lessons;
         let mut refused = 0;
+        let mut of_session: HashMap<(SessionKey, Teller), usize> = HashMap::new();
         for seen in observations {
-            let session = seen.session;
+            let whose = (seen.session, seen.teller);
             let seen = self.in_session(seen);
-            let fate = lessons.sessions.lock().observe(session, seen, now);
-            refused += usize::from(fate == sessions::Observed::Full);
+            let fate = lessons.sessions.lock().observe(whose.0, seen, now);
+            let is_full = fate == sessions::Observed::Full;
+            refused += usize::from(is_full);
+            *of_session.entry(whose).or_default() += if is_full { OBSERVED_OF_SESSION_MAX } else { 1 };
+        }
+        of_session.retain(|_, seen| *seen >= OBSERVED_OF_SESSION_MAX);
+        for (session, teller) in of_session.into_keys() {
+            lessons.sessions.lock().note_gap(session, teller);
         }
         self.note_observed(ObservationWord::Taken, count - refused);
         self.note_observed(ObservationWord::Refused, refused);

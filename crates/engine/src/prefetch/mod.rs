@@ -189,7 +189,7 @@ impl Prefetch {
     }
 
     /// Learns from the sessions that this node owns, and considers what follows the answers of its keys, for ever. The
-    /// node spawns it once; a second call does nothing.
+    /// node spawns it once. A second call would consider nothing, but take some of the first one's lessons.
     pub async fn learn_lessons(self: &Arc<Self>) -> Infallible {
         let (never, _) = tokio::join!(self.consider_for_ever(), self.learn_for_ever());
         never

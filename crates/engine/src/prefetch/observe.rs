@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
     OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
@@ -181,6 +182,8 @@ impl Prefetch {
         {
             seen.push(next);
         }
+        // What was noted before the drain is done: kept, it would end the next round at once.
+        let _ = self.learning.observing.half_full.notified().now_or_never();
         Some(seen)
     }
 
@@ -207,6 +210,7 @@ impl Prefetch {
     }
 
     /// The observations of one round to learn from: the first ones of each session, and no query of a session twice.
+    /// Where the owner of a session gets as many as may be, it takes it that more were left out.
     fn thinned_out(&self, seen: Vec<AnsweredRequest>) -> Vec<Observation> {
         let count = seen.len();
         let mut of_session: HashMap<(SessionTag, DatabaseTag, PrincipalScope), (SessionKey, Vec<QueryKey>)> =

@@ -14,7 +14,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::model::ask::QueryParts;
 use crate::model::order::{Launch, Order, Skip};
@@ -38,14 +38,13 @@ impl Ordering {
         }
     }
 
-    /// Whether this node has not ordered the key in the last moment. Marks the key as ordered.
-    fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
-        let mut ordered = self.ordered.lock();
-        let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
-        if !is_recent {
-            ordered.put(*key, now);
-        }
-        !is_recent
+    /// Whether this node has ordered the key in the last moment.
+    fn is_recent(&self, key: &QueryKey, now: MonoTime) -> bool {
+        self.ordered.lock().get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS))
+    }
+
+    fn mark(&self, key: &QueryKey, now: MonoTime) {
+        self.ordered.lock().put(*key, now);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -55,10 +54,32 @@ impl Ordering {
 
 /// The orders of one round, by the owner of their keys.
 #[derive(Default)]
-pub(super) struct RoundOfOrders(BTreeMap<NodeName, Vec<Order>>);
+pub(super) struct RoundOfOrders {
+    here: Vec<Order>,
+    elsewhere: BTreeMap<NodeName, Vec<Message>>,
+}
+
+/// The orders of one message, and its place among those under way.
+struct Message {
+    orders: Vec<Order>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl RoundOfOrders {
+    /// Where the next order for `owner` goes; `None` if too many messages are under way.
+    fn orders_for(&mut self, owner: &NodeName, messages: &Arc<Semaphore>) -> Option<&mut Vec<Order>> {
+        let theirs = self.elsewhere.entry(owner.clone()).or_default();
+        if theirs.last().is_none_or(|last| last.orders.len() >= ORDERS_IN_MESSAGE_MAX) {
+            let permit = Arc::clone(messages).try_acquire_owned().ok()?;
+            theirs.push(Message { orders: Vec::new(), permit });
+        }
+        theirs.last_mut().map(|last| &mut last.orders)
+    }
+}
 
 impl Prefetch {
-    /// Adds the order of a candidate, unless its key was ordered a moment ago.
+    /// Adds the order of a candidate, unless its key was ordered a moment ago. A key whose order has no message counts as
+    /// skipped and not as ordered: the next request may order it.
     pub(super) fn add_order(&self, round: &mut RoundOfOrders, before: &Antecedent, candidate: Candidate) {
         let asked = &before.query;
         let parts = QueryParts {
@@ -69,12 +90,21 @@ impl Prefetch {
             identity: Arc::clone(&asked.identity),
         };
         let query = self.learning.statements.query(parts, (&self.hasher, &self.procedures));
-        if query.key == asked.key || !self.learning.ordering.is_first(&query.key, self.context.now()) {
+        let (key, ordering, now) = (query.key, &self.learning.ordering, self.context.now());
+        if key == asked.key || ordering.is_recent(&key, now) {
             return;
         }
         let view = self.routing.view();
-        let owner = view.owner(&query.key).unwrap_or_else(|| self.context.node()).clone();
-        let order = Order {
+        let orders = match view.owner(&key) {
+            Some(owner) if owner != self.context.node() => round.orders_for(owner, &ordering.messages),
+            _ => Some(&mut round.here),
+        };
+        let Some(orders) = orders else {
+            self.skipped(Skip::Unreached);
+            return;
+        };
+        ordering.mark(&key, now);
+        orders.push(Order {
             query: Arc::new(query),
             rendering: before.rendering,
             source: candidate.source,
@@ -82,33 +112,28 @@ impl Prefetch {
             kind: candidate.kind,
             p: candidate.p,
             by: self.context.node().clone(),
-        };
-        round.0.entry(owner).or_default().push(order);
+        });
     }
 
     /// Sends the orders of a round, each message in a task of its own. Own keys need no message.
     pub(super) fn send_orders(self: &Arc<Self>, round: RoundOfOrders) {
-        for (owner, orders) in round.0 {
-            if owner == *self.context.node() {
-                for order in orders {
-                    self.launch(order);
-                }
-                continue;
-            }
-            for orders in orders.chunks(ORDERS_IN_MESSAGE_MAX) {
-                self.send_message(owner.clone(), orders.to_vec());
+        for order in round.here {
+            self.launch(order);
+        }
+        for (owner, messages) in round.elsewhere {
+            for message in messages {
+                self.send_message(owner.clone(), message);
             }
         }
     }
 
-    fn send_message(self: &Arc<Self>, owner: NodeName, orders: Vec<Order>) {
-        let permit = Arc::clone(&self.learning.ordering.messages).try_acquire_owned();
-        let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {
+    fn send_message(self: &Arc<Self>, owner: NodeName, Message { orders, permit }: Message) {
+        if self.learning.has_ended() {
             for _ in &orders {
                 self.skipped(Skip::Unreached);
             }
             return;
-        };
+        }
         let prefetch = Arc::clone(self);
         self.context.spawn(async move {
             prefetch.ask_owner(&owner, &orders).await;

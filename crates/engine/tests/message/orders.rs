@@ -62,8 +62,10 @@ fn orders_travel_together() {
     let orders: Vec<Order> = (0..3).map(|place| Order { p: f64::from(place) / 4.0, ..order() }).collect();
     let message = encode_orders(&orders);
     let Ok(Question::Orders(sent)) = decode_question(&message) else { panic!("orders") };
-    let read: Vec<f64> = sent.iter().flatten().map(|sent| sent.read(&hasher(), &[]).unwrap().p).collect();
-    assert_eq!(read, [0.0, 0.25, 0.5]);
+    let read: Vec<Order> = sent.iter().flatten().map(|sent| sent.read(&hasher(), &[]).unwrap()).collect();
+    assert_eq!(read.iter().map(|order| order.p).collect::<Vec<_>>(), [0.0, 0.25, 0.5]);
+    // An order that is under way holds no other one's credentials.
+    assert!(read.iter().all(|order| !message.as_ptr_range().contains(&order.query.params.as_ptr())));
     for len in 0..message.len() {
         // Cut between two orders there are fewer, and the answer shows that.
         if let Ok(Question::Orders(sent)) = decode_question(&message.slice(..len)) {

@@ -154,16 +154,58 @@ fn a_million_sessions_are_bounded() {
 
 #[test]
 fn what_waits_is_bounded() {
-    let mut sessions = Sessions::new(SessionBounds { waiting: 30, ..SessionBounds::default() });
+    let bounds = SessionBounds { waiting: SESSION_WAITING_MAX + 14, ..SessionBounds::default() };
+    let mut sessions = Sessions::new(bounds);
     let mut observe =
         |number, name, now_ms| sessions.observe(session(number), seen(name, 0, 0), at_ms(now_ms));
     let mut count = |number| (0..100).filter(|name| observe(number, *name, 0) == Observed::Taken).count();
     assert_eq!((count(1), count(2), count(3)), (SESSION_WAITING_MAX, 14, 0));
-    assert_eq!(sessions.settle(at_ms(SESSION_SETTLE_MS)).len(), 30);
+    assert_eq!(sessions.settle(at_ms(SESSION_SETTLE_MS)).len(), SESSION_WAITING_MAX + 14);
     let huge = Seen { weight_bytes: usize::MAX, ..seen(1, 0, 0) };
     assert_eq!(sessions.observe(session(9), huge, at_ms(1_000)), Observed::Full);
     let mut none = Sessions::new(SessionBounds { sessions: 0, ..SessionBounds::default() });
     assert_eq!(none.observe(session(1), seen(1, 0, 0), at_ms(0)), Observed::Full);
+}
+
+/// A fast session: some of its observations are missing. What comes after the gap follows nothing before it, whether
+/// they settle together or not; on either side all is as usual.
+#[test]
+fn nothing_follows_across_a_gap() {
+    for settles_between in [true, false] {
+        let mut sessions = Sessions::new(SessionBounds::default());
+        taken(&mut sessions, 1, seen(b'a', 100, 110), 200);
+        // It began last, and was answered before the other one.
+        taken(&mut sessions, 1, seen(b'c', 130, 140), 200);
+        taken(&mut sessions, 1, seen(b'b', 120, 125), 200);
+        sessions.note_gap(session(1), TELLER);
+        let mut all = Vec::new();
+        if settles_between {
+            all.extend(sessions.settle(at_ms(200 + SESSION_SETTLE_MS)));
+        }
+        taken(&mut sessions, 1, seen(b'd', 150, 160), 500);
+        taken(&mut sessions, 1, seen(b'e', 170, 180), 500);
+        all.extend(sessions.settle(at_ms(1_000 + SESSION_SETTLE_MS)));
+        let expected = steps(&[('a', ""), ('b', "a"), ('c', "ba"), ('d', ""), ('e', "d")]);
+        assert_eq!(shown(&all), expected, "{settles_between}");
+        taken(&mut sessions, 1, seen(b'f', 1_500, 1_510), 1_600);
+        let next = sessions.settle(at_ms(1_600 + SESSION_SETTLE_MS));
+        assert_eq!(shown(&next), steps(&[('f', "ed")]), "the gap stays where it is");
+        // Another session of the node has none.
+        sessions.note_gap(session(2), TELLER);
+    }
+}
+
+/// A gap of one node parts what other nodes observed as well.
+#[test]
+fn a_gap_parts_the_observations_of_other_nodes() {
+    let mut sessions = Sessions::new(SessionBounds::default());
+    let other = Teller { node: OriginTag(2), life: Incarnation(1) };
+    taken(&mut sessions, 1, seen(b'a', 100, 110), 200);
+    sessions.note_gap(session(1), TELLER);
+    taken(&mut sessions, 1, Seen { teller: other, began_there: at_ms(7), ..seen(b'b', 150, 160) }, 200);
+    taken(&mut sessions, 1, seen(b'c', 200, 210), 300);
+    let all = sessions.settle(at_ms(1_000));
+    assert_eq!(shown(&all), steps(&[('a', ""), ('b', ""), ('c', "b")]));
 }
 
 /// I5: sessions never cross principals or databases. Any bytes are an id.
@@ -274,7 +316,7 @@ impl Reference {
         if settled.clone().count() == 5 && settled.clone().all(|(seen, ..)| Self::place(seen) > place) {
             return Observed::Late;
         }
-        if known.iter().filter(|(.., is_settled)| !is_settled).count() == 16 {
+        if known.iter().filter(|(.., is_settled)| !is_settled).count() == SESSION_WAITING_MAX {
             return Observed::Full;
         }
         known.push((arrival.seen.clone(), arrival.at_ms, false));

@@ -467,12 +467,16 @@ impl Default for PrefetchSection {
 }
 
 impl PrefetchSection {
-    /// A word for the log if the section names something that has no effect any more.
+    /// Words for the log about what the section names and what has no effect any more.
     #[must_use]
-    pub fn warning(&self) -> Option<&'static str> {
-        self.kinds.contains(&PrefetchKind::Neighbour).then_some(
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let neighbour = self.kinds.contains(&PrefetchKind::Neighbour).then_some(
             "prefetch.kinds: neighbour has no effect any more, templates predict the same queries: delete the word",
-        )
+        );
+        let depth = (self.depth != Self::default().depth).then_some(
+            "prefetch.depth has no effect any more, templates predict the same queries: delete the line",
+        );
+        neighbour.into_iter().chain(depth).collect()
     }
 }
 

@@ -166,9 +166,17 @@ mod tests {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
         // A configuration of an older version starts, and is told.
-        let warning = |set: &str| settings_with(set).prefetch.warning();
-        assert!(warning("prefetch.kinds=neighbour").is_some_and(|text| text.contains("no effect")));
-        assert_eq!(warning("prefetch.kinds=exact"), None);
+        let warnings = |set: &str| settings_with(set).prefetch.warnings();
+        for (set, key) in
+            [("prefetch.kinds=neighbour", "prefetch.kinds"), ("prefetch.depth=2", "prefetch.depth")]
+        {
+            let told = warnings(set);
+            assert!(
+                matches!(told[..], [text] if text.contains(key) && text.contains("no effect")),
+                "{told:?}"
+            );
+        }
+        assert!(warnings("prefetch.kinds=exact").is_empty() && warnings("prefetch.depth=1").is_empty());
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();

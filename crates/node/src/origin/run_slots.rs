@@ -127,10 +127,10 @@ impl<P: Ord + Clone> Slots<P> {
         deadline: Instant,
         ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
-        let since = self.now();
-        let (mut place, was_probing) = {
+        let mut place = {
             let mut state = self.state.lock();
-            match ask(&mut state, self.now()) {
+            let since = self.now();
+            match ask(&mut state, since) {
                 Asked::Runs => return Ok(self.slot(&mut state)),
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),
@@ -139,14 +139,20 @@ impl<P: Ord + Clone> Slots<P> {
                     state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);
-                    let place = QueuePlace { slots: self, principal, waiter, called, has_ended: false };
-                    (place, state.limit.is_probing())
+                    let was_probing = state.limit.is_probing();
+                    QueuePlace {
+                        slots: self,
+                        principal,
+                        waiter,
+                        called,
+                        since,
+                        was_probing,
+                        has_ended: false,
+                    }
                 }
             }
         };
-        let called = timeout_at(deadline, &mut place.called).await;
-        self.state.lock().note_wait(since, self.now(), was_probing);
-        match called {
+        match timeout_at(deadline, &mut place.called).await {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
@@ -217,13 +223,18 @@ struct QueuePlace<'a, 'p, P: Ord + Clone> {
     principal: &'p P,
     waiter: WaiterId,
     called: oneshot::Receiver<()>,
+    since: MonoTime,
+    /// Whether it began to wait in a probe.
+    was_probing: bool,
     has_ended: bool,
 }
 
 impl<'a, P: Ord + Clone> QueuePlace<'a, '_, P> {
     fn into_slot(mut self) -> Slot<'a, P> {
         self.has_ended = true;
-        self.slots.slot(&mut self.slots.state.lock())
+        let mut state = self.slots.state.lock();
+        state.note_wait(self.since, self.slots.now(), self.was_probing);
+        self.slots.slot(&mut state)
     }
 }
 
@@ -233,6 +244,7 @@ impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
             return;
         }
         let mut state = self.slots.state.lock();
+        state.note_wait(self.since, self.slots.now(), self.was_probing);
         state.callers.remove(&self.waiter);
         if let Left::Slot(next) = state.turns.leave(self.principal, self.waiter) {
             state.call(next);
@@ -334,6 +346,21 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
         drop(running);
         drop(next.await.unwrap());
+        assert!(!slots.has_spare(), "one has just waited");
+        tokio::time::sleep(Duration::from_millis(20 * ORIGIN_LEFTOVER_WAITS)).await; // tidy: virtual time
+        assert!(slots.has_spare());
+    }
+
+    /// Issue 18, point 3: a wait that its client gave up was a wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_is_given_up_leaves_nothing_over() {
+        let slots = Slots::new(BOUNDS);
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        assert!(poll(next.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(20)).await; // tidy: virtual time
+        drop(next);
+        drop(running);
         assert!(!slots.has_spare(), "one has just waited");
         tokio::time::sleep(Duration::from_millis(20 * ORIGIN_LEFTOVER_WAITS)).await; // tidy: virtual time
         assert!(slots.has_spare());

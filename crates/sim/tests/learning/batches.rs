@@ -51,6 +51,34 @@ async fn a_round_is_one_message_for_each_owner() {
     assert_eq!(observed(&world, ObservationWord::Taken), 30);
 }
 
+/// A session asks more in a round than is observed of it. What comes then does not count as following what was observed
+/// before, because the query in between is unknown.
+#[tokio::test(start_paused = true)]
+async fn what_was_left_out_is_not_skipped_over() {
+    for (asked, follows) in [(OBSERVED_OF_SESSION_MAX - 1, true), (OBSERVED_OF_SESSION_MAX + 1, false)] {
+        let world = learning_world(2, 94, &policy());
+        let outcome = ask(&world, 0, &world.ask_as(FIRST, "carol")).await;
+        let observe = async |number: usize| {
+            let statement = format!("MATCH (a) RETURN a, {number} AS n");
+            let asked = of_session(&world, 1, "alice", ("neo4j", &statement));
+            world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
+            world.pass(2).await;
+        };
+        for number in 0..asked {
+            observe(number).await;
+        }
+        world.pass(2_000).await;
+        let learned = || observed(&world, ObservationWord::Learned) as usize;
+        assert_eq!(learned(), asked.min(OBSERVED_OF_SESSION_MAX) - 1);
+        observe(1_000).await;
+        world.pass(2_000).await;
+        assert_eq!(learned(), asked.min(OBSERVED_OF_SESSION_MAX) - usize::from(!follows), "{asked}");
+        observe(1_001).await;
+        world.pass(2_000).await;
+        assert_eq!(learned(), asked.min(OBSERVED_OF_SESSION_MAX) - usize::from(!follows) + 1);
+    }
+}
+
 /// Half a queue does not wait for the end of the pause, and what waits then is sent.
 #[tokio::test(start_paused = true)]
 async fn half_a_queue_is_sent_at_once() {

@@ -1,6 +1,6 @@
 //! Learning beside load, and what is left out of it: the bounds of rounds, and that nothing is left out for good.
 
-use hopcache_core::limits::{CONSIDERED_IN_ROUND_MAX, FIELDS_KEPT_MS, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS};
+use hopcache_core::limits::{CONSIDERED_IN_ROUND_MAX, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS};
 use hopcache_engine::ask::Hints;
 use hopcache_sim::names::node_name;
 
@@ -148,8 +148,7 @@ async fn a_near_hit_is_followed_by_templates_that_need_fields() {
         ask(&world, 0, &first).await;
         world.pass(1_500).await;
         ask(&world, 1, &follow(version)).await;
-        // So that the session's owner asks for the fields of the next version.
-        world.pass(FIELDS_KEPT_MS).await;
+        world.pass(1_500).await;
     }
     world.origin.set_version(6_000);
     forget_everything(&world).await;
@@ -175,6 +174,55 @@ async fn a_near_hit_is_followed_by_templates_that_need_fields() {
     let explained = path.explain(&followed.query, Hints::default()).await;
     let prefetched = explained.owner.unwrap().prefetched.expect("a prefetch");
     assert_eq!(Some(prefetched.by), node_name(entry), "the node of the near copy has ordered it");
+}
+
+/// After a write a result has other fields. What follows is learned from the fields of the answer that the client got,
+/// not from those before the write.
+#[tokio::test(start_paused = true)]
+async fn lessons_are_of_the_fields_after_a_write() {
+    for nodes in [1, 3] {
+        let world = learning_world(nodes, 98, &policy());
+        earn(&world).await;
+        let read = of_session(&world, 9, "alice", ("neo4j", "MATCH (n) RETURN n.version AS version"));
+        let follow = |version: i64| with_number(&world, ("MATCH (v:V {id: $id}) RETURN v", version), [9; 16]);
+        for version in 5_000..5_006 {
+            world.origin.set_version(version);
+            forget_everything(&world).await;
+            ask(&world, 0, &read).await;
+            world.pass(500).await;
+            ask(&world, 0, &follow(version)).await;
+            world.pass(2_000).await;
+        }
+        world.origin.set_version(6_000);
+        forget_everything(&world).await;
+        ask(&world, 0, &read).await;
+        world.pass(1_000).await;
+        let key = follow(6_000).query.key;
+        assert!(world.nodes.iter().any(|node| node.memory.get(&key).is_some()), "{nodes} nodes");
+    }
+}
+
+/// Requests without a session are not observed, and nothing is learned from them. What others have taught is launched
+/// after them all the same.
+#[tokio::test(start_paused = true)]
+async fn without_a_session_nothing_is_observed_and_what_follows_is_launched() {
+    let world = learning_world(3, 99, &policy());
+    earn(&world).await;
+    for session in 0..3 {
+        walk(&world, session, "alice", [0, 1]).await;
+        forget_everything(&world).await;
+    }
+    let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
+    let words = [ObservationWord::Sent, ObservationWord::Taken, ObservationWord::Crowded];
+    let counts = || words.map(|word| observed(&world, word));
+    let before = (launched(), counts());
+    let unnamed = Ask { session: None, ..of_session(&world, 0, "alice", ("neo4j", FIRST)) };
+    let outcome = ask(&world, 2, &unnamed).await;
+    assert!(!is_hit(&outcome));
+    world.pass(2_000).await;
+    assert_eq!((launched(), counts()), (before.0 + 1, before.1));
+    let second = Ask { session: None, ..of_session(&world, 0, "alice", ("neo4j", SECOND)) };
+    assert!(is_hit(&ask(&world, 0, &second).await));
 }
 
 /// Issue 18, point 3: with nothing left over at the origin nothing is considered, and after seconds of that only one

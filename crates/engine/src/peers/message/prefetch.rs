@@ -105,7 +105,7 @@ pub fn encode_launches(launches: impl Iterator<Item = Launch>) -> Bytes {
 /// Reads the answer to `count` orders.
 ///
 /// # Errors
-/// [`BadMessage`] if it is not about as many.
+/// [`BadMessage`] if it is not as many.
 pub fn decode_launches(answer: &[u8], count: usize) -> Result<Vec<Launch>, BadMessage> {
     let launches: Vec<Launch> = answer.iter().map(|byte| Launch::of_byte(*byte)).collect();
     if launches.len() == count { Ok(launches) } else { Err(BadMessage::Form("as many launches as orders")) }
@@ -154,6 +154,10 @@ impl SentOrder {
     pub(crate) fn read_by(&self, read: impl FnOnce(QueryParts) -> Query) -> Result<Order, BadMessage> {
         let mut reader = Reader::new(&self.rest);
         let by = NodeName::new(reader.key()?).map_err(|_| BadMessage::Form("node"))?;
+        // Copied: a slice would keep the whole message alive for as long as this order runs, with the credentials of
+        // all its orders.
+        let read =
+            |parts: QueryParts| read(QueryParts { params: Bytes::copy_from_slice(&parts.params), ..parts });
         let query = read_query(&mut reader, &self.rest, &self.key, read)?;
         let Self { rendering, source, form, kind, p, .. } = *self;
         Ok(Order { query, rendering, source, form, kind, p, by })

@@ -8,7 +8,7 @@ use hopcache_core::written::WrittenRecord;
 
 use super::{BadMessage, Head, KIND_COUNTED, KIND_WRITTEN, VERSION};
 
-/// What a node tells of writes.
+/// Plain data: what a node tells of writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldWrites {
     /// Marks, its own and those that it has heard of.
