@@ -5,13 +5,15 @@ use std::sync::Arc;
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
+use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
+use hopcache_sim::origin::bookmark;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::WRITE;
+use hopcache_sim::write_statement::{WRITE, WRITE_LEFT};
 
 use super::{hits, run_with};
 
@@ -125,6 +127,63 @@ fn an_earlier_epoch_that_is_believed_is_seen() {
     let ill = run_with(Some(Bug::EarlierEpochBelieved), hits_after_a_restore());
     println!(
         "EarlierEpochBelieved: {ill} of 20,000 questions have a hit that a write has ended, and {well} without it"
+    );
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// What the reads of [`hits_past_a_foreign_write`] ask: no write through a node touches it.
+const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
+
+/// How many of ten reads are answered without a run, although their bookmark names a foreign transaction that may have touched what
+/// they ask: it came just before a write through a node, whose bookmark they have.
+async fn hits_past_a_foreign_write() -> usize {
+    let proofs = ProofSettings {
+        watch_ms: Millis(100),
+        life_ms_max: Millis(600_000),
+        is_captured: false,
+        is_marked: false,
+    };
+    let world = world_with(96, Policy { proofs: Some(proofs), ..default_policy() }).await;
+    world.origin.count_exactly();
+    world.origin.set_version(100);
+    let mut hits = 0;
+    for round in 0..10 {
+        // Each node has used the label, its entries are of after the last foreign transaction, and a report says so.
+        for node in 0..2 {
+            world.send(node, &world.ask(WRITE_LEFT)).await.unwrap();
+        }
+        for _ in 0..3 {
+            for node in 0..2 {
+                world
+                    .send(
+                        node,
+                        &Ask { bookmarks: bookmark(world.origin.version().into()), ..world.ask(RIGHT) },
+                    )
+                    .await
+                    .unwrap();
+            }
+            world.pass(2_000).await;
+        }
+        world.origin.write_past();
+        world.send(round % 2, &world.ask(WRITE_LEFT)).await.unwrap();
+        let bookmarks = bookmark(world.origin.version().into());
+        for node in 0..2 {
+            let runs = world.origin.runs();
+            let ask = Ask { bookmarks: bookmarks.clone(), ..world.ask(RIGHT) };
+            assert!(matches!(world.send(node, &ask).await.unwrap().answer, Answer::Body(_)));
+            hits += usize::from(node == 0 && world.origin.runs() == runs);
+        }
+    }
+    hits
+}
+
+/// A bookmark is answered by a proof only as far as each transaction is known.
+#[test]
+fn a_bookmark_that_reaches_past_a_foreign_write_is_seen() {
+    let well = run_with(None, hits_past_a_foreign_write());
+    let ill = run_with(Some(Bug::BookmarkReachesForeign), hits_past_a_foreign_write());
+    println!(
+        "BookmarkReachesForeign: {ill} of 10 reads miss a foreign write that their bookmark names, and {well} without it"
     );
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
