@@ -294,16 +294,19 @@ impl PeersPort {
                 record.note(What::ServeBegan { hop, by: host.life, key, plain: ask.is_plain() });
             }
             Ok(Question::Purge(_)) => record.note(What::Forgot { node: host.life.node }),
-            Ok(Question::Written(told)) if told.counted.is_some() => {
-                if self.net.without_counts.lock().contains(&host.life.node) {
-                    return Err(PeerError::Refused("seeded: unknown kind".to_owned()));
-                }
+            Ok(Question::Written(told)) if told.counted.is_some() && self.refuses_counts(host) => {
+                return Err(PeerError::Refused("seeded: unknown kind".to_owned()));
             }
             _ => {}
         }
         let answer = engine.path().serve_peer(&message).await;
         record.note(What::ServeEnded { hop });
         answer.map_err(|why| PeerError::Refused(why.to_string()))
+    }
+
+    /// Whether the node is of a version that knows no counts of writes.
+    fn refuses_counts(&self, host: &Host) -> bool {
+        self.net.without_counts.lock().contains(&host.life.node)
     }
 
     /// Asks the node at an address for its card.
