@@ -87,11 +87,11 @@ impl Cache {
             return None;
         }
         let copy = self.memory.get(&ask.query.key)?;
+        let hits = copy.near_hits()?;
         let coverage = self.coverage(&copy, &ask.bookmarks);
         if coverage == Coverage::None || self.written.has_ended(&copy) {
             return None;
         }
-        let hits = copy.near_hits()?;
         let now = self.context.now();
         if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.vouches_for(&copy, now) {
             return None;

@@ -290,13 +290,13 @@ impl Session {
         }
         result.end(None);
         let position = self.note_bookmark(&success, None, (result.sent.clone(), result.begun));
+        let net_change = Effects::net_change(&success);
         if let Some(touched) = &touched {
-            self.transaction_has_written(touched, Effects::net_change(&success));
+            self.transaction_has_written(touched, net_change);
         }
         match (result.write.take(), touched) {
             (Some(write), Some(touched)) => {
-                let net_change = Some(Effects::net_change(&success));
-                let write = write.narrowed(touched).has_changed(net_change).with_marker(marked);
+                let write = write.narrowed(touched).has_changed(Some(net_change)).with_marker(marked);
                 self.out.wait_for(write.committed(position)).await?;
             }
             (Some(write), None) => write.changed_nothing(),
