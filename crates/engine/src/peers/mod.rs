@@ -19,7 +19,7 @@ use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
     FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, Orders, PeerQuestion, Pull, Purge, TallyWanted,
-    TellCounted, TellPlans, TellWritten, Wanted,
+    TellPlans, TellWritten, Wanted,
 };
 
 /// Asks other nodes.

@@ -196,33 +196,23 @@ impl PeerQuestion for Orders<'_> {
     }
 }
 
-/// Plain data: these databases have been written so far. The answer is what the asked node knows of the same names.
-pub(crate) struct TellWritten<'a>(pub(crate) &'a [WrittenRecord]);
-
-impl PeerQuestion for TellWritten<'_> {
-    type Answer = Vec<WrittenRecord>;
-
-    fn encode(&self) -> Bytes {
-        encode_written(self.0)
-    }
-
-    fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {
-        decode_known_written(answer)
-    }
-}
-
-/// Plain data: the same, with counts of this life's writes.
-pub(crate) struct TellCounted<'a> {
+/// Plain data: these databases have been written so far, with counts of this life's writes, if there are any. The answer is what the
+/// asked node knows of the same names.
+pub(crate) struct TellWritten<'a> {
     pub(crate) by: &'a Holder,
     pub(crate) counted: &'a [CountedWrite],
     pub(crate) records: &'a [WrittenRecord],
 }
 
-impl PeerQuestion for TellCounted<'_> {
+impl PeerQuestion for TellWritten<'_> {
     type Answer = Vec<WrittenRecord>;
 
     fn encode(&self) -> Bytes {
-        encode_counted(self.by, self.counted, self.records)
+        if self.counted.is_empty() {
+            encode_written(self.records)
+        } else {
+            encode_counted(self.by, self.counted, self.records)
+        }
     }
 
     fn decode(&self, answer: &Bytes) -> Result<Vec<WrittenRecord>, BadMessage> {

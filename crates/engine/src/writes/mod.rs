@@ -56,6 +56,7 @@ use crate::writes::capture::Capture;
 use crate::writes::ended::Doubt;
 use crate::writes::pending::OpenWrite;
 use crate::writes::restored::Purging;
+use crate::writes::runs::later;
 use crate::writes::tallies::OwnTallies;
 use crate::writes::telling::Telling;
 use crate::writes::watch::Watching;
@@ -145,16 +146,12 @@ impl Writes {
         PendingWrite::new(Some(OpenWrite { writes, of, name, before, known, has_changed: false, tallied }))
     }
 
-    /// The latest id of a database that this node knows of: by its mark, and by the last report of the same numbering.
+    /// The latest id of a database that this node knows of: by the last report, and by its mark.
     fn known_by(&self, name: DatabaseTag, mark: Option<Written>) -> Option<Written> {
         let report = self.cache.proofs().report(name)?;
         let settled = Position { database: report.database, id: report.accounts.settled };
         let settled = Written::at(report.epoch, settled);
-        match mark.filter(|mark| mark.position().is_some() && mark.is_at_or_after(&settled)) {
-            Some(mark) => Some(mark),
-            None if mark.is_none_or(|mark| mark.is_comparable(&settled)) => Some(settled),
-            None => None,
-        }
+        later(Some(settled), mark.filter(|mark| !mark.is_unsettled()))
     }
 
     /// How far the databases that were written through this node have been written, by their names.

@@ -33,7 +33,7 @@ fn asker(query: &Query) -> WriteOf {
 }
 
 /// The later of two marks. Of two databases the first one's.
-fn later(known: Option<Written>, other: Option<Written>) -> Option<Written> {
+pub(super) fn later(known: Option<Written>, other: Option<Written>) -> Option<Written> {
     match (known, other) {
         (Some(known), Some(other))
             if known.database() == other.database() && !known.is_at_or_after(&other) =>

@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreTold};
-use crate::peers::{TellCounted, TellWritten};
+use crate::peers::TellWritten;
 use crate::writes::Writes;
 
 /// Tries of one telling before its node counts as silent: one message may be lost.
@@ -216,6 +216,15 @@ impl State {
     }
 }
 
+impl Telling {
+    /// A node has refused counts of writes: for a while it is told without them.
+    fn refused_counts(&self, node: &NodeName, now: MonoTime) {
+        if let Some(line) = self.state.lock().nodes.get_mut(node) {
+            line.uncounted_until = now + Millis(COUNTS_REFUSED_MS);
+        }
+    }
+}
+
 /// What one write waits for.
 struct Wait {
     others: Vec<NodeName>,
@@ -360,11 +369,14 @@ impl Writes {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
         let News { records, counts, .. } = news;
-        let answer = if counts.is_empty() {
-            self.peers.ask(node, &TellWritten(records), within).await
-        } else {
-            self.tell_with_counts(node, news, within).await
-        };
+        let mut told = TellWritten { by: self.context.me(), counted: counts, records };
+        let mut answer = self.peers.ask(node, &told, within).await;
+        if !counts.is_empty() && matches!(answer, Err(PeerError::Refused(_))) {
+            // Once more, without counts.
+            self.telling.refused_counts(node, self.context.now());
+            told.counted = &[];
+            answer = self.peers.ask(node, &told, within).await;
+        }
         match answer {
             Ok(known) => {
                 self.take_answer(records, &known);
@@ -377,24 +389,6 @@ impl Writes {
                 false
             }
         }
-    }
-
-    /// A node that refuses is told once more, without counts.
-    async fn tell_with_counts(
-        &self,
-        node: &NodeName,
-        News { records, counts, .. }: &News,
-        within: Millis,
-    ) -> Result<Vec<WrittenRecord>, PeerError> {
-        let told = TellCounted { by: self.context.me(), counted: counts, records };
-        let answer = self.peers.ask(node, &told, within).await;
-        if !matches!(answer, Err(PeerError::Refused(_))) {
-            return answer;
-        }
-        if let Some(line) = self.telling.state.lock().nodes.get_mut(node) {
-            line.uncounted_until = self.context.now() + Millis(COUNTS_REFUSED_MS);
-        }
-        self.peers.ask(node, &TellWritten(records), within).await
     }
 
     /// The other node, or the store, may know that the ids are counted anew: then this node's write gets its place in the new
