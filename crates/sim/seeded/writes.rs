@@ -19,6 +19,10 @@ use super::{hits, run_with};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
+/// Watchers that ask often, and proofs that last.
+const PROOFS: ProofSettings =
+    ProofSettings { watch_ms: Millis(100), life_ms_max: Millis(600_000), is_captured: false, is_marked: false };
+
 /// Two nodes that follow the store, and an origin that tells transactions.
 async fn world(seed: u64) -> World {
     world_with(seed, default_policy()).await
@@ -96,13 +100,7 @@ fn a_reset_that_counts_as_told_is_seen() {
 async fn hits_after_a_restore() -> usize {
     let mut ended_hits = 0;
     for round in 0..10 {
-        let proofs = ProofSettings {
-            watch_ms: Millis(100),
-            life_ms_max: Millis(600_000),
-            is_captured: false,
-            is_marked: false,
-        };
-        let world = world_with(90 + round, Policy { proofs: Some(proofs), ..default_policy() }).await;
+        let world = world_with(90 + round, Policy { proofs: Some(PROOFS), ..default_policy() }).await;
         world.origin.count_exactly();
         world.origin.set_version(100);
         // Either node is the owner of some: the one that watches notices the restore itself.
@@ -137,15 +135,10 @@ const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
 /// How many of ten reads are answered without a run, although their bookmark names a foreign transaction that may have touched what
 /// they ask: it came just before a write through a node, whose bookmark they have.
 async fn hits_past_a_foreign_write() -> usize {
-    let proofs = ProofSettings {
-        watch_ms: Millis(100),
-        life_ms_max: Millis(600_000),
-        is_captured: false,
-        is_marked: false,
-    };
-    let world = world_with(96, Policy { proofs: Some(proofs), ..default_policy() }).await;
+    let world = world_with(96, Policy { proofs: Some(PROOFS), ..default_policy() }).await;
     world.origin.count_exactly();
     world.origin.set_version(100);
+    let right = || Ask { bookmarks: bookmark(world.origin.version().into()), ..world.ask(RIGHT) };
     let mut hits = 0;
     for round in 0..10 {
         // Each node has used the label, its entries are of after the last foreign transaction, and a report says so.
@@ -154,25 +147,15 @@ async fn hits_past_a_foreign_write() -> usize {
         }
         for _ in 0..3 {
             for node in 0..2 {
-                world
-                    .send(
-                        node,
-                        &Ask { bookmarks: bookmark(world.origin.version().into()), ..world.ask(RIGHT) },
-                    )
-                    .await
-                    .unwrap();
+                world.send(node, &right()).await.unwrap();
             }
             world.pass(2_000).await;
         }
         world.origin.write_past();
         world.send(round % 2, &world.ask(WRITE_LEFT)).await.unwrap();
-        let bookmarks = bookmark(world.origin.version().into());
-        for node in 0..2 {
-            let runs = world.origin.runs();
-            let ask = Ask { bookmarks: bookmarks.clone(), ..world.ask(RIGHT) };
-            assert!(matches!(world.send(node, &ask).await.unwrap().answer, Answer::Body(_)));
-            hits += usize::from(node == 0 && world.origin.runs() == runs);
-        }
+        let runs = world.origin.runs();
+        assert!(matches!(world.send(0, &right()).await.unwrap().answer, Answer::Body(_)));
+        hits += usize::from(world.origin.runs() == runs);
     }
     hits
 }

@@ -189,33 +189,16 @@ impl Classifier {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use hopcache_core::key::{KeyHasher, PrincipalScope};
-
     use super::*;
-    use crate::model::ask::QueryParts;
-    use crate::model::identity::{Credentials, Identity};
-
-    fn query(statement: &str) -> Query {
-        let hasher = KeyHasher::new(b"");
-        let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
-        let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
-        let parts = QueryParts {
-            database: "neo4j".into(),
-            statement: statement.into(),
-            params: Bytes::from_static(&[0xA0]),
-            impersonated: None,
-            identity: Arc::new(identity),
-        };
-        Query::read(parts, &hasher, &[])
-    }
 
     /// I9, F36: remembered statements are bounded in bytes as well.
     #[test]
     fn a_long_statement_is_not_remembered() {
         let words = ServerWords::new();
-        let (short, long) =
-            (query("RETURN 1"), query(&format!("RETURN '{}'", "x".repeat(VERDICT_TEXT_BYTES_MAX))));
+        let (short, long) = (
+            Query::of_text("RETURN 1"),
+            Query::of_text(&format!("RETURN '{}'", "x".repeat(VERDICT_TEXT_BYTES_MAX))),
+        );
         for each in [&short, &long] {
             words.set(each, StatementKind::Read);
         }

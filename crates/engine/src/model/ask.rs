@@ -98,6 +98,25 @@ pub struct QueryParts {
     pub identity: Arc<Identity>,
 }
 
+#[cfg(test)]
+impl Query {
+    /// A query without parameters, of somebody without a password: for tests that ask for nothing but its text.
+    pub(crate) fn of_text(statement: &str) -> Self {
+        let hasher = KeyHasher::new(b"");
+        let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
+        let credentials = crate::model::identity::Credentials::None;
+        let identity = Identity { scope, fingerprint: [0; 32], credentials };
+        let parts = QueryParts {
+            database: "neo4j".into(),
+            statement: statement.into(),
+            params: Bytes::from_static(&[0xA0]),
+            impersonated: None,
+            identity: Arc::new(identity),
+        };
+        Self::read(parts, &hasher, &[])
+    }
+}
+
 impl Query {
     /// Reads a statement: normal form, lexer's verdict, key. `procedures` are those that the operator vouches for
     /// beyond the built-in list. It lexes the text once, in time linear in its length.

@@ -448,11 +448,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hopcache_core::key::{KeyHasher, PrincipalScope};
-
     use super::*;
-    use crate::model::ask::QueryParts;
-    use crate::model::identity::{Credentials, Identity};
 
     /// THEORY "Learning and prefetch": the rows' probabilities add up to the probability of any of them.
     #[test]
@@ -468,20 +464,8 @@ mod tests {
     /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.
     #[test]
     fn a_round_has_each_query_once() {
-        let hasher = KeyHasher::new(b"a test's cluster key");
-        let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
-        let identity = Arc::new(Identity { scope, fingerprint: [0; 32], credentials: Credentials::None });
-        let query = |statement: &str| {
-            let parts = QueryParts {
-                database: "neo4j".into(),
-                statement: statement.into(),
-                params: Bytes::from_static(&[0xa0]),
-                impersonated: None,
-                identity: Arc::clone(&identity),
-            };
-            Arc::new(Query::read(parts, &hasher, &[]))
-        };
-        let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"].map(query);
+        let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"];
+        let queries = queries.map(|text| Arc::new(Query::of_text(text)));
         let answered = |place: usize| Answered::Here(Arc::clone(&queries[place]), RenderingId(0));
         let mut round: Vec<Answered> = (0..250).map(|number| answered(number % 2)).collect();
         round.push(answered(2));

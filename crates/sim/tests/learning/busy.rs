@@ -9,20 +9,37 @@ use super::*;
 /// Asks in a task of its own, as a client of the node does.
 fn ask_beside(world: &World, node: usize, asked: Ask) {
     let engine = Arc::clone(&world.nodes[node].engine);
-    tokio::spawn(async move {
-        let started = sim_now();
-        let asked = Ask { deadline: started + Millis(60_000), ..asked };
-        let outcome = match engine.path().hit(&asked) {
-            Some(outcome) => outcome,
-            None => engine.path().answer(&asked).await,
-        };
-        engine.prefetch().observe(&asked, &outcome, started);
-    });
+    tokio::spawn(async move { ask_engine(&engine, asked).await });
 }
 
 fn with_number(world: &World, (statement, number): (&str, i64), session: [u8; 16]) -> Ask {
     let params = Value::Map(vec![("id".to_owned(), Value::Int(number))]);
     Ask { session: Some(SessionTag(session)), ..world.ask_with(params, ("neo4j", statement, "alice")) }
+}
+
+/// The version that nothing was taught of.
+const NEW_VERSION: i64 = 6_000;
+
+/// The query that asks for the version which the one before it has returned.
+fn of_version(world: &World, version: i64) -> Ask {
+    with_number(world, ("MATCH (v:V {id: $id}) RETURN v", version), [9; 16])
+}
+
+/// A session reads the version and then asks for it, six times, with other versions. Each of both has its node, and the pause after
+/// it in milliseconds. Returns the read; nothing is in any memory then, and the origin has [`NEW_VERSION`].
+async fn teach_by_version(world: &World, [first, then]: [(usize, u64); 2]) -> Ask {
+    let read = of_session(world, 9, "alice", ("neo4j", "MATCH (n) RETURN n.version AS version"));
+    for version in 5_000..5_006 {
+        world.origin.set_version(version);
+        forget_everything(world).await;
+        ask(world, first.0, &read).await;
+        world.pass(first.1).await;
+        ask(world, then.0, &of_version(world, version)).await;
+        world.pass(then.1).await;
+    }
+    world.origin.set_version(NEW_VERSION);
+    forget_everything(world).await;
+    read
 }
 
 /// Sessions of a site, each of which clicks from query to query.
@@ -139,19 +156,7 @@ async fn a_near_hit_is_followed_by_templates_that_need_fields() {
     let policy = Policy { near_rate_per_s_min: 1.0, ..policy() };
     let world = learning_world(3, 97, &policy);
     earn(&world).await;
-    let read = "MATCH (n) RETURN n.version AS version";
-    let follow = |version: i64| with_number(&world, ("MATCH (v:V {id: $id}) RETURN v", version), [9; 16]);
-    let first = of_session(&world, 9, "alice", ("neo4j", read));
-    for version in 5_000..5_006 {
-        world.origin.set_version(version);
-        forget_everything(&world).await;
-        ask(&world, 0, &first).await;
-        world.pass(1_500).await;
-        ask(&world, 1, &follow(version)).await;
-        world.pass(1_500).await;
-    }
-    world.origin.set_version(6_000);
-    forget_everything(&world).await;
+    let first = teach_by_version(&world, [(0, 1_500), (1, 1_500)]).await;
     let owner = world.owner_of(&first);
     let entry = (owner + 1) % 3;
     // Nothing is launched while the key becomes hot at its owner.
@@ -169,7 +174,7 @@ async fn a_near_hit_is_followed_by_templates_that_need_fields() {
     assert_eq!(near(), near_before + 1);
     world.pass(500).await;
     assert_eq!(world.origin.runs(), runs + 1, "what follows was run");
-    let followed = follow(6_000);
+    let followed = of_version(&world, NEW_VERSION);
     let path = world.nodes[entry].engine.path();
     let explained = path.explain(&followed.query, Hints::default()).await;
     let prefetched = explained.owner.unwrap().prefetched.expect("a prefetch");
@@ -183,21 +188,10 @@ async fn lessons_are_of_the_fields_after_a_write() {
     for nodes in [1, 3] {
         let world = learning_world(nodes, 98, &policy());
         earn(&world).await;
-        let read = of_session(&world, 9, "alice", ("neo4j", "MATCH (n) RETURN n.version AS version"));
-        let follow = |version: i64| with_number(&world, ("MATCH (v:V {id: $id}) RETURN v", version), [9; 16]);
-        for version in 5_000..5_006 {
-            world.origin.set_version(version);
-            forget_everything(&world).await;
-            ask(&world, 0, &read).await;
-            world.pass(500).await;
-            ask(&world, 0, &follow(version)).await;
-            world.pass(2_000).await;
-        }
-        world.origin.set_version(6_000);
-        forget_everything(&world).await;
+        let read = teach_by_version(&world, [(0, 500), (0, 2_000)]).await;
         ask(&world, 0, &read).await;
         world.pass(1_000).await;
-        let key = follow(6_000).query.key;
+        let key = of_version(&world, NEW_VERSION).query.key;
         assert!(world.nodes.iter().any(|node| node.memory.get(&key).is_some()), "{nodes} nodes");
     }
 }

@@ -51,10 +51,12 @@ fn learning_world(nodes: usize, seed: u64, policy: &Policy) -> World {
 
 /// Asks as a client of node `node` does, and shows the answer to learning as `Front` does.
 async fn ask(world: &World, node: usize, ask: &Ask) -> Outcome {
-    let engine = &world.nodes[node].engine;
-    let mut ask = ask.clone();
+    ask_engine(&world.nodes[node].engine, ask.clone()).await
+}
+
+async fn ask_engine(engine: &Engine, ask: Ask) -> Outcome {
     let started = sim_now();
-    ask.deadline = started + Millis(60_000);
+    let ask = Ask { deadline: started + Millis(60_000), ..ask };
     let outcome = match engine.path().hit(&ask) {
         Some(outcome) => outcome,
         None => engine.path().answer(&ask).await,

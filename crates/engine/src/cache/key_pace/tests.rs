@@ -1,34 +1,17 @@
 //! The history of a key's runs: what it begins with, and what a run weighs in it.
 
 use bytes::Bytes;
-use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::result::ResultSet;
 use hopcache_packstream::Value;
 
 use super::*;
 use crate::cache::copy::CopyTimes;
-use crate::model::ask::QueryParts;
-use crate::model::identity::{Credentials, Identity};
 
 /// The first run takes ten seconds, as in a cold server, and the next ones a tenth.
 const COLD: Millis = Millis(10_000);
 const WARM: Millis = Millis(100);
 /// The mean of both. A cold run that weighed four runs would give 8,020 ms.
 const MEAN_MS: f64 = 5_050.0;
-
-fn query(statement: &str) -> Query {
-    let hasher = KeyHasher::new(b"");
-    let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
-    let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
-    let parts = QueryParts {
-        database: "neo4j".into(),
-        statement: statement.into(),
-        params: Bytes::from_static(&[0xA0]),
-        impersonated: None,
-        identity: Arc::new(identity),
-    };
-    Query::read(parts, &hasher, &[])
-}
 
 /// A copy of a run that took this long. It knows no more of the key's cost, as one from the store.
 fn copy_of(query: &Query, cost_ms: Millis) -> MemoryCopy {
@@ -64,7 +47,7 @@ fn mean_ms(history: &History, query: &Query) -> f64 {
 /// A copy that the second run replaces, with and without hits that plan for it, and given other times before.
 #[test]
 fn a_first_run_weighs_as_one_run() {
-    let query = query("RETURN 1");
+    let query = Query::of_text("RETURN 1");
     for (is_planned, is_short) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut history = History::new();
         let mut copy = first_copy(&mut history, &query);
@@ -85,7 +68,7 @@ fn a_first_run_weighs_as_one_run() {
 /// A copy from the store says how long its run took: a hit that plans for it leaves no history without that run.
 #[test]
 fn a_copy_of_the_store_begins_the_history_with_its_run() {
-    let (mut history, query) = (History::new(), query("RETURN 1"));
+    let (mut history, query) = (History::new(), Query::of_text("RETURN 1"));
     let copy = copy_of(&query, COLD);
     let known = history.seen(&query.key, &copy, Some(3.0)).cost.unwrap();
     assert!((known.mean_ms - 10_000.0).abs() < 1.0, "{known:?}");
@@ -97,7 +80,8 @@ fn a_copy_of_the_store_begins_the_history_with_its_run() {
 /// A history without a run, of hints alone, begins with what the pattern and the copy in memory say.
 #[test]
 fn a_history_without_a_run_begins_with_what_is_known() {
-    let (mut history, hinted, other) = (History::new(), query("RETURN 1"), query("RETURN 2"));
+    let (mut history, hinted, other) =
+        (History::new(), Query::of_text("RETURN 1"), Query::of_text("RETURN 2"));
     assert_eq!(hinted.cost_key(), other.cost_key(), "one pattern");
     for _ in 0..4 {
         history.observe(&other, Hints::default(), (None, COLD));

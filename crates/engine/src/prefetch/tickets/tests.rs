@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::key::QueryKey;
 use hopcache_learning::{FormId, PatternTag, SourceId};
 
 use super::*;
-use crate::model::ask::{Query, QueryParts};
-use crate::model::identity::{Credentials, Identity};
+use crate::model::ask::Query;
 use crate::model::rendering::RenderingId;
 
 #[derive(Default)]
@@ -35,18 +33,8 @@ impl Counts {
 }
 
 fn order() -> Order {
-    let hasher = KeyHasher::new(b"");
-    let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
-    let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
-    let parts = QueryParts {
-        database: "neo4j".into(),
-        statement: "RETURN 1".into(),
-        params: Bytes::from_static(&[0xA0]),
-        impersonated: None,
-        identity: Arc::new(identity),
-    };
     Order {
-        query: Arc::new(Query::read(parts, &hasher, &[])),
+        query: Arc::new(Query::of_text("RETURN 1")),
         rendering: RenderingId(0),
         source: SourceId::Pattern(PatternTag(1)),
         form: FormId(2),
