@@ -6,7 +6,7 @@ use hopcache_core::lease::Commit;
 use hopcache_core::limits::{FOLLOWERS_MAX, PASS_THROUGH_BYTES_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
-use hopcache_engine::ask::Ask;
+use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
@@ -208,6 +208,19 @@ async fn uncacheable_waiters_are_not_serialised() {
             None => assert_eq!(world.origin.runs(), 2, "{detail:?}"),
         }
     }
+}
+
+/// I6, seeds 9637 and 19310: a run past the cache shows that a statement changes data, and nobody takes it for a read again.
+#[tokio::test(start_paused = true)]
+async fn an_update_past_the_cache_is_remembered() {
+    let world = World::new(1, 60);
+    let ask = world.ask(READ);
+    world.origin.set_behavior(OriginBehavior::Update);
+    let past = Ask { bypass: Some(RequestBypass::NoStore), ..ask.clone() };
+    assert_eq!(world.send(0, &past).await.unwrap().how.class, Class::Bypass(Reason::NoStore));
+    world.origin.set_behavior(OriginBehavior::Well);
+    assert_eq!(world.send(0, &ask).await.unwrap().how.class, Class::Bypass(Reason::Write));
+    assert!(world.store.commits().is_empty());
 }
 
 /// I6.

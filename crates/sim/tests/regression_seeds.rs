@@ -5,7 +5,7 @@
 use hopcache_sim::simulate::{Keep, simulate};
 
 /// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
-const FOUND: [(u64, &str, &str); 17] = [
+const FOUND: [(u64, &str, &str); 20] = [
     (12, "I4 age", "a second try of a silent commit gave the entry the life left at the first"),
     (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
     (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
@@ -31,6 +31,13 @@ const FOUND: [(u64, &str, &str); 17] = [
     (8_942, "F12 leaving", "the same"),
     (9_156, "F12 leaving", "the same"),
     (9_437, "F12 leaving", "the same"),
+    (9_637, "prefetch", "a run past the cache changed data, and the statement was prefetched as a read"),
+    (19_310, "prefetch", "the same"),
+    (
+        12_512,
+        "I1/I2 runs",
+        "a refresh that waited for another run's lease held that run's value too old, and ran once more",
+    ),
 ];
 
 /// Found while worlds with proofs were built: the engine was wrong.
@@ -64,7 +71,7 @@ const FOUND_WITH_PROOFS: [(u64, &str, &str); 6] = [
 ];
 
 /// The same, found since writes are seen. Here the checkers were wrong, and the engine was right.
-const FOUND_WITH_WRITES: [(u64, &str, &str); 10] = [
+const FOUND_WITH_WRITES: [(u64, &str, &str); 12] = [
     (432, "I1/I2 runs", "the checker did not take a statement that drifts for a write, which ends entries"),
     (1_456, "I1/I2 runs", "the same: an entry of a run that was under way when the statement drifted"),
     (
@@ -95,6 +102,12 @@ const FOUND_WITH_WRITES: [(u64, &str, &str); 10] = [
         "proofs hold",
         "the checker held a restore against an entry that a purge spares, since the store's clock was set back",
     ),
+    (
+        17_958,
+        "I8 hops",
+        "the checker did not see that a node forgets once more while its purge of a restored database repeats",
+    ),
+    (18_835, "I8 hops", "the same"),
 ];
 
 #[test]

@@ -100,9 +100,12 @@ impl Classifier {
         self.questions.len()
     }
 
-    /// The server confirmed a read and the run reported a change: its answer is never used again for this statement.
-    pub(super) fn distrust(&self, query: &Query) {
-        self.words.set(query, StatementKind::ReadWrite);
+    /// A run of the statement has reported a change, although it looked like a read: it counts as a write from now on,
+    /// whatever the server has said or will say.
+    pub(crate) fn distrust(&self, query: &Query) {
+        if !matches!(self.verdict(query), Verdict::Bypass(_)) {
+            self.words.set(query, StatementKind::ReadWrite);
+        }
     }
 
     /// The verdict as far as it is known without asking the server.

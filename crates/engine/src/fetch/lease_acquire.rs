@@ -9,7 +9,7 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::Purges;
-use crate::cache::copy::SharedCopy;
+use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::fetch::Fetch;
 use crate::fetch::leases::HeldLease;
 use crate::fetch::terms::{LeaseTerms, WithoutLease};
@@ -20,6 +20,11 @@ use crate::model::trace::{Fact, LeaseWord, Step};
 
 /// Ages are cut to whole milliseconds by the store and by this node.
 const ROUNDING_MS: Millis = Millis(2);
+
+/// What the store takes for the age of this copy, at least.
+fn least_age(copy: &MemoryCopy, now: MonoTime) -> Millis {
+    copy.age_ms(now).saturating_sub(ROUNDING_MS)
+}
 
 /// How the competition for a key ended.
 #[derive(Debug)]
@@ -65,7 +70,52 @@ struct Competition<'a> {
     /// One nonce for the whole competition. If the grant of a lease is lost on the way (F21), the next answer says that
     /// the lease is held, and the nonce shows that this node holds it.
     ask: LeaseAsk,
+    limit: AgeLimit,
     purges: Purges,
+}
+
+impl Competition<'_> {
+    /// The question to the store at this moment.
+    fn ask_at(&mut self, now: MonoTime) -> &LeaseAsk {
+        self.ask.age_max_ms = self.limit.at(now);
+        &self.ask
+    }
+}
+
+/// Up to which age a stored entry is a value.
+#[derive(Debug, Clone, Copy, Default)]
+struct AgeLimit {
+    /// A client's `max-age`: the same at each question.
+    of_client: Option<Millis>,
+    /// Only entries that are younger than a known one count. The limit as it was at that time: it grows as the known entry
+    /// ages. Schedule of a limit that does not grow:
+    ///   a refresh finds an entry of 381 ms, which a write has ended, and asks for a younger one · another run has the
+    ///   lease, and brings a value after 350 ms · at the next question that value is 407 ms old, and is run once more.
+    younger: Option<(Millis, MonoTime)>,
+}
+
+impl AgeLimit {
+    /// Of a job that asks at `now`. Nobody but a client has a limit of its own: other runs replace an entry, by a younger one.
+    fn of(job: &FetchJob, now: MonoTime) -> Self {
+        match (job.cause, job.bounds.age_max_ms) {
+            (Cause::Refresh | Cause::Prefetch, Some(most)) => Self::default().younger_than(most, now),
+            (_, of_client) => Self { of_client, younger: None },
+        }
+    }
+
+    /// Also for entries younger than one of this age.
+    fn younger_than(self, age_ms: Millis, now: MonoTime) -> Self {
+        let age_ms = self.younger_at(now).map_or(age_ms, |before| before.min(age_ms));
+        Self { younger: Some((age_ms, now)), ..self }
+    }
+
+    fn younger_at(&self, now: MonoTime) -> Option<Millis> {
+        self.younger.map(|(age_ms, at)| Millis(age_ms.0.saturating_add(now.since(at).0)))
+    }
+
+    fn at(&self, now: MonoTime) -> Option<Millis> {
+        [self.of_client, self.younger_at(now)].into_iter().flatten().min()
+    }
 }
 
 impl Fetch {
@@ -102,10 +152,10 @@ impl Fetch {
         without_lease: WithoutLease,
         held: Option<&SharedCopy>,
     ) -> Acquired {
-        let competition = self.competition(job, held);
-        let key = &job.query.key;
         let asked = self.context.now();
-        let mut grant = self.store.get_or_lease(key, &competition.ask).await;
+        let mut competition = self.competition(job, held, asked);
+        let key = &job.query.key;
+        let mut grant = self.store.get_or_lease(key, competition.ask_at(asked)).await;
         if grant == Err(StoreError::TimedOut) {
             grant = self.store.get_or_lease(key, &competition.ask).await;
         }
@@ -136,7 +186,7 @@ impl Fetch {
         held: Option<&SharedCopy>,
         give_up_at: MonoTime,
     ) -> Acquired {
-        let mut competition = self.competition(job, held);
+        let mut competition = self.competition(job, held, self.context.now());
         let key = &job.query.key;
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
@@ -145,8 +195,8 @@ impl Fetch {
         loop {
             let asked = self.context.now();
             let grant = match dead.take() {
-                None => self.store.get_or_lease(key, &competition.ask).await,
-                Some(token) => self.store.steal(key, token, &competition.ask).await,
+                None => self.store.get_or_lease(key, competition.ask_at(asked)).await,
+                Some(token) => self.store.steal(key, token, competition.ask_at(asked)).await,
             };
             if grant.is_ok() {
                 // Only consecutive silences count. A node that waits for seconds for another's lease would otherwise
@@ -193,18 +243,24 @@ impl Fetch {
         }
     }
 
-    fn competition<'a>(&self, job: &'a FetchJob, held: Option<&'a SharedCopy>) -> Competition<'a> {
+    fn competition<'a>(
+        &self,
+        job: &'a FetchJob,
+        held: Option<&'a SharedCopy>,
+        now: MonoTime,
+    ) -> Competition<'a> {
         // Of an entry of before the client's bookmarks, or of before a write, the first round is not told: memory has it.
         let older = held.filter(|held| !self.cache.is_late_enough(held, &job.bounds));
-        let younger_ms = older.map(|held| held.age_ms(self.context.now()).saturating_sub(ROUNDING_MS));
+        let limit = AgeLimit::of(job, now);
+        let limit = older.map_or(limit, |older| limit.younger_than(least_age(older, now), now));
         let ask = LeaseAsk {
             nonce: self.context.nonce(),
             holder: self.context.me().clone(),
             tags: job.query.tags.clone(),
             lease_ms: self.cache.pace().lease_ms(&job.query),
-            age_max_ms: [job.bounds.age_max_ms, younger_ms].into_iter().flatten().min(),
+            age_max_ms: limit.at(now),
         };
-        Competition { job, held, ask, purges: self.cache.purges() }
+        Competition { job, held, ask, limit, purges: self.cache.purges() }
     }
 
     fn won(
@@ -233,7 +289,7 @@ impl Fetch {
             if self.cache.is_late_enough(&copy, &competition.job.bounds) {
                 return Ok(copy);
             }
-            competition.ask.age_max_ms = Some(copy.age_ms(asked).saturating_sub(ROUNDING_MS));
+            competition.limit = competition.limit.younger_than(least_age(&copy, asked), asked);
             return Err(Unusable::Older);
         }
         tracing::warn!(key = ?query.key, "a stored entry failed its checksum; removed");
@@ -286,5 +342,37 @@ impl Fetch {
         life != self.context.me().incarnation
             && self.context.age_ms() < Millis(limits::LEASE_MS_MAX)
             && !self.routing.has_met_namesake(life)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> MonoTime {
+        MonoTime(ms * 1_000)
+    }
+
+    /// Seed 12512, the schedule at [`AgeLimit::younger`].
+    #[test]
+    fn what_is_younger_stays_younger() {
+        let limit = AgeLimit::default().younger_than(Millis(379), at(1_000));
+        assert_eq!(limit.at(at(1_000)), Some(Millis(379)));
+        // The value of a run that began 50 ms after the known entry's.
+        let age = Millis(407);
+        assert!(limit.at(at(1_355)).is_some_and(|most| age <= most));
+        let limit = limit.younger_than(Millis(400), at(1_355));
+        assert_eq!(limit.at(at(1_355)), Some(Millis(400)), "the younger of two known entries");
+        let limit = limit.younger_than(Millis(500), at(1_355));
+        assert_eq!(limit.at(at(1_365)), Some(Millis(410)));
+    }
+
+    /// I4: a client's `max-age` is the age at each question.
+    #[test]
+    fn a_clients_limit_does_not_grow() {
+        let limit = AgeLimit { of_client: Some(Millis(300)), younger: None };
+        assert_eq!(limit.at(at(9_000)), Some(Millis(300)));
+        assert_eq!(limit.younger_than(Millis(100), at(9_000)).at(at(9_050)), Some(Millis(150)));
+        assert_eq!(AgeLimit::default().at(at(0)), None);
     }
 }

@@ -34,7 +34,7 @@ impl Path {
             Reason::Write | Reason::Unknown => Cause::Write,
             _ => Cause::Bypass,
         };
-        let path = Arc::clone(self);
+        let (path, query) = (Arc::clone(self), Arc::clone(&ask.query));
         let rendering = ask.rendering;
         // A run in read mode changes nothing, and neither does a statement that the server calls a read.
         let may_write =
@@ -56,6 +56,9 @@ impl Path {
                 path.context.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }
             end_write(write, &run.statement, &ended).await;
+            if ended.as_ref().is_ok_and(ResultSet::has_updates) {
+                path.fetch.classifier().distrust(&query);
+            }
             let result = ended.map_err(Failure::from)?;
             let range = result.range.clone().map(Arc::new);
             let body = apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, move || {
