@@ -6,8 +6,8 @@
 //! larger one, and the model learns the same sessions from round to round. Each node has a share of its own: of a
 //! session that goes through several nodes, one node may observe its part while another does not.
 //!
-//! Example: 960 requests with a session came in one round, and 240 may be observed. The next round observes the quarter
-//! of the sessions with the lowest numbers: about 240 requests. The other 720 are counted, so the share stays. When only
+//! Example: 480 requests with a session came in one round, and 120 may be observed. The next round observes the quarter
+//! of the sessions with the lowest numbers: about 120 requests. The other 360 are counted, so the share stays. When only
 //! one session is left, whatever its number, all requests fit again, and the share rises.
 //!
 //! This decides the share. It sees no request, and knows no clock: the caller ends the rounds. While not all sessions

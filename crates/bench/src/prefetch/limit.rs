@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use hopcache_testbed::http::{Connection, post};
+use hopcache_testbed::listener::pid_on_port;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis, tempdir};
 use hopcache_testbed::report::{Report, Spread};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::counts::Counts;
 use super::pages::{Page, parameters};
@@ -38,9 +40,16 @@ pub(crate) struct Options {
     /// Sessions whose clicks take turns.
     #[arg(long, default_value_t = 64)]
     sessions: usize,
+    /// Applications that the sessions belong to in turn. Each has its own statements, so the distinct queries, and the
+    /// runs at Neo4j, are as many times more.
+    #[arg(long, default_value_t = 1)]
+    applications: usize,
     /// Requests under way.
     #[arg(long, default_value_t = 32)]
     clients: usize,
+    /// After so many seconds of each measurement Neo4j has one core only (`taskset`), until its end.
+    #[arg(long)]
+    one_core_after: Option<u64>,
     /// TTL in seconds.
     #[arg(long, default_value_t = 20)]
     ttl: u64,
@@ -104,9 +113,12 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     let trace = Arc::new(trace(options, source)?);
     let distinct: BTreeSet<&[u8]> = trace.iter().map(|ask| body_of(&ask.bytes)).collect();
     report.line(&format!(
-        "{} requests of {} distinct queries in {} sessions, {} clients, {} nodes, TTL {} s; {}; Neo4j, Redis, nodes and clients share the machine\n",
-        trace.len(), distinct.len(), options.sessions, options.clients, options.nodes, options.ttl, source.size()
+        "{} requests of {} distinct queries in {} sessions of {} applications, {} clients, {} nodes, TTL {} s; {}; Neo4j, Redis, nodes and clients share the machine\n",
+        trace.len(), distinct.len(), options.sessions, options.applications, options.clients, options.nodes, options.ttl, source.size()
     ));
+    if let Some(seconds) = options.one_core_after {
+        report.line(&format!("Neo4j has one core from second {seconds} of each measurement on.\n"));
+    }
     report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request | limits, load |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
@@ -132,7 +144,7 @@ fn trace(options: &Options, source: &Source) -> anyhow::Result<Vec<Ask>> {
     order.truncate(options.requests);
     let ask = |(_, click): &(usize, Click)| {
         let headers = format!("{login}hopcache-session: walk-{}\r\n", click.session);
-        let text = source.names.statement(click.page, 0);
+        let text = source.names.statement(click.page, click.session % options.applications.max(1));
         let bytes = post(&text, &parameters(&source.graph, click.page, click.place), &headers);
         Ask { bytes, turn: click.turn, page: click.page }
     };
@@ -151,6 +163,7 @@ async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow:
     let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
     let nodes = start_cluster(&plan, options.nodes).await?;
     let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
+    let _one_core = options.one_core_after.map(OneCore::after).transpose()?;
     let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut clients = JoinSet::new();
     for _ in 0..options.clients {
@@ -173,6 +186,45 @@ async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow:
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
     Ok(Seen::of(&answers, took, (Counts::of(&metrics), cpu, limits)))
+}
+
+/// Neo4j has one core from some moment on. Dropped, it has all of them again.
+struct OneCore {
+    neo4j: u32,
+    task: JoinHandle<()>,
+}
+
+impl OneCore {
+    fn after(seconds: u64) -> anyhow::Result<Self> {
+        let port = neo4j::bolt()?.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let neo4j = port.and_then(pid_on_port).context("Neo4j is not on this machine")?;
+        // It works, then, also later.
+        ensure!(has_moved(neo4j, &all_cores()), "taskset cannot move Neo4j: util-linux, and root");
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await; // tidy: the moment of the change is part of what is measured
+            has_moved(neo4j, "0");
+        });
+        Ok(Self { neo4j, task })
+    }
+}
+
+impl Drop for OneCore {
+    fn drop(&mut self) {
+        self.task.abort();
+        has_moved(self.neo4j, &all_cores());
+    }
+}
+
+fn all_cores() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("0-{}", cores - 1)
+}
+
+/// Moves all threads of a process to these cores.
+fn has_moved(pid: u32, cores: &str) -> bool {
+    let mut taskset = std::process::Command::new("taskset");
+    taskset.args(["-acp", cores, &pid.to_string()]).stdout(std::process::Stdio::null());
+    taskset.status().is_ok_and(|status| status.success())
 }
 
 fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<String> {

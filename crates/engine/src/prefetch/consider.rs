@@ -22,8 +22,8 @@ use bytes::Bytes;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    ANSWERED_BYTES_MAX, ANSWERED_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDERED_AT_A_TIME,
-    CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
+    ANSWERED_BYTES_MAX, ANSWERED_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDER_EVERY_MS_BUSY,
+    CONSIDERED_AT_A_TIME, CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
     NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
 use hopcache_core::time::Millis;
@@ -146,9 +146,10 @@ impl Prefetch {
     pub(super) async fn consider_for_ever(self: &Arc<Self>) -> Infallible {
         let drained = self.learning.considering.drained.lock().take();
         let Some(mut drained) = drained else { return pending().await };
+        let mut pause_ms = CONSIDER_EVERY_MS;
         loop {
             let Some(first) = drained.recv().await else { return pending().await };
-            self.context.sleep(Millis(CONSIDER_EVERY_MS)).await;
+            self.context.sleep(Millis(pause_ms)).await;
             let mut round = vec![first];
             while round.len() < ANSWERED_MAX
                 && let Ok(next) = drained.try_recv()
@@ -156,6 +157,8 @@ impl Prefetch {
                 round.push(next);
             }
             leave_once(&mut round);
+            let is_busy = round.len() > CONSIDERED_IN_ROUND_MAX;
+            pause_ms = if is_busy { CONSIDER_EVERY_MS_BUSY } else { CONSIDER_EVERY_MS };
             if self.learning.has_ended() {
                 continue;
             }
@@ -168,13 +171,11 @@ impl Prefetch {
         }
     }
 
-    /// Considers the first ones of a round, which bounds the CPU time of considering.
+    /// Considers the last ones of a round, which bounds the CPU time of considering: their sessions have not gone on yet.
     async fn consider_round(self: &Arc<Self>, mut round: Vec<Answered>) {
-        self.note_observed(
-            ObservationWord::Unconsidered,
-            round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX),
-        );
-        round.truncate(CONSIDERED_IN_ROUND_MAX);
+        let left_out = round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX);
+        self.note_observed(ObservationWord::Unconsidered, left_out);
+        round.drain(..left_out);
         let mut orders = RoundOfOrders::default();
         let mut without_fields = Vec::new();
         for (place, answered) in round.into_iter().enumerate() {

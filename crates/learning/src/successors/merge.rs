@@ -94,30 +94,25 @@ impl Successors {
         merged: &mut Merged,
     ) {
         let Some(source) = rows.first().map(|row| row.source) else { return };
-        let heard: Vec<(FormId, Vec<Heard>)> = rows
-            .iter()
-            .map(|row| {
-                let slots = row.slots.iter();
-                (row.form, slots.filter_map(|slot| self.hear(lesson, slot, beliefs, now, merged)).collect())
-            })
-            .collect();
-        let worths: Vec<f64> = heard.iter().map(|(_, slots)| slots.iter().map(worth).sum()).collect();
+        let mut heard: Vec<(FormId, Heard)> = Vec::with_capacity(rows.len());
+        for (row, slot) in rows.iter().flat_map(|row| row.slots.iter().map(move |slot| (row, slot))) {
+            heard.extend(self.hear(lesson, slot, beliefs, now, merged).map(|slot| (row.form, slot)));
+        }
+        let of_rows = || heard.chunk_by(|a, b| a.0 == b.0);
         // A source ranks by its own row. If the lesson lacks that, it ranks by its largest successor.
-        let own = heard.iter().position(|(form, _)| *form == FormId::ANY);
-        let rank = own.and_then(|at| worths.get(at).copied());
-        let rank = rank.unwrap_or_else(|| worths.iter().copied().fold(0.0, f64::max));
+        let own = of_rows().find(|slots| slots.first().is_some_and(|slot| slot.0 == FormId::ANY));
+        let rank = own.map_or_else(|| of_rows().map(worth).fold(0.0, f64::max), worth);
         let is_new = !self.table.sources.contains_key(&source);
-        for ((form, slots), worth) in
-            heard.into_iter().zip(worths).filter(|((_, slots), _)| !slots.is_empty())
-        {
+        for slots in of_rows() {
+            let Some((form, _)) = slots.first() else { continue };
             let has_room =
                 self.table.sources.contains_key(&source) || self.table.admit_heard(source, rank, now);
             if !has_room {
                 merged.refused_bounds += slots.len();
                 continue;
             }
-            let ranks_already = is_new && form == FormId::ANY;
-            self.merge_row((source, form), &slots, worth, ranks_already, now, merged);
+            let ranks_already = is_new && *form == FormId::ANY;
+            self.merge_row((source, *form), slots, ranks_already, now, merged);
         }
     }
 
@@ -157,19 +152,18 @@ impl Successors {
     fn merge_row(
         &mut self,
         (source, form): (SourceId, FormId),
-        slots: &[Heard],
-        worth: f64,
+        slots: &[(FormId, Heard)],
         ranks_already: bool,
         now: MonoTime,
         merged: &mut Merged,
     ) {
         let is_known = self.table.sources.get(&source).is_some_and(|held| held.row(form).is_some());
-        if !is_known && !self.table.admit_heard_row(source, form, worth, now) {
+        if !is_known && !self.table.admit_heard_row(source, form, worth(slots), now) {
             merged.refused_bounds += slots.len();
             return;
         }
         let mut more = 0.0;
-        for slot in slots {
+        for (_, slot) in slots {
             match self.table.put(source, form, *slot, now) {
                 Put::Taken(seen) => {
                     merged.taken += 1;
@@ -217,6 +211,7 @@ impl Successors {
     }
 }
 
-fn worth(heard: &Heard) -> f64 {
-    weight(heard.age) * f64::from(heard.tally.seen)
+/// The sightings of a row, decayed.
+fn worth(slots: &[(FormId, Heard)]) -> f64 {
+    slots.iter().map(|(_, slot)| weight(slot.age) * f64::from(slot.tally.seen)).sum()
 }
