@@ -31,6 +31,11 @@ pub enum SourceId {
     Query(QueryTag),
 }
 
+impl SourceId {
+    /// Behind all others, or the last one.
+    pub(super) const LAST: Self = Self::Query(QueryTag(u64::MAX));
+}
+
 impl PatternTag {
     /// The tag of a pattern's text.
     #[must_use]

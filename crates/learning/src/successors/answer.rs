@@ -34,10 +34,24 @@ impl Successors {
         let (patterns, queries) = self.table.counts();
         let mut digest = self.summed(Digest::sized(patterns.max(queries)), now);
         digest.from = self.pull_from;
+        digest.wants = self.wants();
+        digest
+    }
+
+    /// A digest that asks for missing definitions only: its page was read to the last source. Merge the answer with
+    /// [`Successors::merge_definitions`].
+    #[must_use]
+    pub fn digest_of_wants(&mut self) -> Digest {
+        let mut digest = Digest::sized(0);
+        digest.from = Some(SourceId::LAST);
+        digest.wants = self.wants();
+        digest
+    }
+
+    fn wants(&mut self) -> Vec<Name> {
         // Another beginning each time: perhaps no node ever has the first ones.
         self.wanted_from = self.wanted_from.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        digest.wants = self.table.definitions.missing(PULL_WANTS_MAX, self.wanted_from);
-        digest
+        self.table.definitions.missing(PULL_WANTS_MAX, self.wanted_from)
     }
 
     /// Everything known, summed up.
@@ -78,7 +92,8 @@ impl Successors {
     #[must_use]
     pub fn answer_pull(&mut self, digest: &Digest, now: MonoTime) -> Vec<u8> {
         self.sweep(now);
-        let mine = self.summed(digest.like(), now);
+        let is_of_rows = digest.from != Some(SourceId::LAST);
+        let mine = if is_of_rows { self.summed(digest.like(), now) } else { digest.like() };
         let mut page = Writer::new(PULL_PAGE_BYTES_MAX, true);
         self.table.lives.claims(now).for_each(|claim| page.claim(&claim));
         for name in &digest.wants {
@@ -90,6 +105,9 @@ impl Successors {
                 Name::Form(id) => page.form(*id, bytes),
                 Name::Pattern(tag) => page.text(*tag, bytes),
             };
+        }
+        if !is_of_rows {
+            return page.finish(None);
         }
         let rest = mine.differing(digest, &self.table.prints).filter_map(|range| {
             let (first, last) = range.into_inner();

@@ -85,6 +85,20 @@ impl Successors {
         merged
     }
 
+    /// As [`Self::merge`], for the answer to a [`Successors::digest_of_wants`]: the next digest goes on where the last page of
+    /// rows ended.
+    pub fn merge_definitions(
+        &mut self,
+        lesson: &Lesson,
+        now: MonoTime,
+        is_true: impl FnMut(&Definition) -> bool,
+    ) -> Merged {
+        let pull_from = self.pull_from;
+        let merged = self.merge(lesson, now, is_true);
+        self.pull_from = pull_from;
+        merged
+    }
+
     fn merge_source(
         &mut self,
         lesson: &Lesson,

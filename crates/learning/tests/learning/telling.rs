@@ -4,7 +4,7 @@ use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTA_QUERIES_CONSIDERED_MAX, DELTAS_EVERY_MS, EPOCH_MS,
     FORM_BYTES_MAX, PATTERN_TEXT_BYTES_MAX, PULL_DIGEST_BYTES_MAX, PULL_PAGE_BYTES_MAX,
 };
-use hopcache_learning::{Definition, Lesson, Successors};
+use hopcache_learning::{Definition, Digest, Lesson, Successors};
 
 use crate::{at, close, definition_of, form, hear, node, pattern, pull, query};
 
@@ -144,6 +144,30 @@ fn definitions_go_with_their_slots_or_by_pull() {
     pull(&mut other, at(0), &mut known, at(0));
     assert_eq!(other.form(form(1)).unwrap(), definition_of(form(1), FORM_BYTES_MAX));
     assert_eq!(pull(&mut other, at(0), &mut known, at(0)), 0);
+}
+
+/// A pull for definitions brings no counts, costs a few bytes to ask, and does not move the place of the other pulls.
+#[test]
+fn missing_definitions_are_pulled_without_counts() {
+    let mut known = node(1, 11, 256, at(0));
+    follow(&mut known, 0, 0, 1);
+    assert!(known.define_form(form(0), &definition_of(form(0), FORM_BYTES_MAX)));
+    let mut other = node(2, 22, 256, at(0));
+    for piece in known.next_pieces(2_048, at(0)) {
+        hear(&mut other, &piece, at(0));
+    }
+    assert!(other.form(form(0)).is_none() && other.lacks_definitions(), "3 KiB fit no piece");
+    for of in 1..256 {
+        follow(&mut known, of, of, 1);
+    }
+    let digest = other.digest_of_wants().encode();
+    assert!(digest.len() < 64, "{} bytes", digest.len());
+    let page = known.answer_pull(&Digest::decode(&digest).unwrap(), at(0));
+    let merged = other.merge_definitions(&Lesson::decode(&page).unwrap(), at(0), crate::is_true);
+    assert_eq!((merged.taken, merged.known, merged.defined), (0, 0, 1));
+    assert_eq!(other.form(form(0)).unwrap(), definition_of(form(0), FORM_BYTES_MAX));
+    pull(&mut other, at(0), &mut known, at(0));
+    assert_eq!(other.sizes().slots, known.sizes().slots);
 }
 
 #[test]
