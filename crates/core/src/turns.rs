@@ -12,6 +12,9 @@
 //! that they pass. Example: a run of 10 ms lets at most 0.8 s of later work go first, also when short runs never cease
 //! to come. (Shortest job first with ageing; the mark is a start tag of fair queueing with a discount for short jobs.)
 //!
+//! An operator may choose the order of arrival instead ([`LineOrder`]): all expected work counts as none then, and the bounds
+//! of the line are the same.
+//!
 //! Misses and bypasses have a line each and take turns, so that neither is shed because of the other's queue. Refreshes
 //! come after both: a client that meets a waiting refresh has an answer already, and a client of a waiting miss has
 //! none (F42). Prefetches have no line: no client has asked, so a prefetch takes only a slot that nobody wants, and
@@ -41,6 +44,16 @@ pub struct TurnBounds {
     pub waiting_per_principal: usize,
     /// Runs that may wait in one line, in total.
     pub waiting: usize,
+}
+
+/// The order of the runs of one principal that wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LineOrder {
+    /// Short runs first, as the module says.
+    #[default]
+    Shortest,
+    /// First come, first served.
+    Arrival,
 }
 
 /// The purpose of a run, which decides its place.
@@ -112,6 +125,7 @@ struct Queue {
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
+    order: LineOrder,
     /// The slots by which waits are predicted, and of which prefetches leave one.
     usual_slots: usize,
     running: usize,
@@ -139,6 +153,7 @@ impl<P: Ord + Clone> Turns<P> {
     pub fn new(bounds: TurnBounds) -> Self {
         Self {
             bounds: TurnBounds { slots: bounds.slots.max(1), ..bounds },
+            order: LineOrder::default(),
             usual_slots: bounds.slots.max(1),
             running: 0,
             misses: Line::new(),
@@ -149,6 +164,11 @@ impl<P: Ord + Clone> Turns<P> {
             held_ms: None,
             seen: Seen { last: None, before: None },
         }
+    }
+
+    /// From the next run that waits on, queues have this order.
+    pub fn put_in_order(&mut self, order: LineOrder) {
+        self.order = order;
     }
 
     /// A run of `principal` wants a slot, and waits for any time.
@@ -316,6 +336,8 @@ impl<P: Ord + Clone> Turns<P> {
             return refusal;
         }
         let waiter = WaiterId(self.waiters);
+        // Equal marks: the first waiter goes first.
+        let cost_us = if self.order == LineOrder::Arrival { 0 } else { cost_us };
         self.line_mut(class).push(principal, waiter, cost_us);
         self.waiters += 1;
         Asked::Waits(waiter)

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{Asked, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
 
 use self::dice::Dice;
 
@@ -51,8 +51,9 @@ fn arrivals(overload: f64, spread: f64, principals: usize) -> Vec<Run> {
 }
 
 /// How long each run waits for its slot, in microseconds. The line empties after the last arrival.
-fn waits(runs: &[Run], costs: bool) -> Vec<u64> {
+fn waits(runs: &[Run], order: LineOrder) -> Vec<u64> {
     let mut turns = Turns::new(BOUNDS);
+    turns.put_in_order(order);
     let mut waiting: BTreeMap<WaiterId, usize> = BTreeMap::new();
     let mut waits = vec![0; runs.len()];
     // Ends of the runs under way.
@@ -70,7 +71,7 @@ fn waits(runs: &[Run], costs: bool) -> Vec<u64> {
             continue;
         }
         let Run { at_us, class, takes_us, principal } = runs[next];
-        let wish = (RunClass::Miss, if costs { CLASSES[class].1 } else { 0 });
+        let wish = (RunClass::Miss, CLASSES[class].1);
         now_us = at_us.max(now_us);
         match turns.ask_costing(&principal, wish, MonoTime(now_us), Millis(u64::MAX)) {
             Asked::Runs => ends.push(now_us + takes_us),
@@ -95,7 +96,7 @@ fn of_class(runs: &[Run], waits: &[u64], class: usize) -> Vec<u64> {
 fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
     for (overload, spread, principals) in [(1.5, 0.0, 1), (1.5, 0.5, 1), (1.5, 0.5, 4), (0.9, 0.5, 1)] {
         let runs = arrivals(overload, spread, principals);
-        let (fifo, ours) = (waits(&runs, false), waits(&runs, true));
+        let (fifo, ours) = (waits(&runs, LineOrder::Arrival), waits(&runs, LineOrder::Shortest));
         println!(
             "{overload} x the work of {SLOTS} slots, spread {spread}, {principals} principals, {} runs",
             runs.len()
@@ -143,4 +144,20 @@ fn no_run_starves_while_short_runs_never_cease() {
     });
     let bound = usize::try_from(LINE_STRETCH).unwrap() * 10;
     assert!(passed.is_some_and(|passed| passed <= bound), "{passed:?} went first, {bound} allowed");
+}
+
+/// With the order of arrival no run goes before an earlier one, whatever they take.
+#[test]
+fn in_the_order_of_arrival_the_first_goes_first() {
+    let mut turns = Turns::new(TurnBounds { slots: 1, ..BOUNDS });
+    turns.put_in_order(LineOrder::Arrival);
+    assert_eq!(turns.ask(&'c'), Asked::Runs);
+    let costs_us = [100_000, 1_000, 10_000, 1, 50_000];
+    let waiters = costs_us.map(|cost_us| {
+        match turns.ask_costing(&'c', (RunClass::Miss, cost_us), MonoTime(0), Millis(u64::MAX)) {
+            Asked::Waits(waiter) => waiter,
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(waiters.map(|_| turns.done()), waiters.map(Some));
 }

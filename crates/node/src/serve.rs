@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use hopcache_bolt::{Address as BoltAddress, Roots};
+use hopcache_core::turns::LineOrder;
 use hopcache_embedded::EmbeddedOrigin;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
 use crate::config::{
-    self, Loaded, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, Settings, StoreUri, UnusedVariable,
+    self, Loaded, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, RunLine, Settings, StoreUri,
+    UnusedVariable,
 };
 use crate::memory_split::store_bytes;
 use crate::meters::Meters;
@@ -142,6 +144,10 @@ pub async fn open_origin(
             bolt.marker.clone_from(&shared.marker);
             bolt.max_concurrent = origin.concurrent_max.most();
             bolt.is_adaptive = origin.concurrent_max == MaxConcurrent::Adaptive;
+            bolt.line = match origin.line {
+                RunLine::Shortest => LineOrder::Shortest,
+                RunLine::Arrival => LineOrder::Arrival,
+            };
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);

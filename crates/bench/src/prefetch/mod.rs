@@ -19,6 +19,7 @@ pub(crate) mod counts;
 mod graph;
 mod learn;
 mod limit;
+mod line;
 mod options;
 mod owner;
 pub(crate) mod pages;
@@ -48,6 +49,8 @@ enum Mode {
     Learn(learn::Options),
     /// Walks in a closed loop, by the limit of runs at Neo4j: throughput and waits.
     Limit(limit::Options),
+    /// The order of the runs that wait, under overload: waits of short, medium and long runs, in both orders.
+    Line(line::Options),
 }
 
 /// Runs it.
@@ -56,5 +59,6 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         None => walks::run(&options.walks).await,
         Some(Mode::Learn(options)) => learn::run(options).await,
         Some(Mode::Limit(options)) => limit::run(options).await,
+        Some(Mode::Line(options)) => line::run(options).await,
     }
 }

@@ -232,6 +232,18 @@ pub enum AuthMode {
     Service,
 }
 
+/// The order of the runs that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum RunLine {
+    /// The one that is expected to be the shortest, by earlier runs of its pattern. No run lets others go first for more
+    /// than 8 s of their work.
+    Shortest,
+    /// The one that came first.
+    Arrival,
+}
+
 /// The graph database that answers.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -252,6 +264,8 @@ pub struct OriginSection {
     /// Largest number of runs at the origin at a time, from this node (promise I2): learned from the origin's response
     /// times, or a number.
     pub max_concurrent: MaxConcurrent,
+    /// Which of the runs that wait for one principal is next. Principals take turns in any case.
+    pub line: RunLine,
     /// Deadline of one run.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
@@ -270,6 +284,7 @@ impl Default for OriginSection {
             user: None,
             password_file: None,
             max_concurrent: MaxConcurrent::Adaptive,
+            line: RunLine::Shortest,
             timeout: Millis(30_000),
             read_procedures: Vec::new(),
         }

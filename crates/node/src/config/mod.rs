@@ -32,7 +32,7 @@ pub use concurrency::MaxConcurrent;
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
-    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
+    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, RunLine, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

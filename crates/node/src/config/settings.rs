@@ -10,7 +10,7 @@ use hopcache_core::time::Millis;
 use super::concurrency::MaxConcurrent;
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
-    PrefetchSection, RefreshSection, TraceSection,
+    PrefetchSection, RefreshSection, RunLine, TraceSection,
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
@@ -132,6 +132,8 @@ pub struct OriginSettings {
     pub auth: OriginAuth,
     /// Runs at a time from this node.
     pub concurrent_max: MaxConcurrent,
+    /// The order of the runs that wait.
+    pub line: RunLine,
     /// Deadline of one run.
     pub timeout_ms: Millis,
     /// Procedures whose results may be cached, besides the built-in list.
@@ -371,6 +373,7 @@ impl Rules<'_> {
             authorities: self.origin_authorities(origin),
             auth,
             concurrent_max: origin.max_concurrent,
+            line: origin.line,
             timeout_ms: origin.timeout,
             read_procedures: origin.read_procedures.clone(),
         })

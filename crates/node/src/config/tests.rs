@@ -44,6 +44,10 @@ const WRONG_FILES: &[(&str, &str)] = &[
         "origin.max_concurrent: \"many\" is not allowed: it is neither \"adaptive\" nor a number (read from hopcache.toml:1); allowed: \"adaptive\", or a whole number from 1 to 4096",
     ),
     (
+        "origin.line = \"longest\"",
+        "origin.line: \"longest\" is not allowed (read from hopcache.toml:1); allowed: \"shortest\", \"arrival\"",
+    ),
+    (
         "refresh.workers = 0",
         "refresh.workers: 0 is not allowed (read from hopcache.toml:1); allowed: a whole number, from 1 to 256",
     ),

@@ -92,7 +92,8 @@ impl BoltOrigin {
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
         let room = settings.results.clone().unwrap_or_else(own_room);
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
-        let slots = Arc::new(Slots::within(turn_bounds(&settings), limit_bounds(&settings)));
+        let slots = Slots::within(turn_bounds(&settings), limit_bounds(&settings)).in_order(settings.line);
+        let slots = Arc::new(slots);
         let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick(Arc::downgrade(&slots))));
         let ticker = settings.is_adaptive.then(start_ticking);
         Self {

@@ -14,7 +14,7 @@ use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::leftover::Leftover;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{Asked, Left, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -66,6 +66,12 @@ impl<P: Ord + Clone> Slots<P> {
         let turns = Turns::new(TurnBounds { slots: limit.limit(), ..bounds });
         let state = State { turns, limit, leftover: Leftover::default(), callers: HashMap::new() };
         Self { state: Mutex::new(state), started: Instant::now() }
+    }
+
+    /// The same, with the runs that wait in this order.
+    pub(crate) fn in_order(mut self, order: LineOrder) -> Self {
+        self.state.get_mut().turns.put_in_order(order);
+        self
     }
 
     /// Time has passed: the number of slots may change.
