@@ -14,14 +14,15 @@
 //! are observed it ends them by time, because a round in which nothing is observed has to end too.
 
 use hopcache_core::limits::{
-    OBSERVED_FULL_ROUNDS, OBSERVED_IN_ROUND_MAX, OBSERVED_ROOM_ROUNDS, OBSERVED_SHARE_WHEN_FULL,
+    OBSERVED_FULL_ROUNDS, OBSERVED_IN_ROUND_MAX, OBSERVED_ROOM_ROUNDS, OBSERVED_ROOM_WEIGHT,
+    OBSERVED_SHARE_WHEN_FULL,
 };
 
 /// The share of the sessions that a node observes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thinning {
     share: f64,
-    /// Rounds in a row in which the origin had no room for a launch.
+    /// Rounds in which the origin had no room for a launch, less [`OBSERVED_ROOM_WEIGHT`] for each in which it had.
     full_rounds: u32,
     /// Rounds in a row in which it had.
     room_rounds: u32,
@@ -50,9 +51,10 @@ impl Thinning {
     fn note_room(&mut self, has_room: bool) {
         if has_room {
             self.room_rounds = self.room_rounds.saturating_add(1);
-            self.full_rounds = 0;
+            self.full_rounds = self.full_rounds.saturating_sub(OBSERVED_ROOM_WEIGHT);
         } else {
-            self.full_rounds = self.full_rounds.saturating_add(1);
+            // A round looks at one instant, and also at a full origin some line is empty for a moment.
+            self.full_rounds = (self.full_rounds + 1).min(OBSERVED_FULL_ROUNDS);
             self.room_rounds = 0;
         }
         let stays_thin = self.is_thin && self.room_rounds < OBSERVED_ROOM_ROUNDS;
@@ -115,6 +117,18 @@ mod tests {
         assert_eq!(thinning.share, OBSERVED_SHARE_WHEN_FULL, "one lull is no room");
         rounds(&mut thinning, 30.0, 6, true);
         assert_eq!(thinning.number_max(), u64::MAX);
+    }
+
+    /// Issue 18, point 3: a line that is empty in one round of five is full, one that is empty in every second is not.
+    #[test]
+    fn a_line_that_is_empty_now_and_then_is_full() {
+        for (every, is_full) in [(5, true), (2, false)] {
+            let mut thinning = Thinning::default();
+            for round in 0..200 {
+                rounds(&mut thinning, 30.0, 1, round % every == 0);
+            }
+            assert_eq!(thinning.share <= OBSERVED_SHARE_WHEN_FULL, is_full, "room in one of {every}");
+        }
     }
 
     /// Issue 18: one session is left of many, and its number is above the share. It is observed after some rounds.

@@ -66,20 +66,20 @@ enum Class {
 impl Class {
     const ALL: [Self; 3] = [Self::Short, Self::Medium, Self::Long];
 
-    /// Of 100 requests, those of the class: of the order of a third of the work each, as long as runs do not wait.
+    /// Of 100 requests, those of the class, as in the model (`crates/core/tests/line.rs`).
     const fn percent(self) -> usize {
         match self {
-            Self::Short => 80,
-            Self::Medium => 17,
-            Self::Long => 3,
+            Self::Short => 70,
+            Self::Medium => 25,
+            Self::Long => 5,
         }
     }
 
     const fn name(self) -> &'static str {
         match self {
             Self::Short => "short: a profile",
-            Self::Medium => "medium: friends of friends",
-            Self::Long => "long: three hops",
+            Self::Medium => "medium: three hops",
+            Self::Long => "long: four hops",
         }
     }
 
@@ -88,10 +88,10 @@ impl Class {
         match self {
             Self::Short => format!("MATCH (p:{person} {{id: $id}}) RETURN p.name AS benched, $n AS n"),
             Self::Medium => format!(
-                "MATCH (p:{person} {{id: $id}})-[:{knows}*2..2]-(f) RETURN count(DISTINCT f) AS benched, $n AS n"
+                "MATCH (p:{person} {{id: $id}})-[:{knows}*3..3]-(f) RETURN count(DISTINCT f) AS benched, $n AS n"
             ),
             Self::Long => format!(
-                "MATCH (p:{person} {{id: $id}})-[:{knows}*3..3]-(f) RETURN count(DISTINCT f) AS benched, $n AS n"
+                "MATCH (p:{person} {{id: $id}})-[:{knows}*4..4]-(f) RETURN count(DISTINCT f) AS benched, $n AS n"
             ),
         }
     }

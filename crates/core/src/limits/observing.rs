@@ -18,6 +18,8 @@ pub const OBSERVED_OF_SESSION_MAX: usize = 32;
 pub const OBSERVED_IN_ROUND_MAX: usize = 120;
 /// Rounds without room for a launch after which fewer sessions are observed: 3 s.
 pub const OBSERVED_FULL_ROUNDS: u32 = 10;
+/// How many of them one round with room makes up for. So an origin is full that has room in fewer than a third of the rounds.
+pub const OBSERVED_ROOM_WEIGHT: u32 = 2;
 /// Share of the sessions that are observed then, since nothing that they teach is launched. They keep the counts alive.
 pub const OBSERVED_SHARE_WHEN_FULL: f64 = 1.0 / 16.0;
 /// Rounds with room after which all sessions are observed again.
