@@ -1,4 +1,4 @@
-//! The value of `origin.max_concurrent`: a number, or `adaptive`.
+//! The values of `origin.max_concurrent` (a number, or `adaptive`) and of `origin.line`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,6 +10,18 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::TextOrNumber;
+
+/// The order of the runs that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum RunLine {
+    /// The one that is expected to be the shortest, by earlier runs of its pattern. No run lets others go first for more
+    /// than 8 s of their work.
+    Shortest,
+    /// The one that came first.
+    Arrival,
+}
 
 /// The largest number that may be configured.
 const NUMBER_MAX: u64 = 4_096;

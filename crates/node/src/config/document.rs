@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
-use super::concurrency::MaxConcurrent;
+use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;
 use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OptionalAddress, OriginUri, StoreUri};
@@ -230,18 +230,6 @@ pub enum AuthMode {
     Passthrough,
     /// One user for all clients: `user` and `password_file`.
     Service,
-}
-
-/// The order of the runs that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum RunLine {
-    /// The one that is expected to be the shortest, by earlier runs of its pattern. No run lets others go first for more
-    /// than 8 s of their work.
-    Shortest,
-    /// The one that came first.
-    Arrival,
 }
 
 /// The graph database that answers.

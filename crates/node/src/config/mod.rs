@@ -28,11 +28,11 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use catalog::schema;
-pub use concurrency::MaxConcurrent;
+pub use concurrency::{MaxConcurrent, RunLine};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
-    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, RunLine, TraceSection,
+    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

@@ -7,10 +7,10 @@ use hopcache_core::limits::SERVE_ON_MS_DEFAULT_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
-use super::concurrency::MaxConcurrent;
+use super::concurrency::{MaxConcurrent, RunLine};
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
-    PrefetchSection, RefreshSection, RunLine, TraceSection,
+    PrefetchSection, RefreshSection, TraceSection,
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
