@@ -57,6 +57,9 @@ impl CandidateKind {
     }
 }
 
+/// The longest run: the greatest value of `origin.timeout`. Sums of longer ones could exceed what a double holds.
+const RUN_MS_MAX: f64 = 3_600_000.0;
+
 /// The saving and the cost of a launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
@@ -72,7 +75,7 @@ impl Prices {
     /// candidates.
     #[must_use]
     pub fn of(run_ms: f64, load: f64) -> Self {
-        let gain_ms = if run_ms.is_finite() { run_ms.max(1.0) } else { 1.0 };
+        let gain_ms = if run_ms.is_finite() { run_ms.clamp(1.0, RUN_MS_MAX) } else { 1.0 };
         let load = if load.is_finite() { load.clamp(0.0, 1.0) } else { 1.0 };
         Self { gain_ms, waste_ms: gain_ms / 3.0 * (1.0 + load) }
     }
@@ -122,6 +125,12 @@ mod tests {
                 prop_assert_eq!(prices.pays(p), prices.expected_ms(p) > 0.0);
             }
         }
+    }
+
+    /// What the property above once found.
+    #[test]
+    fn a_run_of_any_length_has_a_threshold() {
+        assert!((Prices::of(1.713e308, 0.0).threshold() - 0.25).abs() < 1e-12);
     }
 
     #[test]
