@@ -30,6 +30,11 @@ impl Dice {
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
+    /// Any order of them is as likely as any other (Fisher and Yates, by Durstenfeld 1964).
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        (1..all.len()).rev().for_each(|last| all.swap(last, self.below(last + 1)));
+    }
+
     /// Exponential with mean 1: the gaps of a Poisson process.
     pub fn exponential(&mut self) -> f64 {
         -self.unit().ln()

@@ -5,9 +5,18 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use anyhow::Context;
 use base64::Engine as _;
 
+use crate::listener::pid_on_port;
+
 /// Where it speaks Bolt, `host:port`.
 pub fn bolt() -> anyhow::Result<String> {
     Ok(variable("HOPCACHE_TEST_NEO4J_BOLT")?.trim_start_matches("bolt://").trim_end_matches('/').to_owned())
+}
+
+/// Its process, if it runs on this machine.
+pub fn pid() -> anyhow::Result<Option<u32>> {
+    let bolt = bolt()?;
+    let port = bolt.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    Ok(port.and_then(pid_on_port))
 }
 
 /// Where it speaks HTTP.

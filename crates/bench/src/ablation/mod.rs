@@ -38,7 +38,6 @@ use self::measure::Bench;
 use self::options::{Plan, READING};
 use self::workloads::graphs::Graphs;
 use crate::output::Output;
-use hopcache_testbed::listener::pid_on_port;
 use hopcache_testbed::neo4j;
 
 /// Runs it.
@@ -54,9 +53,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 async fn everything(plan: &Plan, graphs: &Graphs, output: &mut Output) -> anyhow::Result<()> {
-    let bolt = neo4j::bolt()?;
-    let port = bolt.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    let bench = Bench { plan, neo4j: port.and_then(pid_on_port) };
+    let bench = Bench { plan, neo4j: neo4j::pid()? };
     report::open(plan, (&graphs.size(), bench.neo4j), output);
     let mut traces = Vec::new();
     for workload in &plan.workloads {

@@ -156,7 +156,7 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
     let mut persons = names.degrees(&scene, origin).await?;
     let mut dice = Dice::new(seed);
     if options.popular == Popular::Anybody {
-        (1..persons.len()).rev().for_each(|last| persons.swap(last, dice.below(last + 1)));
+        dice.shuffle(&mut persons);
     }
     let requests = names.requests(&persons, origin, options.degrees)?;
     let zipf = Zipf::new(requests.len(), options.exponent);

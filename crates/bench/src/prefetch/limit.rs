@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hopcache_testbed::http::{Connection, post};
-use hopcache_testbed::listener::pid_on_port;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis, tempdir};
 use hopcache_testbed::report::{Report, Spread};
@@ -99,10 +98,8 @@ struct Seen {
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut report = Report::open("Session walks in a closed loop, by the limit of runs at Neo4j");
-    let source = Source::load(Which::Ldbc, &options.data).await?;
-    let measured = rounds(options, &source, &mut report).await;
-    source.remove().await?;
-    measured?;
+    let measure = async |source: &Source| rounds(options, source, &mut report).await;
+    Source::lend(Which::Ldbc, &options.data, measure).await?;
     if let Some(path) = &options.out {
         report.write(path)?;
     }
@@ -196,8 +193,7 @@ struct OneCore {
 
 impl OneCore {
     fn after(seconds: u64) -> anyhow::Result<Self> {
-        let port = neo4j::bolt()?.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let neo4j = port.and_then(pid_on_port).context("Neo4j is not on this machine")?;
+        let neo4j = neo4j::pid()?.context("Neo4j is not on this machine")?;
         // It works, then, also later.
         ensure!(has_moved(neo4j, &all_cores()), "taskset cannot move Neo4j: util-linux, and root");
         let task = tokio::spawn(async move {

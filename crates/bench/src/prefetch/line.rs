@@ -2,8 +2,8 @@
 //! with short ones first (`origin.line`), with the same requests at the same times.
 //!
 //! Each request is a query of its own, so each is a run. A closed loop over the same mix finds the capacity first, and warms
-//! Neo4j; then an open loop offers [`Options::overload`] times as much, and the line empties after that. Requests that are
-//! refused are counted by class. There is no proxy before Neo4j: it would use the same cores.
+//! Neo4j; then an open loop offers [`Options::overload`] times as much, and the line empties after that. Requests without an
+//! answer are counted by class. There is no proxy before Neo4j: it would use the same cores.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use hopcache_testbed::dice::Dice;
 use hopcache_testbed::http::post;
+use hopcache_testbed::metrics::sum;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::process::{
-    ClusterPlan, PREFETCH_OFF, Process, hopcache_binary, start_cluster, start_redis, tempdir,
+    ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, hopcache_binary, start_cluster, start_redis, tempdir,
 };
 use hopcache_testbed::report::Report;
 use serde_json::json;
@@ -24,7 +25,7 @@ use crate::expiry::figures::Tail;
 use crate::expiry::graph::Graph as Which;
 use crate::expiry::open_loop::{Arrivals, Due, OpenLoop, Sample, schedule};
 use crate::expiry::options::turns;
-use crate::expiry::scene::{NODES, login};
+use crate::expiry::scene::{NODES, login, metrics_of};
 
 /// Options of the line.
 #[derive(clap::Args)]
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 8)]
     seconds: u64,
     /// Seconds of the closed loop that finds the capacity.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 20)]
     capacity_seconds: u64,
     /// Requests under way in that loop.
     #[arg(long, default_value_t = 32)]
@@ -66,7 +67,7 @@ enum Class {
 impl Class {
     const ALL: [Self; 3] = [Self::Short, Self::Medium, Self::Long];
 
-    /// Of 100 requests, those of the class: most of the work is the long ones'.
+    /// Of each 100 requests, those of the class. About half of the work is the two long ones'.
     const fn percent(self) -> usize {
         match self {
             Self::Short => 73,
@@ -96,14 +97,16 @@ impl Class {
         }
     }
 
-    fn drawn(dice: &mut Dice) -> Self {
-        let place = dice.below(100);
-        let mut before = 0;
-        let found = Self::ALL.into_iter().find(|class| {
-            before += class.percent();
-            place < before
-        });
-        found.unwrap_or(Self::Long)
+    /// The classes of so many requests. Each hundred has its shares exactly: a few long runs more or less would be another load.
+    fn mixed(count: usize, dice: &mut Dice) -> Vec<Self> {
+        let mut classes = Vec::with_capacity(count.next_multiple_of(100));
+        while classes.len() < count {
+            let mut hundred = Self::ALL.map(|class| vec![class; class.percent()]).concat();
+            dice.shuffle(&mut hundred);
+            classes.append(&mut hundred);
+        }
+        classes.truncate(count);
+        classes
     }
 }
 
@@ -127,13 +130,11 @@ impl Load {
         // Acquaintances of these persons are about as many as of most.
         let persons = &source.graph.persons;
         let middle = persons.len() / 2..(persons.len() / 2 + 100).min(persons.len());
-        let (mut classes, mut requests) = (Vec::new(), Vec::new());
-        for number in first..first + count {
-            let class = Class::drawn(dice);
+        let (classes, mut requests) = (Class::mixed(count, dice), Vec::new());
+        for (number, class) in (first..).zip(&classes) {
             let person = &persons[middle.start + dice.below(middle.len().max(1))];
             let text = class.statement(&source.names.person, &source.names.knows);
             requests.push(post(&text, &json!({ "id": person.id, "n": number }), &login));
-            classes.push(class);
         }
         Ok(Self { classes, requests })
     }
@@ -141,19 +142,19 @@ impl Load {
 
 /// What one round of one order has shown, request by request.
 struct Seen {
+    /// Of this round's own closed loop.
     capacity: f64,
     samples: Vec<Sample>,
     classes: Vec<Class>,
-    dues: usize,
+    /// Runs that the nodes refused, of all classes and of the closed loop too.
+    shed: u64,
 }
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut report = Report::open("The order in the line before Neo4j, under overload");
-    let source = Source::load(Which::Ldbc, &options.data).await?;
-    let measured = rounds(options, &source, &mut report).await;
-    source.remove().await?;
-    measured?;
+    let measure = async |source: &Source| rounds(options, source, &mut report).await;
+    Source::lend(Which::Ldbc, &options.data, measure).await?;
     if let Some(path) = &options.out {
         report.write(path)?;
     }
@@ -168,16 +169,17 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
         shares.join(", "), options.clients, options.capacity_seconds, options.overload, options.seconds, source.size()
     ));
     report.line("Times are from when a request was due until its answer.\n");
-    report.line("| round | order | capacity, requests/s | class | requests | refused or failed | P50 ms | P95 | P99 | longest |");
+    // All rounds have the same load: otherwise the orders would not be comparable.
+    let offered = warm_capacity(options, source).await? * options.overload;
+    report.line(&format!("Offered: {offered:.0} requests/s.\n"));
+    report.line("| round | order | offered ÷ this round's capacity | class | requests | without an answer (of all classes: refused runs) | P50 ms | P95 | P99 | longest |");
     report.line("|---|---|---|---|---|---|---|---|---|---|");
     let mut extras = Vec::new();
-    // All rounds have the same load: otherwise the orders would not be comparable.
-    let offered = warm_capacity(options, source).await?;
     for round in 0..options.rounds {
         let mut pair: [Option<Seen>; 2] = [None, None];
         for place in turns(ORDERS.len(), round) {
             let seen = measure(options, source, ORDERS[place], offered).await?;
-            rows(&seen, (round + 1, ORDERS[place]), report);
+            rows(&seen, (round + 1, ORDERS[place], offered), report);
             pair[place] = Some(seen);
         }
         if let [Some(arrival), Some(shortest)] = &pair {
@@ -197,81 +199,82 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     Ok(())
 }
 
-fn rows(seen: &Seen, (round, order): (usize, &str), report: &mut Report) {
+fn rows(seen: &Seen, (round, order, offered): (usize, &str, f64), report: &mut Report) {
     for class in Class::ALL {
         let of_class: Vec<&Sample> = seen.of(class).collect();
         let answered: Vec<u64> =
             of_class.iter().filter(|sample| is_answer(sample)).map(|sample| sample.took_us()).collect();
-        let (refused, longest) =
+        let (unanswered, longest) =
             (of_class.len() - answered.len(), answered.iter().copied().max().unwrap_or_default());
         let Tail { p50_ms, p95_ms, p99_ms, .. } = Tail::of(answered);
         report.line(&format!(
-            "| {round} | {order} | {:.0} | {} | {} | {refused} | {p50_ms:.1} | {p95_ms:.1} | {p99_ms:.1} | {:.1} |",
-            seen.capacity, class.name(), of_class.len(), millis(longest)
+            "| {round} | {order} | {:.2} | {} | {} | {unanswered} ({}) | {p50_ms:.1} | {p95_ms:.1} | {p99_ms:.1} | {:.1} |",
+            offered / seen.capacity, class.name(), of_class.len(), seen.shed, millis(longest)
         ));
     }
-    debug_assert_eq!(seen.samples.len(), seen.dues, "each request has one sample");
 }
 
 async fn measure(options: &Options, source: &Source, order: &str, offered: f64) -> anyhow::Result<Seen> {
-    let (_processes, addrs) = cluster(order).await?;
-    let mut dice = Dice::new(options.seed);
-    let capacity = capacity(options, source, &addrs, &mut dice)?;
-    let rate = offered * options.overload;
+    let cluster = Cluster::start(order).await?;
+    let addrs = &cluster.clients;
+    let capacity = capacity(options, source, addrs, (0, &mut Dice::new(options.seed)))?;
     // The same arrivals and the same mix for both orders, whatever the closed loop has drawn.
     let mut dice = Dice::new(options.seed + 1);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred a second")]
-    let rate = rate.round() as u32;
+    let rate = offered.round() as u32;
     let mut number = 0;
     let dues = schedule(Arrivals::Poisson, rate, Duration::from_secs(options.seconds), &mut dice, |_| {
         number += 1;
         number - 1
     });
     let load = Load::of(source, (1 << 32, dues.len()), &mut dice)?;
-    let open_loop =
-        OpenLoop { nodes: &addrs, requests: &load.requests, schedule: &dues, threads: dues.len() };
+    let open_loop = OpenLoop { nodes: addrs, requests: &load.requests, schedule: &dues, threads: dues.len() };
     let samples = tokio::task::block_in_place(|| open_loop.run())?.samples;
-    Ok(Seen { capacity, samples, classes: load.classes, dues: dues.len() })
+    Ok(Seen { capacity, samples, classes: load.classes, shed: cluster.shed().await? })
 }
 
 /// The capacity that overload is counted from: of a second loop, since Neo4j compiles the statements in the first.
 async fn warm_capacity(options: &Options, source: &Source) -> anyhow::Result<f64> {
-    let (_processes, addrs) = cluster(ORDERS[0]).await?;
+    let cluster = Cluster::start(ORDERS[0]).await?;
     let mut dice = Dice::new(options.seed);
-    capacity(options, source, &addrs, &mut dice)?;
+    capacity(options, source, &cluster.clients, (0, &mut dice))?;
     // Other requests: those of the first loop are in the cache.
-    let first = 1 << 31;
-    capacity_from(options, source, &addrs, (first, &mut dice))
+    capacity(options, source, &cluster.clients, (1 << 31, &mut dice))
 }
 
-async fn cluster(order: &str) -> anyhow::Result<(Vec<Process>, Vec<SocketAddr>)> {
-    let (dir, binary) = (tempdir()?, hopcache_binary()?);
-    let (redis, redis_addr) = start_redis(&dir)?;
-    let common = format!(
-        "[origin]\nuri = \"bolt://{}\"\nline = \"{order}\"\n[store]\nuri = \"redis://{redis_addr}\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
-        neo4j::bolt()?
-    );
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
-    let (mut processes, addrs): (Vec<Process>, Vec<SocketAddr>) = start_cluster(&plan, NODES)
-        .await?
-        .into_iter()
-        .map(|(process, addrs)| (process, addrs.client))
-        .unzip();
-    processes.push(redis);
-    Ok((processes, addrs))
+/// Nodes and their store.
+struct Cluster {
+    clients: Vec<SocketAddr>,
+    admins: Vec<SocketAddr>,
+    _processes: Vec<Process>,
+}
+
+impl Cluster {
+    async fn start(order: &str) -> anyhow::Result<Self> {
+        let (dir, binary) = (tempdir()?, hopcache_binary()?);
+        let (redis, redis_addr) = start_redis(&dir)?;
+        let common = format!(
+            "[origin]\nuri = \"bolt://{}\"\nline = \"{order}\"\n[store]\nuri = \"redis://{redis_addr}\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
+            neo4j::bolt()?
+        );
+        let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
+        let (mut processes, addrs): (Vec<Process>, Vec<NodeAddrs>) =
+            start_cluster(&plan, NODES).await?.into_iter().unzip();
+        processes.push(redis);
+        let of_all = |which: fn(&NodeAddrs) -> SocketAddr| addrs.iter().map(which).collect();
+        let (clients, admins) = (of_all(|addrs| addrs.client), of_all(|addrs| addrs.admin));
+        Ok(Self { clients, admins, _processes: processes })
+    }
+
+    /// Runs that the nodes have refused since they began.
+    async fn shed(&self) -> anyhow::Result<u64> {
+        let metrics = metrics_of(&self.admins).await?;
+        Ok(sum(&metrics, "hopcache_shed_total", "class=\"miss\"").unwrap_or(0))
+    }
 }
 
 /// Requests a second that a closed loop gets in its second half: the first half warms Neo4j, and the costs of patterns.
 fn capacity(
-    options: &Options,
-    source: &Source,
-    addrs: &[SocketAddr],
-    dice: &mut Dice,
-) -> anyhow::Result<f64> {
-    capacity_from(options, source, addrs, (0, dice))
-}
-
-fn capacity_from(
     options: &Options,
     source: &Source,
     addrs: &[SocketAddr],
@@ -335,14 +338,15 @@ mod tests {
     use crate::expiry::cache_status::CacheStatus;
 
     #[test]
-    fn classes_have_their_shares() {
+    fn each_hundred_has_its_shares() {
         assert_eq!(Class::ALL.iter().map(|class| class.percent()).sum::<usize>(), 100);
-        let mut dice = Dice::new(3);
-        let drawn: Vec<Class> = (0..10_000).map(|_| Class::drawn(&mut dice)).collect();
-        for class in Class::ALL {
-            let share = drawn.iter().filter(|each| **each == class).count();
-            assert!(share.abs_diff(class.percent() * 100) < 200, "{class:?}: {share} of 10,000");
+        let mixed = Class::mixed(1_050, &mut Dice::new(3));
+        assert_eq!(mixed.len(), 1_050);
+        for hundred in mixed.chunks_exact(100) {
+            let of = |class| hundred.iter().filter(|each| **each == class).count();
+            assert_eq!(Class::ALL.map(of), Class::ALL.map(Class::percent));
         }
+        assert_ne!(mixed[..100], mixed[100..200], "in an order of its own");
     }
 
     fn seen(took_us: [Option<u64>; 3]) -> Seen {
@@ -352,7 +356,7 @@ mod tests {
             Sample { key, due_us: 0, sent_us: 0, answered_us: took_us.unwrap_or(9_000_000), status }
         };
         let samples = took_us.into_iter().enumerate().map(sample).collect();
-        Seen { capacity: 1.0, samples, classes: vec![Class::Short, Class::Long, Class::Long], dues: 3 }
+        Seen { capacity: 1.0, samples, classes: vec![Class::Short, Class::Long, Class::Long], shed: 0 }
     }
 
     #[test]

@@ -30,6 +30,18 @@ impl Source {
         }
     }
 
+    /// Loads a graph, lends it to a measurement, and takes it out of Neo4j again, also if the measurement has failed.
+    pub(crate) async fn lend<T>(
+        which: Which,
+        data: &Path,
+        measure: impl AsyncFnOnce(&Self) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let source = Self::load(which, data).await?;
+        let measured = measure(&source).await;
+        source.remove().await?;
+        measured
+    }
+
     async fn ldbc(data: &Path) -> anyhow::Result<Self> {
         let edges = read(data)?.within_reach();
         let names = ldbc_names();

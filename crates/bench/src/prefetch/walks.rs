@@ -39,10 +39,8 @@ pub(super) async fn run(options: &WalkOptions) -> anyhow::Result<()> {
         "no such clicks"
     );
     let mut output = options.common.open(name, title)?;
-    let source = Source::load(options.graph, &options.data).await?;
-    let outcome = rounds(options, &source, &mut output).await;
-    source.remove().await?;
-    let points = outcome?;
+    let measure = async |source: &Source| rounds(options, source, &mut output).await;
+    let points = Source::lend(options.graph, &options.data, measure).await?;
     output.report.line("");
     points.iter().for_each(|point| output.report.line(&point.to_string()));
     output.close(READING)?;

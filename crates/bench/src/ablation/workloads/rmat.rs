@@ -35,7 +35,7 @@ impl Rmat {
         let (vertices, mut dice) = (1 << scale, Dice::new(seed));
         // Without a permutation a vertex' number would tell its degree.
         let mut numbers: Vec<usize> = (0..vertices).collect();
-        (1..vertices).rev().for_each(|last| numbers.swap(last, dice.below(last + 1)));
+        dice.shuffle(&mut numbers);
         let edges = (0..EDGE_FACTOR * vertices).map(|_| {
             let (from, to) = ends(scale, &mut dice);
             Edge { from: numbers[from], to: numbers[to], weight: 1 + dice.below(vertices) }
