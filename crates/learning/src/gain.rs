@@ -5,6 +5,8 @@
 //! others for b, which costs more the fuller the origin is: C = B/3 × (1 + load). So the threshold is (1 + load)/(4 +
 //! load): 0.25 for an idle origin (at which THEORY.md measured accuracies of 0.73 to 0.87), 0.4 for a full one.
 
+use hopcache_core::limits::PRICED_RUN_MS_MAX;
+
 /// The kind of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CandidateKind {
@@ -57,9 +59,6 @@ impl CandidateKind {
     }
 }
 
-/// The longest run: the greatest value of `origin.timeout`. Sums of longer ones could exceed what a double holds.
-const RUN_MS_MAX: f64 = 3_600_000.0;
-
 /// The saving and the cost of a launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
@@ -75,7 +74,7 @@ impl Prices {
     /// candidates.
     #[must_use]
     pub fn of(run_ms: f64, load: f64) -> Self {
-        let gain_ms = if run_ms.is_finite() { run_ms.clamp(1.0, RUN_MS_MAX) } else { 1.0 };
+        let gain_ms = if run_ms.is_finite() { run_ms.clamp(1.0, PRICED_RUN_MS_MAX) } else { 1.0 };
         let load = if load.is_finite() { load.clamp(0.0, 1.0) } else { 1.0 };
         Self { gain_ms, waste_ms: gain_ms / 3.0 * (1.0 + load) }
     }

@@ -272,3 +272,7 @@ pub const SUCCESSORS_SHOWN_AT_A_TIME: usize = 16;
 pub const SUCCESSORS_TURN_MS: u64 = 5_000;
 /// Exact queries whose pattern a node remembers, for display: half a megabyte.
 pub const QUERY_PATTERNS_MAX: usize = 8_192;
+
+/// The longest time of a run that counts in the price of a prefetch, in milliseconds: the greatest value of `origin.timeout`.
+/// Sums of longer ones could exceed what a double holds.
+pub const PRICED_RUN_MS_MAX: f64 = 3_600_000.0;

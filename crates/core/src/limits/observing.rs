@@ -44,7 +44,7 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 /// Pause between two rounds of considering: short against the time between two clicks. Orders of one round for the same
 /// node are one message.
 pub const CONSIDER_EVERY_MS: u64 = 25;
-/// The same pause after a round that had more queries than are considered. Each round may cost a message to each other node, at
+/// The same pause after a round that had more queries than are considered: from 960 a second on, until fewer than 240 come. Each round may cost a message to each other node, at
 /// about 100 µs, which a busy node needs for its clients.
 pub const CONSIDER_EVERY_MS_BUSY: u64 = 100;
 /// A key whose successors were considered so long ago is not considered again: what was to be ordered is ordered.

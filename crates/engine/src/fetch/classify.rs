@@ -56,12 +56,20 @@ impl ServerWords {
         self.words.lock().get(&word_key(query)).copied()
     }
 
+    /// Returns what is remembered from now on. A statement that was no read stays none:
+    ///   a node asks the server · a run past the cache reports a change · the server's word "read" arrives.
+    ///
     /// A long text is asked about each time: twenty thousand remembered texts of a megabyte would take 20 GB.
-    fn set(&self, query: &Query, kind: StatementKind) {
+    fn set(&self, query: &Query, kind: StatementKind) -> StatementKind {
         if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
-            return;
+            return kind;
         }
-        self.words.lock().put(word_key(query), kind);
+        let mut words = self.words.lock();
+        let known = words.get_or_insert_mut(word_key(query), || kind);
+        if *known == StatementKind::Read {
+            *known = kind;
+        }
+        *known
     }
 }
 
@@ -100,8 +108,8 @@ impl Classifier {
         self.questions.len()
     }
 
-    /// A run of the statement has reported a change, although it looked like a read: it counts as a write from now on,
-    /// whatever the server has said or will say.
+    /// A run of the statement has reported a change, although it looked like a read: on this node it counts as a write for
+    /// as long as the word is remembered, whatever the server says.
     pub(crate) fn distrust(&self, query: &Query) {
         if !matches!(self.verdict(query), Verdict::Bypass(_)) {
             self.words.set(query, StatementKind::ReadWrite);
@@ -185,8 +193,7 @@ impl Classifier {
         let bounds = RunBounds { timeout_ms: self.run_timeout_ms, bytes_max: 0 };
         let run = OriginRun { class, ..query.reading(bounds, None) };
         let kind = self.origin.kind(&run).await?;
-        self.words.set(query, kind);
-        Ok(kind)
+        Ok(self.words.set(query, kind))
     }
 }
 
@@ -206,5 +213,17 @@ mod tests {
             words.set(each, StatementKind::Read);
         }
         assert_eq!((words.get(&short), words.get(&long)), (Some(StatementKind::Read), None));
+    }
+
+    /// I6, the schedule at [`ServerWords::set`].
+    #[test]
+    fn a_late_word_makes_no_read_of_a_statement_that_changed_data() {
+        let (words, query) = (ServerWords::new(), Query::of_text("RETURN 1"));
+        assert_eq!(words.set(&query, StatementKind::ReadWrite), StatementKind::ReadWrite);
+        assert_eq!(words.set(&query, StatementKind::Read), StatementKind::ReadWrite);
+        assert_eq!(words.get(&query), Some(StatementKind::ReadWrite));
+        let other = Query::of_text("RETURN 2");
+        assert_eq!(words.set(&other, StatementKind::Read), StatementKind::Read);
+        assert_eq!(words.set(&other, StatementKind::ReadWrite), StatementKind::ReadWrite);
     }
 }

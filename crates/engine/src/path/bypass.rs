@@ -55,10 +55,11 @@ impl Path {
                 path.fetch.note_shed(run.class, &error.kind, error.was_sent);
                 path.context.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }
-            end_write(write, &run.statement, &ended).await;
+            // First: telling other nodes of the write takes time, and a prefetch may ask for the verdict meanwhile.
             if ended.as_ref().is_ok_and(ResultSet::has_updates) {
                 path.fetch.classifier().distrust(&query);
             }
+            end_write(write, &run.statement, &ended).await;
             let result = ended.map_err(Failure::from)?;
             let range = result.range.clone().map(Arc::new);
             let body = apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, move || {

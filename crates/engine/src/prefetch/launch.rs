@@ -33,7 +33,7 @@ use crate::cache::Provenance;
 use crate::cache::copy::{Life, SharedCopy};
 use crate::cache::flight::Seat;
 use crate::fetch::{FetchResult, FlightLeader, Gate, NotFetched, Terms, Verdict};
-use crate::model::ask::Hints;
+use crate::model::ask::{Hints, Query};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, PrefetchWord};
 use crate::model::fetch_times::FetchTimes;
@@ -90,14 +90,7 @@ impl Prefetch {
         if self.routing.view().owner(&query.key) != Some(self.context.node()) {
             return Err(Skip::Elsewhere);
         }
-        match self.fetch.classifier().verdict(query) {
-            Verdict::Bypass(_) => return Err(Skip::Write),
-            // The server's answer for so long a text would not be remembered.
-            Verdict::Unasked if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX => {
-                return Err(Skip::Unclassified);
-            }
-            Verdict::Unasked | Verdict::Read => {}
-        }
+        self.may_be_read(query)?;
         if self.tickets.is_refused(order.form) {
             return Err(Skip::Refused);
         }
@@ -114,6 +107,18 @@ impl Prefetch {
             return Err(Skip::TooLarge);
         }
         self.has_origin_room(order)
+    }
+
+    /// Whether nothing says that the statement is no read.
+    fn may_be_read(&self, query: &Query) -> Result<(), Skip> {
+        match self.fetch.classifier().verdict(query) {
+            Verdict::Bypass(_) => Err(Skip::Write),
+            // The server's answer for so long a text would not be remembered.
+            Verdict::Unasked if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX => {
+                Err(Skip::Unclassified)
+            }
+            Verdict::Unasked | Verdict::Read => Ok(()),
+        }
     }
 
     /// Whether an order has nothing to do. An overlap is an entry that is read anew before it expires: it is fresh
@@ -288,8 +293,8 @@ enum Flown {
     Found(SharedCopy),
 }
 
-/// The last look at the origin, under the lease and before the run. When the gate opens, the order is a launch and has
-/// a ticket.
+/// The last look at the origin and at what is known of the statement, under the lease and before the run: a run may have
+/// shown meanwhile that it changes data (I6). When the gate opens, the order is a launch and has a ticket.
 struct LaunchGate<'a> {
     prefetch: &'a Prefetch,
     order: &'a Order,
@@ -312,7 +317,11 @@ impl LaunchGate<'_> {
 
 impl Gate for LaunchGate<'_> {
     fn open(&self) -> Option<Arc<dyn Provenance>> {
-        let decide = || self.prefetch.has_origin_room(self.order).map(|()| self.permit.open(self.order));
+        let decide = || {
+            self.prefetch.may_be_read(&self.order.query)?;
+            self.prefetch.has_origin_room(self.order)?;
+            Ok(self.permit.open(self.order))
+        };
         let ticket = self.decision.get_or_init(decide).as_ref().ok()?;
         Some(Arc::clone(ticket) as Arc<dyn Provenance>)
     }

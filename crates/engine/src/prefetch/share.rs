@@ -154,15 +154,14 @@ impl Prefetch {
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has little news, or no pages are left. Returns the bytes of digests and pages; `None`
+    /// Pulls from a node until it has little news, nothing is asked for, or no pages are left. Returns the bytes of
+    /// digests and pages; `None`
     /// if the node did not answer.
     async fn pull_from(&self, node: &NodeName, pages: &mut PullPages, what: Pulled) -> Option<u64> {
         let mut bytes = 0;
-        while pages.take() {
-            let digest = match what {
-                Pulled::All => self.learning.model.lock().digest(self.context.now()),
-                Pulled::Definitions => self.learning.model.lock().digest_of_wants(),
-            };
+        while let Some(digest) = self.digest_of(what)
+            && pages.take()
+        {
             let digest = digest.encode();
             let Ok(page) = self.peers.ask(node, &Pull(&digest), Millis(PULL_MS)).await else {
                 self.note_shared(ShareWord::Unreached, 1);
@@ -176,6 +175,15 @@ impl Prefetch {
             }
         }
         Some(bytes)
+    }
+
+    /// The digest of a pull; `None` if there is nothing to ask for.
+    fn digest_of(&self, what: Pulled) -> Option<Digest> {
+        let mut model = self.learning.model.lock();
+        match what {
+            Pulled::All => Some(model.digest(self.context.now())),
+            Pulled::Definitions => model.digest_of_wants(),
+        }
     }
 
     /// Answers another node's pull.

@@ -38,14 +38,14 @@ impl Successors {
         digest
     }
 
-    /// A digest that asks for missing definitions only: its page was read to the last source. Merge the answer with
-    /// [`Successors::merge_definitions`].
+    /// A digest that asks for missing definitions only: its page was read to the last source. `None` if there is no room for
+    /// one. Merge the answer with [`Successors::merge_definitions`].
     #[must_use]
-    pub fn digest_of_wants(&mut self) -> Digest {
+    pub fn digest_of_wants(&mut self) -> Option<Digest> {
         let mut digest = Digest::sized(0);
         digest.from = Some(SourceId::LAST);
         digest.wants = self.wants();
-        digest
+        (!digest.wants.is_empty()).then_some(digest)
     }
 
     fn wants(&mut self) -> Vec<Name> {
@@ -92,8 +92,6 @@ impl Successors {
     #[must_use]
     pub fn answer_pull(&mut self, digest: &Digest, now: MonoTime) -> Vec<u8> {
         self.sweep(now);
-        let is_of_rows = digest.from != Some(SourceId::LAST);
-        let mine = if is_of_rows { self.summed(digest.like(), now) } else { digest.like() };
         let mut page = Writer::new(PULL_PAGE_BYTES_MAX, true);
         self.table.lives.claims(now).for_each(|claim| page.claim(&claim));
         for name in &digest.wants {
@@ -106,9 +104,10 @@ impl Successors {
                 Name::Pattern(tag) => page.text(*tag, bytes),
             };
         }
-        if !is_of_rows {
+        if digest.from == Some(SourceId::LAST) {
             return page.finish(None);
         }
+        let mine = self.summed(digest.like(), now);
         let rest = mine.differing(digest, &self.table.prints).filter_map(|range| {
             let (first, last) = range.into_inner();
             let first = digest.from.map_or(first, |from| first.max(from));
