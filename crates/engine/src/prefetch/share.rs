@@ -155,8 +155,7 @@ impl Prefetch {
     }
 
     /// Pulls from a node until it has little news, nothing is asked for, or no pages are left. Returns the bytes of
-    /// digests and pages; `None`
-    /// if the node did not answer.
+    /// digests and pages; `None` if the node did not answer.
     async fn pull_from(&self, node: &NodeName, pages: &mut PullPages, what: Pulled) -> Option<u64> {
         let mut bytes = 0;
         while let Some(digest) = self.digest_of(what)
