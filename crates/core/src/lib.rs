@@ -26,6 +26,7 @@ pub mod refresh;
 pub mod result;
 pub mod retries;
 pub mod ring;
+pub mod short;
 pub mod tags;
 pub mod time;
 pub mod turns;

@@ -118,7 +118,8 @@ impl CopyMemory {
         let (now, mut swept) = (self.now(), Swept::default());
         for (key, kept) in self.copies.iter() {
             if now >= kept.ends_at() {
-                swept.ended += u64::from(self.remove_if(&key, |held| Arc::ptr_eq(&held.copy, &kept.copy)));
+                swept.ended +=
+                    u64::from(self.remove_if(&key, |held| SharedCopy::ptr_eq(&held.copy, &kept.copy)));
             } else if kept.copy.cool() {
                 self.count_again(key, &kept.copy, None);
                 swept.cooled += 1;
@@ -143,7 +144,7 @@ impl CopyMemory {
     /// Counts a copy by its present weight, if it is still held, and gives it another life if one is named.
     fn count_again(&self, key: QueryKey, copy: &SharedCopy, ends_at: Option<MonoTime>) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let is_meant = |held: &Kept| Arc::ptr_eq(&held.copy, copy) && held.own_bytes() != bytes;
+        let is_meant = |held: &Kept| SharedCopy::ptr_eq(&held.copy, copy) && held.own_bytes() != bytes;
         // A look first, so that a key without a copy gets no place.
         if !self.copies.peek(&key).is_some_and(|held| is_meant(&held)) {
             return;
@@ -155,7 +156,7 @@ impl CopyMemory {
                 let (counted, oldest) = count(&mut shares, &key, copy, bytes);
                 shares.remove(copy.owner(), held.serial(), held.bytes.into());
                 gives_way = oldest;
-                *held = Kept::new(Arc::clone(copy), ends_at.unwrap_or(held.ends_at()), counted);
+                *held = Kept::new(SharedCopy::clone(copy), ends_at.unwrap_or(held.ends_at()), counted);
             }
             EntryAction::Retain(())
         });

@@ -10,7 +10,7 @@ use hopcache_engine::outcome::Answer;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::bookmark;
+use hopcache_sim::origin::{WriteFate, bookmark};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 use hopcache_sim::write_statement::{WRITE, WRITE_LEFT};
@@ -92,6 +92,38 @@ fn a_reset_that_counts_as_told_is_seen() {
     let well = run_with(None, hits_behind_a_firewall());
     let ill = run_with(Some(Bug::GoneCountsAsTold), hits_behind_a_firewall());
     println!("GoneCountsAsTold: {ill} of 10 writes leave a hit from before them, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// After how many of ten writes a node has a hit from before. Each is committed, and its answer is lost.
+async fn hits_after_writes_in_doubt() -> usize {
+    let world = world_with(83, Policy { proofs: Some(PROOFS), ..default_policy() }).await;
+    world.origin.count_exactly();
+    world.origin.set_version(100);
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    let mut hits = 0;
+    for round in 0..10 {
+        // It is proved again, and the doubt of the write before is over.
+        world.pass(120_000).await;
+        world.send(owner, &ask).await.unwrap();
+        world.pass(200 + 37 * round).await;
+        assert!(world.nodes[owner].engine.path().hit(&ask).is_some());
+        world.origin.set_write_fate(WriteFate::LostAfter);
+        let written = world.send(1 - owner, &world.ask(WRITE)).await.unwrap();
+        assert!(matches!(written.answer, Answer::Failed(_)));
+        world.origin.set_write_fate(WriteFate::Well);
+        hits += usize::from(world.nodes[owner].engine.path().hit(&ask).is_some());
+    }
+    hits
+}
+
+/// What a failed write was to change may be changed.
+#[test]
+fn a_failed_write_that_is_forgotten_is_seen() {
+    let well = run_with(None, hits_after_writes_in_doubt());
+    let ill = run_with(Some(Bug::FailedWriteForgotten), hits_after_writes_in_doubt());
+    println!("FailedWriteForgotten: {ill} of 10 lost writes leave a hit from before them, and {well} without it");
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 

@@ -37,7 +37,7 @@ pub(super) const ALL: [Trace; 8] = [
 ];
 
 /// Of an entry beside its result: `COPY_OVERHEAD_BYTES` of the node.
-pub(super) const OVERHEAD_BYTES: u64 = 360;
+pub(super) const OVERHEAD_BYTES: u64 = 328;
 
 const BURST: usize = 5_000;
 

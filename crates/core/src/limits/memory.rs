@@ -5,10 +5,10 @@
 pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
 /// Share of `node.memory`, in percent, from which on memory counts as full.
 pub const MEMORY_FULL_PERCENT: u64 = 95;
-/// The memory of a copy beside its bodies: its struct with two counts (192), its place in memory (key, slab and table, about 85),
+/// The memory of a copy beside its bodies: its struct with its count (160), its place in memory (key, slab and table, about 85),
 /// its place in its principal's account (12), its share in what it depends on (8), and a part of what the allocator cannot use
-/// between such. Measured: `docs/benchmarks/2026-11-26-small-entries`, then without those 8.
-pub const COPY_OVERHEAD_BYTES: usize = 360;
+/// between such. Measured: `docs/benchmarks/2026-11-26-small-entries`, then without those 8 and with a struct of 192.
+pub const COPY_OVERHEAD_BYTES: usize = 328;
 /// The memory of a principal's account beside the places of its copies. Its first copy is weighed with it. With the table as empty as
 /// it gets an entry has 185 bytes; then the first chunk (32), and three more places (36).
 pub const PRINCIPAL_OVERHEAD_BYTES: u32 = 256;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::{HEAT_SAMPLE_ARRIVALS, REFRESH_RATE_PER_S_MAX};
+use crate::short::Short;
 use crate::time::MonoTime;
 
 /// The previous rate counts as if it had been watched for this long. A copy that lives longer outweighs it; a new copy
@@ -19,10 +20,28 @@ const BURST_S: f64 = 1.0;
 /// Requests for one copy, and the previous rate.
 #[derive(Debug)]
 pub struct Heat {
-    since: MonoTime,
-    /// NaN if unknown.
-    before_per_s: f32,
+    /// Milliseconds on the node's clock, rounded down: 34 years.
+    since_ms: Short<5>,
+    before_per_s: ShortRate,
     arrivals: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Heat>() == 12);
+
+/// A rate in three bytes: the sign, the exponent and 15 bits of the `f32`, so that it is good for four digits. NaN if unknown.
+#[derive(Debug, Clone, Copy)]
+struct ShortRate([u8; 3]);
+
+impl ShortRate {
+    fn of(per_s: f32) -> Self {
+        let [_, a, b, c] = per_s.to_bits().to_le_bytes();
+        Self([a, b, c])
+    }
+
+    fn per_s(self) -> f64 {
+        let Self([a, b, c]) = self;
+        f32::from_bits(u32::from_le_bytes([0, a, b, c])).into()
+    }
 }
 
 /// Counting stops here: after a day of 24,000 requests a second, or ten years of seven. From then on the rate falls as the copy gets
@@ -37,7 +56,11 @@ impl Heat {
     #[must_use]
     pub fn new(since: MonoTime, before_per_s: Option<f32>) -> Self {
         let before_per_s = before_per_s.filter(|rate| rate.is_finite() && *rate >= 0.0).unwrap_or(f32::NAN);
-        Self { since, before_per_s, arrivals: AtomicU32::new(0) }
+        Self {
+            since_ms: Short::of(since.0 / 1_000),
+            before_per_s: ShortRate::of(before_per_s),
+            arrivals: AtomicU32::new(0),
+        }
     }
 
     /// Counts `count` requests. A hit pays nothing more: the addition needs no ordering, because a rate may miss a few
@@ -65,8 +88,11 @@ impl Heat {
     #[must_use]
     pub fn rate_per_s(&self, now: MonoTime) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits of its parts")]
-        let (elapsed_s, seen) = (now.since(self.since).0 as f64 / 1_000.0, f64::from(self.arrivals()));
-        let before = f64::from(self.before_per_s);
+        let (elapsed_s, seen) = (
+            (now.0 / 1_000).saturating_sub(self.since_ms.get()) as f64 / 1_000.0,
+            f64::from(self.arrivals()),
+        );
+        let before = self.before_per_s.per_s();
         let rate = if before.is_nan() {
             let is_history = elapsed_s >= WATCHED_S || (elapsed_s >= BURST_S && seen >= ARRIVALS);
             is_history.then(|| seen / elapsed_s)?

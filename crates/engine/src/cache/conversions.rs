@@ -31,7 +31,7 @@ impl Cache {
         let copy = apart_if_large(unpacked_len, RENDER_INLINE_BYTES_MAX, decode).await?;
         let heat = self.pace.heat_after(held, &query.key, self.context.now());
         let copy = copy.of_principal(query.identity.scope).with_heat(heat);
-        Some(Arc::new(self.of_query(copy, query)))
+        Some(SharedCopy::new(self.of_query(copy, query)))
     }
 
     /// The entry to store for a copy; `None` if it is too large for one.
@@ -44,7 +44,7 @@ impl Cache {
     pub(crate) async fn prepare(&self, copy: &SharedCopy, id: RenderingId) {
         if !copy.has_rendering(id) {
             let bytes = copy.weight_bytes();
-            let (copy, renderer) = (Arc::clone(copy), Arc::clone(&self.renderer));
+            let (copy, renderer) = (SharedCopy::clone(copy), Arc::clone(&self.renderer));
             let render = move || drop(copy.rendering(id, &*renderer));
             apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await;
         }
@@ -58,7 +58,7 @@ impl Cache {
         bookmark: Option<String>,
     ) -> Result<Bytes, RenderError> {
         let bytes = copy.weight_bytes();
-        let (copy, renderer) = (Arc::clone(copy), Arc::clone(&self.renderer));
+        let (copy, renderer) = (SharedCopy::clone(copy), Arc::clone(&self.renderer));
         let render = move || copy.live_rendering(id, &*renderer, bookmark.as_deref());
         apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await
     }

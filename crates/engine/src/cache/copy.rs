@@ -11,12 +11,13 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
 use hopcache_core::refresh::{CostHistory, Heat};
 use hopcache_core::result::ResultSet;
+use hopcache_core::short::Short;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::compact::{HeldSpans, Mark, Marks, Stored};
 use crate::cache::copy::content::{Content, exact, rounded_bytes};
-use crate::cache::copy::dependence::Dependence;
+use crate::cache::copy::dependence::{Dependence, Proved};
 use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
 use crate::cache::renderings::Renderings;
@@ -27,7 +28,8 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
-    read_started: MonoTime,
+    /// In microseconds: 8.9 years from the node's start.
+    read_started: Short<6>,
     spans: HeldSpans,
     stored: Stored,
     /// The tags of the entry.
@@ -36,6 +38,7 @@ pub struct MemoryCopy {
     range: Option<Arc<ReadRange>>,
     /// What of its database it depends on.
     dependence: Dependence,
+    proved: Proved,
     /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
@@ -44,8 +47,6 @@ pub struct MemoryCopy {
     pace: CopyPace,
     /// How often requests ask for it.
     heat: Heat,
-    /// What fetched it, if that follows the copy's use. Few copies have one: the box makes it half as wide in the others.
-    provenance: Option<Box<Arc<dyn Provenance>>>,
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
@@ -106,29 +107,31 @@ impl MemoryCopy {
     fn of(content: Content, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self {
             content,
-            read_started: times.read_started,
+            read_started: Short::of(times.read_started.0),
             spans: HeldSpans::of(times),
             stored: Stored::with(token),
             tags,
             range: None,
             dependence: Dependence::default(),
+            proved: Proved::default(),
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
             marks: Marks::default(),
             pace: CopyPace::default(),
             heat: Heat::new(times.read_started, None),
-            provenance: None,
         }
     }
 
     /// The same content with other times and no token.
     #[must_use]
     pub fn with_times(&self, times: CopyTimes) -> Self {
-        let (provenance, range) = (self.provenance.clone(), self.range.clone());
-        let copy =
-            Self { provenance, range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
+        let range = self.range.clone();
+        let copy = Self { range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
         if let Some(cost) = self.pace.first_cost() {
             copy.pace.set_first_cost(&cost);
+        }
+        if self.proved.is() {
+            copy.proved.note(self.proved_at().since(times.read_started));
         }
         Self { owner: self.owner, dependence: self.dependence.clone(), ..copy }
     }
@@ -136,7 +139,7 @@ impl MemoryCopy {
     /// Its times, as spans from the start of the read.
     #[must_use]
     pub fn times(&self) -> CopyTimes {
-        self.spans.from(self.read_started)
+        self.spans.from(self.read_started())
     }
 
     /// The same copy, as this principal's.
@@ -174,17 +177,17 @@ impl MemoryCopy {
     /// The same copy, fetched by this.
     #[must_use]
     pub(crate) fn with_provenance(self, provenance: Option<Arc<dyn Provenance>>) -> Self {
-        Self { provenance: provenance.map(Box::new), ..self }
+        Self { content: self.content.fetched_by(provenance), ..self }
     }
 
     /// What fetched it, if that follows the copy's use.
     pub(crate) fn provenance(&self) -> Option<&dyn Provenance> {
-        self.provenance.as_deref().map(|provenance| &**provenance)
+        self.content.provenance().map(|provenance| &**provenance)
     }
 
     /// Notes that the copy answers a client's request, or that a new owner gets it for one.
     pub(crate) fn serves_demand(&self) {
-        if let Some(provenance) = &self.provenance {
+        if let Some(provenance) = self.provenance() {
             provenance.used();
         }
     }
@@ -197,7 +200,12 @@ impl MemoryCopy {
     /// When the origin read began.
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
-        self.read_started
+        MonoTime(self.read_started.get())
+    }
+
+    /// When it was last proved, rounded down; when it was read if it never was.
+    fn proved_at(&self) -> MonoTime {
+        self.read_started() + self.proved.after()
     }
 
     /// When the origin read began, or when it was last proved. Age counts from here (I4): a proved value is as good as one that
@@ -207,7 +215,7 @@ impl MemoryCopy {
         if self.content.near_hits().is_some() {
             return self.read_started();
         }
-        self.read_started().max(self.dependence.proved_at())
+        self.proved_at()
     }
 
     /// End of the soft TTL.
@@ -218,7 +226,7 @@ impl MemoryCopy {
 
     /// Whether its soft TTL is over, by the time of its read alone.
     pub(crate) fn is_past_ttl(&self, now: MonoTime) -> bool {
-        now >= self.read_started + self.spans.soft_ms()
+        now >= self.read_started() + self.spans.soft_ms()
     }
 
     /// End of grace.
@@ -351,12 +359,12 @@ impl MemoryCopy {
 
     /// Marks that another node owns its key since `now`. Returns whether this is new.
     pub(crate) fn leave(&self, now: MonoTime) -> bool {
-        self.pace.leave(now.since(self.read_started))
+        self.pace.leave(now.since(self.read_started()))
     }
 
     /// Since when another node has owned its key, if one has. Then it is no answer of this node any more.
     pub(crate) fn left_at(&self) -> Option<MonoTime> {
-        self.pace.left().map(|after| self.read_started + after)
+        self.pace.left().map(|after| self.read_started() + after)
     }
 
     /// Time since the origin read began, or since it was last proved.
@@ -384,12 +392,12 @@ impl MemoryCopy {
     /// Whether a refresh may be tried now.
     #[must_use]
     pub fn is_refresh_due(&self, now: MonoTime) -> bool {
-        self.pace.is_due(now.since(self.read_started))
+        self.pace.is_due(now.since(self.read_started()))
     }
 
     /// Begins no refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
-        self.pace.put_off(until.since(self.read_started), self.fresh_until().since(until));
+        self.pace.put_off(until.since(self.read_started()), self.fresh_until().since(until));
     }
 
     /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead. What it shares with other copies
@@ -425,10 +433,11 @@ impl ScopeTag {
     }
 }
 
+pub(crate) use compact::Steps;
 pub(crate) use rendering::render_passing;
 
-/// A copy shared by its readers.
-pub type SharedCopy = Arc<MemoryCopy>;
+/// A copy shared by its readers. Nobody holds it weakly, so it has one count.
+pub type SharedCopy = triomphe::Arc<MemoryCopy>;
 
 mod compact;
 mod content;

@@ -6,12 +6,14 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, REFRESH_PLANS_MAX};
+use hopcache_core::limits::REFRESH_PLANS_MAX;
 use hopcache_core::refresh::{Cost, CostHistory, Plan};
 use hopcache_core::time::Millis;
 
+use crate::cache::copy::Steps;
+
 /// When to look, and the plan. A soft TTL over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
-/// from the start of the copy's read, [`stepped_down`].
+/// from the start of the copy's read, [`Steps::down`].
 #[derive(Debug)]
 pub(crate) struct CopyPace {
     /// A fresh hit with more of the soft TTL left than this decides nothing.
@@ -97,24 +99,24 @@ impl CopyPace {
 
     /// Whether a refresh may begin so long after the copy's read.
     pub(crate) fn is_due(&self, after: Millis) -> bool {
-        stepped_down(after) >= self.refresh_after.load(Ordering::Relaxed)
+        Steps::down(after).0 >= self.refresh_after.load(Ordering::Relaxed)
     }
 
     /// Allows no refresh before `after`. Then there will be `left` of the soft TTL.
     pub(crate) fn put_off(&self, after: Millis, left: Millis) {
-        self.refresh_after.store(stepped_up(after), Ordering::Relaxed);
+        self.refresh_after.store(Steps::up(after).0, Ordering::Relaxed);
         self.look_ms.store(short(left.0), Ordering::Relaxed);
     }
 
     /// Marks that another node owns the copy's key, so long after its read. Returns whether this is new.
     pub(crate) fn leave(&self, after: Millis) -> bool {
-        let marked = stepped_down(after).saturating_add(1);
+        let marked = Steps::down(after).0.saturating_add(1);
         self.left.compare_exchange(0, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// When another node became the owner of its key, if one did.
     pub(crate) fn left(&self) -> Option<Millis> {
-        self.left.load(Ordering::Relaxed).checked_sub(1).map(of_steps)
+        self.left.load(Ordering::Relaxed).checked_sub(1).map(|steps| Steps(steps).span())
     }
 }
 
@@ -135,29 +137,15 @@ fn short(ms: u64) -> u32 {
     u32::try_from(ms).unwrap_or(u32::MAX)
 }
 
-/// Spans below this are kept to the millisecond: 24 days. Longer ones are kept in steps: up to 17 years.
-const EXACT_MS: u64 = 1 << 31;
-const STEP_MS: u64 = 256;
-const _: () = assert!(ENTRY_LIFE_MS_MAX < EXACT_MS * STEP_MS);
-
-/// A span in 32 bits, in the order of spans: it or the next shorter one.
-fn stepped_down(Millis(ms): Millis) -> u32 {
-    short(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS) / STEP_MS })
-}
-
-/// As [`stepped_down`]: it or the next longer one.
-fn stepped_up(Millis(ms): Millis) -> u32 {
-    short(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS).div_ceil(STEP_MS) })
-}
-
-fn of_steps(steps: u32) -> Millis {
-    let steps = u64::from(steps);
-    Millis(if steps < EXACT_MS { steps } else { EXACT_MS + (steps - EXACT_MS) * STEP_MS })
-}
-
 #[cfg(test)]
 mod tests {
+    use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+
     use super::*;
+
+    /// The first span that is not kept to the millisecond, and how far from it a kept one is.
+    const STEPPED: u64 = 1 << 31;
+    const STEP_MS: u64 = 256;
 
     #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
     fn plan(scale_ms: f64, ahead_ms: f64) -> Plan {
@@ -236,7 +224,7 @@ mod tests {
     /// An entry may live for ten years.
     #[test]
     fn a_copy_of_years_is_put_off_and_left_as_a_young_one_is() {
-        for ms in [0, EXACT_MS - 1, EXACT_MS, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
+        for ms in [0, STEPPED - 1, STEPPED, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
             let (pace, now) = (CopyPace::default(), Millis(ms));
             pace.put_off(Millis(ms + 1_000), Millis(0));
             assert!(!pace.is_due(now) && !pace.is_due(Millis(ms + 999)), "put off at {ms}");

@@ -1,7 +1,5 @@
 //! The port to this node's memory of copies.
 
-use std::sync::Arc;
-
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 
@@ -16,8 +14,8 @@ pub trait Memory: Send + Sync + 'static {
     /// Weighs a copy again that a rendering made heavier. A copy that is no longer held is not put back, because a
     /// purge may have come since the look.
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
-        if self.get(&key).is_some_and(|held| Arc::ptr_eq(&held, copy)) {
-            self.put(key, Arc::clone(copy), life_ms);
+        if self.get(&key).is_some_and(|held| SharedCopy::ptr_eq(&held, copy)) {
+            self.put(key, SharedCopy::clone(copy), life_ms);
         }
     }
     /// Forgets one copy. Returns whether there was one.

@@ -183,7 +183,7 @@ impl Cache {
     /// Keeps a copy until `until`.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
         let until = self.kept_until(copy, until);
-        self.memory.put(key, Arc::clone(copy), until.since(self.context.now()));
+        self.memory.put(key, SharedCopy::clone(copy), until.since(self.context.now()));
     }
 
     /// Keeps a copy until `until`, unless a purge came since `before`. For a request without a seat in a table, through

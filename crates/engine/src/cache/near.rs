@@ -10,7 +10,6 @@
 //! all requests. Unreported hits are lost with the copy in two cases. If requests for its key stop here, the key needs
 //! no refresh for them. After a purge or a change of the ring, another entry or owner counts anew.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hopcache_core::key::QueryKey;
@@ -123,13 +122,13 @@ impl Cache {
     /// Keeps an answer that the owner permits to reuse. The caller checks afterwards whether a purge came meanwhile.
     pub(crate) fn keep_near(&self, ask: &Ask, permitted: &Permission<'_>) -> Option<SharedCopy> {
         let copy = near_copy(ask, permitted, self.context.now())?;
-        let copy = Arc::new(self.of_query(copy, &ask.query));
+        let copy = SharedCopy::new(self.of_query(copy, &ask.query));
         let key = ask.query.key;
         // Hits of another rendering's near copy, or of one that this node still served while it asked.
         let untold = self.take_near_hits(&key);
         add_near_hits(&copy, untold.count());
         let life_ms = Millis(copy.dead_at().since(self.context.now()).0 + NEAR_LINGER_MS);
-        self.memory.put(key, Arc::clone(&copy), life_ms);
+        self.memory.put(key, SharedCopy::clone(&copy), life_ms);
         Some(copy)
     }
 }

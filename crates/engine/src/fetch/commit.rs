@@ -47,7 +47,7 @@ impl Fetch {
             self.context.note(Event::Commit(Kept::Skipped));
             let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
             let copy = copy.of_principal(job.query.identity.scope);
-            let copy = Arc::new(self.cache.of_query(copy, &job.query));
+            let copy = SharedCopy::new(self.cache.of_query(copy, &job.query));
             let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
@@ -114,7 +114,7 @@ impl Fetch {
                 None => Offered::Nothing,
                 Some(token) => cache.seal(&query.key, &copy, token).map_or(Offered::TooLarge, Offered::Entry),
             };
-            (Arc::new(copy), offered)
+            (SharedCopy::new(copy), offered)
         })
         .await
     }
@@ -141,7 +141,7 @@ impl Fetch {
         // Never past its own freshness: after a run that outlasted it, the copy is stale already.
         let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
-        Arc::new(copy.with_times(times).unstored(why))
+        SharedCopy::new(copy.with_times(times).unstored(why))
     }
 
     async fn commit(

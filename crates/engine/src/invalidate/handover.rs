@@ -216,7 +216,7 @@ impl Invalidate {
         left.left_at().filter(|left_at| is_left(*left_at) && self.is_vouched_for(&left))?;
         // Unmarked: the key is this node's again, and a marked copy would not be found.
         let heat = self.cache.pace().heat_after(None, &query.key, now);
-        self.as_answer(bounds, Arc::new(taken_back(&left).with_heat(heat)))
+        self.as_answer(bounds, SharedCopy::new(taken_back(&left).with_heat(heat)))
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {
@@ -296,7 +296,7 @@ impl Invalidate {
         if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
             return None;
         }
-        let (cache, sealed_key, sealed) = (Arc::clone(&self.cache), *key, Arc::clone(copy));
+        let (cache, sealed_key, sealed) = (Arc::clone(&self.cache), *key, SharedCopy::clone(copy));
         let seal = move || cache.seal(&sealed_key, &sealed, token);
         let entry = apart_if_large(copy.weight_bytes(), RENDER_INLINE_BYTES_MAX, seal).await?;
         let plan = self.cache.pace().key_plan(key, copy, now);

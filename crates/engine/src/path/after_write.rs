@@ -12,6 +12,7 @@ use std::sync::Arc;
 use hopcache_core::limits::HOT_LOOK_PAUSE_MS;
 use hopcache_core::time::Millis;
 
+use crate::cache::copy::SharedCopy;
 use crate::cache::flight::Seat;
 use crate::model::ask::Query;
 use crate::path::Path;
@@ -63,12 +64,12 @@ impl Path {
         let job = read.job().clone();
         tokio::select! {
             biased;
-            () = self.lead(leader, job, Some(Arc::clone(&held))) => {}
+            () = self.lead(leader, job, Some(SharedCopy::clone(&held))) => {}
             // Dropped, the leader gives its lease back and ends the flight as lost.
             () = self.context.lifecycle().flights_handed_on() => {}
         }
         drop(turn);
-        if self.cache.look(&query.key).is_some_and(|now| !Arc::ptr_eq(&held, &now)) {
+        if self.cache.look(&query.key).is_some_and(|now| !SharedCopy::ptr_eq(&held, &now)) {
             read.complete();
         }
     }

@@ -391,7 +391,8 @@ impl Path {
         //   the request looks and finds X · a purge empties memory · this task begins and counts that purge as an
         //   earlier one.
         let before = self.cache.purges();
-        let held = held.filter(|held| self.cache.look(&key).is_some_and(|now| Arc::ptr_eq(held, &now)));
+        let held =
+            held.filter(|held| self.cache.look(&key).is_some_and(|now| SharedCopy::ptr_eq(held, &now)));
         let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), before);
         let expired = self.refresh.expired(held.as_ref()).cloned();
         let give_up_at = self.context.now() + self.policy.run_timeout_ms + Millis(LEASE_MS_MAX);

@@ -1,6 +1,7 @@
 //! A copy and what memory knows of it, in as few bytes as they need: memory holds one for each entry. It decides nothing.
 
 use hopcache_core::limits::PRINCIPAL_OVERHEAD_BYTES;
+use hopcache_core::short::Short;
 use hopcache_core::time::MonoTime;
 use hopcache_engine::copy::SharedCopy;
 
@@ -13,10 +14,10 @@ pub(super) struct Kept {
     /// What it was counted with: its weight at that time, and that of its principal's account if it bears this. Renderings that
     /// were made or dropped since then count when it is weighed again.
     pub(super) bytes: u32,
-    /// Milliseconds on the memory's clock, rounded down: memory keeps no copy past its end.
-    ends_at: Short,
-    /// And in the highest bit whether it bears its principal's account.
-    serial: Short,
+    /// Milliseconds on the memory's clock, rounded down: memory keeps no copy past its end. 8,900 years.
+    ends_at: Short<6>,
+    /// Three million a second for 17 months, and in the highest bit whether it bears its principal's account.
+    serial: Short<6>,
 }
 
 /// Plain data: how a copy is counted.
@@ -32,23 +33,6 @@ pub(super) struct Counted {
 const _: () = assert!(size_of::<Kept>() == 24);
 
 const BEARS_ACCOUNT: u64 = 1 << 47;
-
-/// A number in six bytes, which have no alignment. As milliseconds 8,900 years; as serials of 47 bits, three million a second for 17
-/// months.
-#[derive(Clone, Copy)]
-struct Short([u8; 6]);
-
-impl Short {
-    fn of(number: u64) -> Self {
-        let [a, b, c, d, e, f, ..] = number.min((1 << 48) - 1).to_le_bytes();
-        Self([a, b, c, d, e, f])
-    }
-
-    fn get(self) -> u64 {
-        let Self([a, b, c, d, e, f]) = self;
-        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
-    }
-}
 
 impl Kept {
     pub(super) fn new(copy: SharedCopy, ends_at: MonoTime, counted: Counted) -> Self {
@@ -77,18 +61,5 @@ impl Counted {
     /// All that it is counted with.
     pub(super) fn all_bytes(self) -> u32 {
         self.bytes.saturating_add(self.account_bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Short;
-
-    #[test]
-    fn short_numbers_are_not_changed() {
-        for number in [0, 1, 86_400_000, 315_360_000_000, (1 << 48) - 1] {
-            assert_eq!(Short::of(number).get(), number);
-        }
-        assert_eq!(Short::of(u64::MAX).get(), (1 << 48) - 1, "ten years are far below");
     }
 }

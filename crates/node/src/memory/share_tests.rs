@@ -1,7 +1,5 @@
 //! The copies that memory keeps when one principal sends ever new keys (F37), and the budget (I9).
 
-use std::sync::Arc;
-
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope};
 use hopcache_core::limits::PRINCIPAL_OVERHEAD_BYTES;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -40,7 +38,7 @@ fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
         total_ms: LIFE,
         cost_ms: Millis(1),
     };
-    Arc::new(
+    SharedCopy::new(
         MemoryCopy::new(&result, times, None, Tags::of_database(DatabaseTag(1))).of_principal(principal(who)),
     )
 }
@@ -128,7 +126,7 @@ fn shares_are_counted_to_the_last_byte() {
     for n in 0..2_000 {
         let copy = copy_of(if n % 3 == 0 { "ann" } else { "eve" }, 500 + n % 700);
         let key = key(0, u64::try_from(n % 300).unwrap());
-        memory.put(key, Arc::clone(&copy), LIFE);
+        memory.put(key, SharedCopy::clone(&copy), LIFE);
         memory.weigh_again(key, &copy, LIFE);
         if n % 7 == 0 {
             memory.remove(&key);
@@ -193,7 +191,7 @@ fn a_principals_only_copy_is_weighed_with_its_account() {
     let copies: Vec<_> = (0..50_u8).map(|n| (key(n, 0), copy_of(&format!("user {n}"), 100))).collect();
     let bare: u64 = copies.iter().map(|(_, copy)| u64::try_from(copy.weight_bytes()).unwrap()).sum();
     for _ in 0..3 {
-        copies.iter().for_each(|(key, copy)| memory.put(*key, Arc::clone(copy), LIFE));
+        copies.iter().for_each(|(key, copy)| memory.put(*key, SharedCopy::clone(copy), LIFE));
         assert_eq!(memory.size(), (50, bare + 50 * u64::from(PRINCIPAL_OVERHEAD_BYTES)));
         copies.iter().for_each(|(key, copy)| memory.weigh_again(*key, copy, LIFE));
         assert_eq!(memory.size(), (50, bare + 50 * u64::from(PRINCIPAL_OVERHEAD_BYTES)));
@@ -233,7 +231,7 @@ fn a_copy_that_becomes_heavier_takes_the_place_of_an_older_one() {
     (0..10).for_each(|n| memory.put(key(0, n), copy_of("ann", 1_000), LIFE));
     let eves: Vec<_> = (0..300).map(|n| (key(1, n), copy_of_rows("eve", 1_500, 0))).collect();
     for (key, copy) in &eves {
-        memory.put(*key, Arc::clone(copy), LIFE);
+        memory.put(*key, SharedCopy::clone(copy), LIFE);
     }
     let before = memory.copies.len();
     for (key, copy) in eves.iter().rev() {
@@ -254,7 +252,7 @@ fn a_sweep_removes_what_is_over_and_drops_what_nobody_asks_for() {
     memory.put(key(0, 0), copy_of("ann", 1_000), Millis::ZERO);
     assert!(memory.get(&key(0, 0)).is_none(), "it has ended");
     let kept = copy_of_rows("ann", 1_500, 0);
-    memory.put(key(0, 1), Arc::clone(&kept), LIFE);
+    memory.put(key(0, 1), SharedCopy::clone(&kept), LIFE);
     // It is weighed with Ann's account as well.
     let bare = u64::try_from(kept.weight_bytes()).unwrap() + u64::from(PRINCIPAL_OVERHEAD_BYTES);
     kept.rendering(RenderingId(0), &QueryApiRenderer).unwrap();

@@ -6,6 +6,7 @@ use hopcache_core::lease::Commit;
 use hopcache_core::limits::{INVALIDATION_LOG_LEN_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
+use hopcache_engine::copy::SharedCopy;
 use hopcache_engine::event::RefreshWord;
 use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::{Answer, Class, Detail};
@@ -220,7 +221,7 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     let (owner, other) = (world.owner_of(&stale), 1 - world.owner_of(&stale));
     ask(&world, owner, &stale).await;
     let copy = world.nodes[owner].memory.get(&stale.query.key).unwrap();
-    world.nodes[other].memory.put(stale.query.key, Arc::clone(&copy), Millis(90_000));
+    world.nodes[other].memory.put(stale.query.key, SharedCopy::clone(&copy), Millis(90_000));
     world.nodes[other].memory.put(world.ask("RETURN 1").query.key, copy, Millis(90_000));
     world.pass(TTL_MS + 1_000).await;
     let failure = "Neo.ClientError.Schema.IndexNotFound".to_owned();

@@ -1,15 +1,13 @@
 //! A write ends the entries that depend on what it has touched, and no others, wherever they lie and however nodes hear of
 //! it.
 
-use std::sync::Arc;
-
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::lease::StoredEntry;
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::copy::MemoryCopy;
+use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::event::{Event, HandoverWord};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::{Answer, Class, Outcome};
@@ -166,7 +164,7 @@ async fn a_copy_without_its_query_is_judged_when_a_request_brings_it() {
         let left_ms = copy.fallback_until().since(sim_now());
         let stored = StoredEntry { bytes, left_ms };
         let without = MemoryCopy::decode(&stored, (&key, &seal_key), sim_now()).unwrap();
-        node.memory.put(key, Arc::new(without.of_principal(ask.query.identity.scope)), left_ms);
+        node.memory.put(key, SharedCopy::new(without.of_principal(ask.query.identity.scope)), left_ms);
     }
     // The store has nothing to answer with instead.
     world.store.lose_everything();

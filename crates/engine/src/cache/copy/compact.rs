@@ -1,52 +1,98 @@
 //! Parts of a copy in as few bytes as they need. A node holds a struct of them for each entry, so that a byte here is a
 //! megabyte for a million entries. Nothing is decided here.
 
-use std::num::NonZeroU64;
+use std::num::NonZeroU8;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use hopcache_core::lease::Token;
 use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+use hopcache_core::short::Short;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::CopyTimes;
 use crate::model::outcome::Detail;
 
-/// Plain data: the times of a copy, as spans from the start of its read. Bytes without an alignment, so that they lie beside each
-/// other.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeldSpans {
-    soft: Span,
-    physical: Span,
-    total: Span,
-    /// At most 49 days.
-    cost_ms: [u8; 4],
+/// A span in 32 bits, in the order of spans. Below 24 days it is kept to the millisecond, longer ones in steps of 256 ms: up to 17
+/// years.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Steps(pub(crate) u32);
+
+const EXACT_MS: u64 = 1 << 31;
+const STEP_MS: u64 = 256;
+const _: () = assert!(ENTRY_LIFE_MS_MAX < EXACT_MS * STEP_MS);
+
+impl Steps {
+    /// This span or the next shorter one.
+    pub(crate) fn down(Millis(ms): Millis) -> Self {
+        Self::of(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS) / STEP_MS })
+    }
+
+    /// This span or the next longer one.
+    pub(crate) fn up(Millis(ms): Millis) -> Self {
+        Self::of(if ms < EXACT_MS { ms } else { EXACT_MS + (ms - EXACT_MS).div_ceil(STEP_MS) })
+    }
+
+    fn of(steps: u64) -> Self {
+        Self(u32::try_from(steps).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn span(self) -> Millis {
+        let steps = u64::from(self.0);
+        Millis(if steps < EXACT_MS { steps } else { EXACT_MS + (steps - EXACT_MS) * STEP_MS })
+    }
 }
 
-/// A span of milliseconds in five bytes: 34 years.
+/// Plain data: the times of a copy, as spans from the start of its read, rounded down. Bytes without an alignment, so that they lie
+/// beside each other.
 #[derive(Debug, Clone, Copy)]
-struct Span([u8; 5]);
+pub(super) struct HeldSpans {
+    soft: HeldSpan,
+    physical: HeldSpan,
+    total: HeldSpan,
+    cost: HeldCost,
+}
 
-const _: () = assert!(ENTRY_LIFE_MS_MAX < 1 << 40);
+#[derive(Debug, Clone, Copy)]
+struct HeldSpan([u8; 4]);
 
-impl Span {
+impl HeldSpan {
     fn of(span: Millis) -> Self {
-        let [a, b, c, d, e, ..] = span.0.min((1 << 40) - 1).to_le_bytes();
-        Self([a, b, c, d, e])
+        Self(Steps::down(span).0.to_le_bytes())
+    }
+
+    fn span(self) -> Millis {
+        Steps(u32::from_le_bytes(self.0)).span()
+    }
+}
+
+/// The time that a run took: the first 12 bits of its number, and by how many bits they are shifted. Exact below 4 s, above by less
+/// than a two-thousandth too short; at most 37 hours.
+#[derive(Debug, Clone, Copy)]
+struct HeldCost([u8; 2]);
+
+const COST_BITS: u32 = 12;
+
+impl HeldCost {
+    fn of(Millis(ms): Millis) -> Self {
+        let ms = u32::try_from(ms).unwrap_or(u32::MAX).min(((1 << COST_BITS) - 1) << 15);
+        let shift = (u32::BITS - ms.leading_zeros()).saturating_sub(COST_BITS);
+        let bits = shift << COST_BITS | ms >> shift;
+        Self(u16::try_from(bits).unwrap_or(u16::MAX).to_le_bytes())
     }
 
     fn ms(self) -> Millis {
-        let Self([a, b, c, d, e]) = self;
-        Millis(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]))
+        let bits = u64::from(u16::from_le_bytes(self.0));
+        Millis((bits & ((1 << COST_BITS) - 1)) << (bits >> COST_BITS))
     }
 }
 
 impl HeldSpans {
     pub(super) fn of(times: CopyTimes) -> Self {
         Self {
-            soft: Span::of(times.soft_ms),
-            physical: Span::of(times.physical_ms),
-            total: Span::of(times.total_ms.max(times.physical_ms)),
-            cost_ms: u32::try_from(times.cost_ms.0).unwrap_or(u32::MAX).to_le_bytes(),
+            soft: HeldSpan::of(times.soft_ms),
+            physical: HeldSpan::of(times.physical_ms),
+            total: HeldSpan::of(times.total_ms.max(times.physical_ms)),
+            cost: HeldCost::of(times.cost_ms),
         }
     }
 
@@ -56,20 +102,20 @@ impl HeldSpans {
             soft_ms: self.soft_ms(),
             physical_ms: self.physical_ms(),
             total_ms: self.total_ms(),
-            cost_ms: Millis(u32::from_le_bytes(self.cost_ms).into()),
+            cost_ms: self.cost.ms(),
         }
     }
 
     pub(super) fn soft_ms(self) -> Millis {
-        self.soft.ms()
+        self.soft.span()
     }
 
     pub(super) fn physical_ms(self) -> Millis {
-        self.physical.ms()
+        self.physical.span()
     }
 
     pub(super) fn total_ms(self) -> Millis {
-        self.total.ms()
+        self.total.span()
     }
 }
 
@@ -97,20 +143,31 @@ impl Stored {
     }
 }
 
-/// Plain data: a token in half of the room that it takes with the alignment of a `u128`. The store's tokens begin at 1.
+/// Plain data: a token in bytes without an alignment. The counter is the store's clock in microseconds, or a little more: it has 55
+/// bits, for a thousand years from now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldToken {
-    counter: NonZeroU64,
+    /// The counter's highest bits, with the top bit set: so the reason of a copy without a token needs no byte of its own.
+    first: NonZeroU8,
+    rest: Short<6>,
     nonce: [u8; 16],
 }
 
+const HAS_TOKEN: u8 = 1 << 7;
+
 impl HeldToken {
     fn of(token: Token) -> Option<Self> {
-        Some(Self { counter: NonZeroU64::new(token.counter)?, nonce: token.nonce.to_le_bytes() })
+        let first = u8::try_from(token.counter >> 48).ok().filter(|first| first & HAS_TOKEN == 0)?;
+        Some(Self {
+            first: NonZeroU8::new(first | HAS_TOKEN)?,
+            rest: Short::of(token.counter & Short::<6>::MAX),
+            nonce: token.nonce.to_le_bytes(),
+        })
     }
 
     fn token(self) -> Token {
-        Token { counter: self.counter.get(), nonce: u128::from_le_bytes(self.nonce) }
+        let first = u64::from(self.first.get() & !HAS_TOKEN);
+        Token { counter: first << 48 | self.rest.get(), nonce: u128::from_le_bytes(self.nonce) }
     }
 }
 
@@ -137,5 +194,40 @@ impl Marks {
     /// Sets a mark. Returns whether it is new. A mark that is set costs a load, so that hits on several cores share the line.
     pub(super) fn is_first(&self, mark: Mark) -> bool {
         !self.has(mark) && self.0.fetch_or(mark as u8, Ordering::Relaxed) & mark as u8 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_exact_below_four_seconds_and_hardly_too_short_above() {
+        for ms in (0..4_096).chain([4_097, 60_001, 3_600_000, 4_095 << 15]) {
+            let held = HeldCost::of(Millis(ms)).ms().0;
+            assert!(held <= ms && ms - held <= ms / 2_048, "{held} for {ms}");
+            assert_eq!(HeldCost::of(Millis(held)).ms().0, held, "it does not shrink from copy to copy");
+        }
+        assert_eq!(HeldCost::of(Millis(u64::MAX)).ms().0, 4_095 << 15);
+    }
+
+    #[test]
+    fn steps_keep_the_order_of_spans() {
+        for ms in [0, 1, EXACT_MS - 1, EXACT_MS, EXACT_MS + 1, EXACT_MS + STEP_MS, ENTRY_LIFE_MS_MAX] {
+            let (down, up) = (Steps::down(Millis(ms)), Steps::up(Millis(ms)));
+            assert!(down <= up && down.span().0 <= ms && ms <= up.span().0, "{down:?}, {up:?} for {ms}");
+            assert!(up.span().0 - down.span().0 <= STEP_MS && Steps::down(down.span()) == down);
+        }
+    }
+
+    /// Redis counts in microseconds since 1970, so that its tokens have 51 bits today.
+    #[test]
+    fn a_token_is_held_whole_or_not_at_all() {
+        for counter in [0, 1, 1 << 48, 1_764_000_000_000_000, (1 << 55) - 1] {
+            let token = Token { counter, nonce: u128::MAX - u128::from(counter) };
+            assert_eq!(Stored::with(Some(token)).token(), Some(token));
+        }
+        assert_eq!(Stored::with(Some(Token { counter: 1 << 55, nonce: 7 })).token(), None);
+        assert_eq!(size_of::<Stored>(), size_of::<HeldToken>(), "the reason lies in the token's place");
     }
 }

@@ -1,10 +1,13 @@
 //! The source of a copy's renderings, in as few bytes as it needs.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use bytes::Bytes;
 use hopcache_core::limits::SMALL_FORM_BYTES_MAX;
 use hopcache_core::result::ResultSet;
+
+use crate::cache::provenance::Provenance;
 
 /// The source of a copy's renderings.
 #[derive(Debug)]
@@ -16,20 +19,38 @@ pub(super) enum Content {
     Other(Box<OtherContent>),
 }
 
+/// What few copies have. A copy with something beside its stored form has that here too.
 #[derive(Debug)]
-pub(super) enum OtherContent {
+pub(super) struct OtherContent {
+    source: Source,
+    /// What fetched it, if that follows the copy's use.
+    provenance: Option<Arc<dyn Provenance>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// As [`Content::Small`], of a copy that has something beside it.
+    Small(Box<[u8]>),
     /// The stored form, shared by all who need it.
     Large(Bytes),
     /// As the origin sent it, for the waiters only and never kept: a large result is not copied for them.
-    Passing(ResultSet),
+    Passing(Box<ResultSet>),
     /// None: another node's rendering of one form, and how often it was served since its last report to that node.
     Near(AtomicU32),
+}
+
+/// The source, wherever it lies.
+enum Seen<'a> {
+    Small(&'a [u8]),
+    Large(&'a Bytes),
+    Passing(&'a ResultSet),
+    Near(&'a AtomicU32),
 }
 
 impl Content {
     pub(super) fn stored(form: Vec<u8>) -> Self {
         if form.len() > SMALL_FORM_BYTES_MAX {
-            return Self::other(OtherContent::Large(exact(form)));
+            return Self::other(Source::Large(exact(form)));
         }
         Self::Small(boxed(form))
     }
@@ -37,74 +58,82 @@ impl Content {
     /// The stored form in an entry. A small one is copied out of the message that it came in.
     pub(super) fn stored_in(form: &Bytes) -> Self {
         if form.len() > SMALL_FORM_BYTES_MAX {
-            return Self::other(OtherContent::Large(form.clone()));
+            return Self::other(Source::Large(form.clone()));
         }
         Self::Small(Box::from(&form[..]))
     }
 
     pub(super) fn passing(result: ResultSet) -> Self {
-        Self::other(OtherContent::Passing(result))
+        Self::other(Source::Passing(Box::new(result)))
     }
 
     pub(super) fn near() -> Self {
-        Self::other(OtherContent::Near(AtomicU32::new(0)))
+        Self::other(Source::Near(AtomicU32::new(0)))
     }
 
-    fn other(other: OtherContent) -> Self {
-        Self::Other(Box::new(other))
+    fn other(source: Source) -> Self {
+        Self::Other(Box::new(OtherContent { source, provenance: None }))
     }
 
-    /// The same content. A near copy has not been served yet.
-    pub(super) fn again(&self) -> Self {
-        match self {
-            Self::Small(form) => Self::Small(form.clone()),
-            Self::Other(other) => Self::other(match &**other {
-                OtherContent::Large(form) => OtherContent::Large(form.clone()),
-                OtherContent::Passing(result) => OtherContent::Passing(result.clone()),
-                OtherContent::Near(_) => OtherContent::Near(AtomicU32::new(0)),
-            }),
+    /// The same content, fetched by this.
+    pub(super) fn fetched_by(self, provenance: Option<Arc<dyn Provenance>>) -> Self {
+        match (self, provenance) {
+            (Self::Small(form), None) => Self::Small(form),
+            (Self::Small(form), provenance) => {
+                let source = Source::Small(form);
+                Self::Other(Box::new(OtherContent { source, provenance }))
+            }
+            (Self::Other(other), provenance) => Self::Other(Box::new(OtherContent { provenance, ..*other })),
         }
+    }
+
+    /// What fetched it, if that follows the copy's use.
+    pub(super) fn provenance(&self) -> Option<&Arc<dyn Provenance>> {
+        match self {
+            Self::Small(_) => None,
+            Self::Other(other) => other.provenance.as_ref(),
+        }
+    }
+
+    /// The same content, fetched by the same. A near copy has not been served yet.
+    pub(super) fn again(&self) -> Self {
+        let content = match self.source() {
+            Seen::Small(form) => Self::Small(Box::from(form)),
+            Seen::Large(form) => Self::other(Source::Large(form.clone())),
+            Seen::Passing(result) => Self::passing(result.clone()),
+            Seen::Near(_) => Self::near(),
+        };
+        content.fetched_by(self.provenance().cloned())
     }
 
     /// The stored form, if it has one.
     pub(super) fn stored_form(&self) -> Option<Bytes> {
-        match self {
-            Self::Small(form) => Some(Bytes::copy_from_slice(form)),
-            Self::Other(other) => match &**other {
-                OtherContent::Large(form) => Some(form.clone()),
-                OtherContent::Passing(_) | OtherContent::Near(_) => None,
-            },
+        match self.source() {
+            Seen::Small(form) => Some(Bytes::copy_from_slice(form)),
+            Seen::Large(form) => Some(form.clone()),
+            Seen::Passing(_) | Seen::Near(_) => None,
         }
     }
 
     pub(super) fn is_small(&self) -> bool {
-        matches!(self, Self::Small(_))
+        matches!(self.source(), Seen::Small(_))
     }
 
     pub(super) fn is_stored(&self) -> bool {
-        match self {
-            Self::Small(_) => true,
-            Self::Other(other) => matches!(**other, OtherContent::Large(_)),
-        }
+        matches!(self.source(), Seen::Small(_) | Seen::Large(_))
     }
 
     pub(super) fn as_passing(&self) -> Option<&ResultSet> {
-        match self {
-            Self::Other(other) => match &**other {
-                OtherContent::Passing(result) => Some(result),
-                OtherContent::Large(_) | OtherContent::Near(_) => None,
-            },
-            Self::Small(_) => None,
+        match self.source() {
+            Seen::Passing(result) => Some(result),
+            Seen::Small(_) | Seen::Large(_) | Seen::Near(_) => None,
         }
     }
 
     pub(super) fn near_hits(&self) -> Option<&AtomicU32> {
-        match self {
-            Self::Other(other) => match &**other {
-                OtherContent::Near(hits) => Some(hits),
-                OtherContent::Large(_) | OtherContent::Passing(_) => None,
-            },
-            Self::Small(_) => None,
+        match self.source() {
+            Seen::Near(hits) => Some(hits),
+            Seen::Small(_) | Seen::Large(_) | Seen::Passing(_) => None,
         }
     }
 
@@ -114,12 +143,26 @@ impl Content {
         alone: impl Fn(usize) -> usize,
         counted: impl Fn(usize) -> usize,
     ) -> usize {
+        let source = match self.source() {
+            Seen::Small(form) => alone(form.len()),
+            Seen::Large(form) => counted(form.len()),
+            Seen::Passing(result) => counted(result.weight_bytes()),
+            Seen::Near(_) => 0,
+        };
         match self {
-            Self::Small(form) => alone(form.len()),
-            Self::Other(other) => match &**other {
-                OtherContent::Large(form) => counted(form.len()),
-                OtherContent::Passing(result) => counted(result.weight_bytes()),
-                OtherContent::Near(_) => 0,
+            Self::Small(_) => source,
+            Self::Other(_) => source + alone(size_of::<OtherContent>()),
+        }
+    }
+
+    fn source(&self) -> Seen<'_> {
+        match self {
+            Self::Small(form) => Seen::Small(form),
+            Self::Other(other) => match &other.source {
+                Source::Small(form) => Seen::Small(form),
+                Source::Large(form) => Seen::Large(form),
+                Source::Passing(result) => Seen::Passing(result),
+                Source::Near(hits) => Seen::Near(hits),
             },
         }
     }

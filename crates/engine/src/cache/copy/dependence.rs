@@ -2,14 +2,14 @@
 //! up to when it was proved.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::proof::Standing;
-use hopcache_core::time::MonoTime;
+use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
 use super::MemoryCopy;
-use super::compact::Mark;
+use super::compact::{Mark, Steps};
 use crate::model::ask::{Query, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
@@ -22,21 +22,30 @@ pub(super) struct Dependence {
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
     /// it was not looked at.
     stood: AtomicU64,
-    /// The last time at which it was proved; zero: never. It is as good as one that was read then.
-    proved_at: AtomicU64,
-}
-
-impl Dependence {
-    /// The last time at which the copy was proved; zero: never.
-    pub(super) fn proved_at(&self) -> MonoTime {
-        MonoTime(self.proved_at.load(Ordering::Relaxed))
-    }
 }
 
 impl Clone for Dependence {
     fn clone(&self) -> Self {
-        let proved_at = AtomicU64::new(self.proved_at.load(Ordering::Relaxed));
-        Self { reads: self.reads.clone(), proved_at, ..Self::default() }
+        Self { reads: self.reads.clone(), ..Self::default() }
+    }
+}
+
+/// How long after its read the copy was last proved, in [`Steps`] and rounded down; zero: never. It is as good as one that was read
+/// then.
+#[derive(Debug, Default)]
+pub(super) struct Proved(AtomicU32);
+
+impl Proved {
+    pub(super) fn is(&self) -> bool {
+        self.after() > Millis::ZERO
+    }
+
+    pub(super) fn after(&self) -> Millis {
+        Steps(self.0.load(Ordering::Relaxed)).span()
+    }
+
+    pub(super) fn note(&self, after: Millis) {
+        self.0.fetch_max(Steps::down(after).0, Ordering::Relaxed);
     }
 }
 
@@ -81,13 +90,13 @@ impl MemoryCopy {
     pub(crate) fn stood_at(&self, version: u64) -> Option<(bool, MonoTime)> {
         // Acquire: with the version comes the time.
         let stood = self.dependence.stood.load(Ordering::Acquire);
-        (stood >> 1 == version).then(|| (stood & 1 == 1, self.dependence.proved_at()))
+        (stood >> 1 == version).then(|| (stood & 1 == 1, self.proved_at()))
     }
 
     /// By this version it stands so. Two requests that find it at once find the same, or the later one a later report.
     pub(crate) fn stands(&self, version: u64, standing: Standing) {
         if let Some(as_of) = standing.as_of {
-            self.dependence.proved_at.fetch_max(as_of.0, Ordering::Relaxed);
+            self.proved.note(as_of.since(self.read_started()));
         }
         self.dependence.stood.store(version << 1 | u64::from(standing.is_proved), Ordering::Release);
     }
