@@ -1,9 +1,10 @@
 //! The order in the line before Neo4j, on real nodes: runs of three classes of cost under overload, in the order of arrival and
 //! with short ones first (`origin.line`), with the same requests at the same times.
 //!
-//! Each request is a query of its own, so each is a run. A closed loop over the same mix finds the capacity first, and warms
-//! Neo4j; then an open loop offers [`Options::overload`] times as much, and the line empties after that. Requests without an
-//! answer are counted by class. There is no proxy before Neo4j: it would use the same cores.
+//! Each request is a query of its own, so each is a run. Closed loops over the same mix warm Neo4j until its capacity grows no
+//! more. Each round begins with such a loop; then an open loop offers [`Options::overload`] times what that gave, the same to both
+//! orders, and the line empties after that. Requests without an answer are counted by class. There is no proxy before Neo4j: it
+//! would use the same cores.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -142,8 +143,10 @@ impl Load {
 
 /// What one round of one order has shown, request by request.
 struct Seen {
-    /// Of this round's own closed loop.
+    /// Of this cluster's own closed loop, in requests a second.
     capacity: f64,
+    /// The load, in requests a second.
+    offered: f64,
     samples: Vec<Sample>,
     classes: Vec<Class>,
     /// Runs that the nodes refused, of all classes and of the closed loop too.
@@ -165,21 +168,23 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     let shares: Vec<String> =
         Class::ALL.map(|class| format!("{} ({} %)", class.name(), class.percent())).to_vec();
     report.line(&format!(
-        "{}; each request a query of its own; {NODES} nodes with shipped defaults but for prefetch (off) and `origin.line`; capacity by {} clients in a closed loop of {} s, then {} times as much for {} s, Poisson arrivals; {}; Neo4j, Redis, nodes and clients share the machine\n",
+        "{}; each request a query of its own; {NODES} nodes with shipped defaults but for prefetch (off) and `origin.line`; capacity by {} clients in a closed loop of {} s, then {} times the capacity of the round's first order for {} s, Poisson arrivals; {}; Neo4j, Redis, nodes and clients share the machine\n",
         shares.join(", "), options.clients, options.capacity_seconds, options.overload, options.seconds, source.size()
     ));
     report.line("Times are from when a request was due until its answer.\n");
-    // All rounds have the same load: otherwise the orders would not be comparable.
-    let offered = warm_capacity(options, source).await? * options.overload;
-    report.line(&format!("Offered: {offered:.0} requests/s.\n"));
-    report.line("| round | order | offered ÷ this round's capacity | class | requests | without an answer (of all classes: refused runs) | P50 ms | P95 | P99 | longest |");
+    let warming: Vec<String> =
+        warm(options, source).await?.iter().map(|per_s| format!("{per_s:.0}")).collect();
+    report.line(&format!("Closed loops that warm Neo4j: {} requests/s.\n", warming.join(", ")));
+    report.line("| round | order | offered ÷ this cluster's closed loop | class | requests | without an answer (of all classes: refused runs) | P50 ms | P95 | P99 | longest |");
     report.line("|---|---|---|---|---|---|---|---|---|---|");
     let mut extras = Vec::new();
     for round in 0..options.rounds {
         let mut pair: [Option<Seen>; 2] = [None, None];
+        // Both orders of a round have the same load: otherwise they would not be comparable.
+        let mut offered = None;
         for place in turns(ORDERS.len(), round) {
-            let seen = measure(options, source, ORDERS[place], offered).await?;
-            rows(&seen, (round + 1, ORDERS[place], offered), report);
+            let seen = measure(options, source, (round, ORDERS[place]), &mut offered).await?;
+            rows(&seen, (round + 1, ORDERS[place]), report);
             pair[place] = Some(seen);
         }
         if let [Some(arrival), Some(shortest)] = &pair {
@@ -199,7 +204,7 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     Ok(())
 }
 
-fn rows(seen: &Seen, (round, order, offered): (usize, &str, f64), report: &mut Report) {
+fn rows(seen: &Seen, (round, order): (usize, &str), report: &mut Report) {
     for class in Class::ALL {
         let of_class: Vec<&Sample> = seen.of(class).collect();
         let answered: Vec<u64> =
@@ -209,17 +214,25 @@ fn rows(seen: &Seen, (round, order, offered): (usize, &str, f64), report: &mut R
         let Tail { p50_ms, p95_ms, p99_ms, .. } = Tail::of(answered);
         report.line(&format!(
             "| {round} | {order} | {:.2} | {} | {} | {unanswered} ({}) | {p50_ms:.1} | {p95_ms:.1} | {p99_ms:.1} | {:.1} |",
-            offered / seen.capacity, class.name(), of_class.len(), seen.shed, millis(longest)
+            seen.offered / seen.capacity, class.name(), of_class.len(), seen.shed, millis(longest)
         ));
     }
 }
 
-async fn measure(options: &Options, source: &Source, order: &str, offered: f64) -> anyhow::Result<Seen> {
+/// Measures one order. `offered` is the round's load, which the first order sets.
+async fn measure(
+    options: &Options,
+    source: &Source,
+    (round, order): (usize, &str),
+    offered: &mut Option<f64>,
+) -> anyhow::Result<Seen> {
     let cluster = Cluster::start(order).await?;
     let addrs = &cluster.clients;
-    let capacity = capacity(options, source, addrs, (0, &mut Dice::new(options.seed)))?;
+    let seed = options.seed + 2 * round as u64;
+    let capacity = capacity(options, source, addrs, (0, &mut Dice::new(seed)))?;
+    let offered = *offered.get_or_insert(capacity * options.overload);
     // The same arrivals and the same mix for both orders, whatever the closed loop has drawn.
-    let mut dice = Dice::new(options.seed + 1);
+    let mut dice = Dice::new(seed + 1);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred a second")]
     let rate = offered.round() as u32;
     let mut number = 0;
@@ -230,16 +243,28 @@ async fn measure(options: &Options, source: &Source, order: &str, offered: f64) 
     let load = Load::of(source, (1 << 32, dues.len()), &mut dice)?;
     let open_loop = OpenLoop { nodes: addrs, requests: &load.requests, schedule: &dues, threads: dues.len() };
     let samples = tokio::task::block_in_place(|| open_loop.run())?.samples;
-    Ok(Seen { capacity, samples, classes: load.classes, shed: cluster.shed().await? })
+    Ok(Seen { capacity, offered, samples, classes: load.classes, shed: cluster.shed().await? })
 }
 
-/// The capacity that overload is counted from: of a second loop, since Neo4j compiles the statements in the first.
-async fn warm_capacity(options: &Options, source: &Source) -> anyhow::Result<f64> {
+/// Loops that warm Neo4j, at most: it compiles what it runs often, and runs twice as much after some minutes.
+const WARMING_MAX: usize = 8;
+
+/// Capacities of loops until one is no more than a twentieth above the greatest before.
+async fn warm(options: &Options, source: &Source) -> anyhow::Result<Vec<f64>> {
     let cluster = Cluster::start(ORDERS[0]).await?;
     let mut dice = Dice::new(options.seed);
-    capacity(options, source, &cluster.clients, (0, &mut dice))?;
-    // Other requests: those of the first loop are in the cache.
-    capacity(options, source, &cluster.clients, (1 << 31, &mut dice))
+    let mut capacities: Vec<f64> = Vec::new();
+    while capacities.len() < WARMING_MAX {
+        // Other requests than in the loop before: those are in the cache.
+        let first = (capacities.len() + 1) << 33;
+        let per_s = capacity(options, source, &cluster.clients, (first, &mut dice))?;
+        let greatest = capacities.iter().copied().fold(0.0, f64::max);
+        capacities.push(per_s);
+        if capacities.len() > 2 && per_s < 1.05 * greatest {
+            break;
+        }
+    }
+    Ok(capacities)
 }
 
 /// Nodes and their store.
@@ -356,7 +381,13 @@ mod tests {
             Sample { key, due_us: 0, sent_us: 0, answered_us: took_us.unwrap_or(9_000_000), status }
         };
         let samples = took_us.into_iter().enumerate().map(sample).collect();
-        Seen { capacity: 1.0, samples, classes: vec![Class::Short, Class::Long, Class::Long], shed: 0 }
+        Seen {
+            capacity: 1.0,
+            offered: 1.5,
+            samples,
+            classes: vec![Class::Short, Class::Long, Class::Long],
+            shed: 0,
+        }
     }
 
     #[test]

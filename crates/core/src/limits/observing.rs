@@ -12,10 +12,10 @@ pub const OBSERVED_QUERY_BYTES_MAX: usize = 8 << 10;
 /// Requests of one session that are observed in one round: 100 a second, as of a page that asks some dozen things at
 /// once. The rest of the round is left out, and what comes after it does not count as following what came before.
 pub const OBSERVED_OF_SESSION_MAX: usize = 32;
-/// Observations of one round that are sent, about: 400 a second. If there are more, all of some sessions
+/// Observations of one round that are sent, about: 200 a second. If there are more, all of some sessions
 /// (`learning/src/thinning.rs`). A node that answers thousands a second learns no better from all of them, and each costs some
-/// 50 µs, its steps and what other nodes hear of them included.
-pub const OBSERVED_IN_ROUND_MAX: usize = 120;
+/// 50 µs, its steps and what other nodes hear of them included: 1 % of a core.
+pub const OBSERVED_IN_ROUND_MAX: usize = 60;
 /// Rounds without room for a launch after which fewer sessions are observed: 3 s.
 pub const OBSERVED_FULL_ROUNDS: u32 = 10;
 /// How many of them one round with room makes up for. So an origin is full that has room in fewer than a third of the rounds.
@@ -44,14 +44,14 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 /// Pause between two rounds of considering: short against the time between two clicks. Orders of one round for the same
 /// node are one message.
 pub const CONSIDER_EVERY_MS: u64 = 25;
-/// The same pause after a round that had more queries than are considered: from 960 a second on, until fewer than 240 come. Each round may cost a message to each other node, at
-/// about 100 µs, which a busy node needs for its clients.
-pub const CONSIDER_EVERY_MS_BUSY: u64 = 100;
+/// The same pause at a busy node: once more than 960 queries a second come, until half as many come. Each round may cost a message
+/// to each other node, at about 100 µs, which a busy node needs for its clients.
+pub const CONSIDER_EVERY_MS_BUSY: u64 = 200;
 /// A key whose successors were considered so long ago is not considered again: what was to be ordered is ordered.
 pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
 /// The number of such keys remembered, about: three keys with the same two places push each other out.
 pub const CONSIDERED_MAX: usize = 4_096;
-/// Answered queries that are considered in one round, the last ones: 960 a second, or 240 at a busy node. Each costs 20 to
+/// Answered queries that are considered in one round, the last ones: 960 a second, or 120 at a busy node. Each costs 20 to
 /// 100 µs, so considering takes a few percent of a core at most. The rest is counted as unconsidered, and may be considered
 /// after [`CONSIDERED_KEPT_MS`].
 pub const CONSIDERED_IN_ROUND_MAX: usize = 24;

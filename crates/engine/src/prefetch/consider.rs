@@ -157,8 +157,7 @@ impl Prefetch {
                 round.push(next);
             }
             leave_once(&mut round);
-            let is_busy = round.len() > CONSIDERED_IN_ROUND_MAX;
-            pause_ms = if is_busy { CONSIDER_EVERY_MS_BUSY } else { CONSIDER_EVERY_MS };
+            pause_ms = pause_after(round.len(), pause_ms);
             if self.learning.has_ended() {
                 continue;
             }
@@ -396,6 +395,13 @@ impl Prefetch {
     }
 }
 
+/// The next pause, by what came in the last one. A busy node stays busy until half as much comes as made it so.
+fn pause_after(round: usize, pause_ms: u64) -> u64 {
+    let pauses = usize::try_from(pause_ms / CONSIDER_EVERY_MS).unwrap_or(1).max(1);
+    let quiet_max = CONSIDERED_IN_ROUND_MAX * pauses / if pauses > 1 { 2 } else { 1 };
+    if round > quiet_max { CONSIDER_EVERY_MS_BUSY } else { CONSIDER_EVERY_MS }
+}
+
 /// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
 fn leave_once(round: &mut Vec<Answered>) {
     let mut keys = BTreeSet::new();
@@ -460,6 +466,16 @@ mod tests {
         assert!(((0..4).map(p).sum::<f64>() - 0.8).abs() < 1e-12);
         assert_eq!(p_of_row(0.8, 0.5, (0, 1)), 0.8, "with one row the first is all");
         assert_eq!(p_of_row(0.4, 0.5, (1, 2)), 0.0, "counts that decay apart");
+    }
+
+    #[test]
+    fn a_node_is_busy_from_a_rate_on_until_half_of_it() {
+        let busy = |per_s: u64, pause_ms| {
+            pause_after(usize::try_from(per_s * pause_ms / 1_000).unwrap(), pause_ms)
+                == CONSIDER_EVERY_MS_BUSY
+        };
+        assert_eq!([900, 1_000].map(|per_s| busy(per_s, CONSIDER_EVERY_MS)), [false, true]);
+        assert_eq!([450, 500, 5_000].map(|per_s| busy(per_s, CONSIDER_EVERY_MS_BUSY)), [false, true, true]);
     }
 
     /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.

@@ -235,11 +235,11 @@ async fn a_full_origin_costs_nothing_but_a_few_observations() {
     let outcome = ask(&world, 0, &of_session(&world, 9, "alice", ("neo4j", FIRST))).await;
     world.pass(1_000).await;
     assert_eq!((launched(), observed(&world, ObservationWord::Unconsidered)), (before, unconsidered + 1));
-    // One round of 112 sessions, whose numbers are spread evenly.
+    // One round of 56 sessions, whose numbers are spread evenly.
     let round = async || {
         let sent = observed(&world, ObservationWord::Sent);
-        for session in 0..112_u8 {
-            let number = u64::from(session).wrapping_mul(u64::MAX / 112);
+        for session in 0..56_u8 {
+            let number = u64::from(session).wrapping_mul(u64::MAX / 56);
             let tag = SessionTag(std::array::from_fn(|byte| number.to_le_bytes()[byte % 8]));
             let asked = of_session(&world, 0, "alice", ("neo4j", SECOND));
             let asked = Ask { session: Some(tag), ..asked };
@@ -248,17 +248,17 @@ async fn a_full_origin_costs_nothing_but_a_few_observations() {
         world.pass(OBSERVATIONS_EVERY_MS + 50).await;
         observed(&world, ObservationWord::Sent) - sent
     };
-    assert_eq!(round().await, 112, "a short burst changes nothing");
+    assert_eq!(round().await, 56, "a short burst changes nothing");
     for _ in 0..10 {
         round().await;
     }
     let thin = round().await;
-    assert!((6..=8).contains(&thin), "{thin} of 112");
+    assert!((3..=4).contains(&thin), "{thin} of 56");
     world.origin.set_spare(true);
     for _ in 0..8 {
         round().await;
     }
-    assert_eq!(round().await, 112);
+    assert_eq!(round().await, 56);
     ask(&world, 0, &of_session(&world, 10, "alice", ("neo4j", FIRST))).await;
     world.pass(1_000).await;
     assert_eq!(launched(), before + 1, "and what follows is launched again");
