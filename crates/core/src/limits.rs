@@ -242,6 +242,9 @@ pub const ENTRY_BODY_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX;
 /// Longest life of an entry: 10 years, in ms. Redis refuses expiry times that overflow, and a Lua number holds this one
 /// exactly.
 pub const ENTRY_LIFE_MS_MAX: u64 = 315_360_000_000;
+/// What a node's clock shows at its start, in microseconds. It leaves room for times before the start, because a new node reads
+/// entries of any age. With one hour, an entry of two hours counted as one hour old, and was fresh for an hour too long (I4).
+pub const CLOCK_START_US: u64 = 2 * ENTRY_LIFE_MS_MAX * 1_000;
 
 /// Entries and leases that the embedded store looks at for expiry in one operation.
 pub const STORE_EXPIRE_BATCH: usize = 64;

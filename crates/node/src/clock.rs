@@ -1,7 +1,7 @@
 //! The machine's clock and dice, behind the engine's ports.
 
 use futures_util::future::BoxFuture;
-use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+use hopcache_core::limits::CLOCK_START_US;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Clock, Dice};
 use rand::RngCore;
@@ -29,14 +29,9 @@ impl SystemClock {
     }
 }
 
-/// The start value in microseconds. It leaves room for times before the start, because a new node reads entries of any
-/// age. With a start value of one hour, an entry of two hours counted as one hour old, and was fresh for an hour too long
-/// (I4).
-const AHEAD_US: u64 = 2 * ENTRY_LIFE_MS_MAX * 1_000;
-
 impl Clock for SystemClock {
     fn now(&self) -> MonoTime {
-        MonoTime(AHEAD_US + boot_time_us().saturating_sub(self.started_us))
+        MonoTime(CLOCK_START_US + boot_time_us().saturating_sub(self.started_us))
     }
 
     fn sleep(&self, span: Millis) -> BoxFuture<'static, ()> {
@@ -56,6 +51,8 @@ impl Dice for SystemDice {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+
     use super::*;
 
     /// I4: an entry of any age has the same age on a node that was started this moment.

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use futures_util::future::BoxFuture;
+use hopcache_core::limits::CLOCK_START_US;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
 
@@ -13,14 +14,12 @@ thread_local! {
     static BEGAN: Cell<Option<tokio::time::Instant>> = const { Cell::new(None) };
 }
 
-/// The value of [`sim_now`] when a world begins.
-pub(crate) const EPOCH_US: u64 = 3_600_000_000;
-
-/// Now, on tokio's paused clock, since the world was built.
+/// Now, on tokio's paused clock, since the world was built. A world begins with what a node's clock shows at its start: what holds
+/// times in few bytes has to hold those.
 #[must_use]
 pub fn sim_now() -> MonoTime {
     let elapsed = BEGAN.get().map_or(std::time::Duration::ZERO, |began| began.elapsed());
-    MonoTime(EPOCH_US + u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX / 2))
+    MonoTime(CLOCK_START_US + u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX / 2))
 }
 
 /// A world begins on this thread.

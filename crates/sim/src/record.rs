@@ -367,7 +367,7 @@ impl Record {
 
 impl fmt::Display for Fact {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = self.at.0.saturating_sub(crate::clock::EPOCH_US) / 1_000;
+        let ms = self.at.0.saturating_sub(hopcache_core::limits::CLOCK_START_US) / 1_000;
         write!(out, "{ms:>7} ms  {:?}", self.what)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::limits::{HEAT_SAMPLE_ARRIVALS, REFRESH_RATE_PER_S_MAX};
+use crate::limits::{CLOCK_START_US, ENTRY_LIFE_MS_MAX, HEAT_SAMPLE_ARRIVALS, REFRESH_RATE_PER_S_MAX};
 use crate::short::Short;
 use crate::time::MonoTime;
 
@@ -20,13 +20,14 @@ const BURST_S: f64 = 1.0;
 /// Requests for one copy, and the previous rate.
 #[derive(Debug)]
 pub struct Heat {
-    /// Milliseconds on the node's clock, rounded down: 34 years.
+    /// Milliseconds on the node's clock, rounded down: 34 years, of which a node has 14 before it.
     since_ms: Short<5>,
     before_per_s: ShortRate,
     arrivals: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Heat>() == 12);
+const _: () = assert!(CLOCK_START_US / 1_000 + ENTRY_LIFE_MS_MAX < Short::<5>::MAX);
 
 /// A rate in three bytes: the sign, the exponent and 15 bits of the `f32`, so that it is good for four digits. NaN if unknown.
 #[derive(Debug, Clone, Copy)]

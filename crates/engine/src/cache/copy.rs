@@ -11,11 +11,10 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
 use hopcache_core::refresh::{CostHistory, Heat};
 use hopcache_core::result::ResultSet;
-use hopcache_core::short::Short;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::cache::copy::compact::{HeldSpans, Mark, Marks, Stored};
+use crate::cache::copy::compact::{HeldSpans, HeldTime, Mark, Marks, Stored};
 use crate::cache::copy::content::{Content, exact, rounded_bytes};
 use crate::cache::copy::dependence::{Dependence, Proved};
 use crate::cache::copy_pace::CopyPace;
@@ -28,8 +27,7 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
-    /// In microseconds: 8.9 years from the node's start.
-    read_started: Short<6>,
+    read_started: HeldTime,
     spans: HeldSpans,
     stored: Stored,
     /// The tags of the entry.
@@ -107,7 +105,7 @@ impl MemoryCopy {
     fn of(content: Content, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self {
             content,
-            read_started: Short::of(times.read_started.0),
+            read_started: HeldTime::of(times.read_started),
             spans: HeldSpans::of(times),
             stored: Stored::with(token),
             tags,
@@ -200,7 +198,7 @@ impl MemoryCopy {
     /// When the origin read began.
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
-        MonoTime(self.read_started.get())
+        self.read_started.time()
     }
 
     /// When it was last proved, rounded down; when it was read if it never was.

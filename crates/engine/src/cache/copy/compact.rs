@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use hopcache_core::lease::Token;
-use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+use hopcache_core::limits::{CLOCK_START_US, ENTRY_LIFE_MS_MAX};
 use hopcache_core::short::Short;
 use hopcache_core::time::{Millis, MonoTime};
 
@@ -39,6 +39,23 @@ impl Steps {
     pub(crate) fn span(self) -> Millis {
         let steps = u64::from(self.0);
         Millis(if steps < EXACT_MS { steps } else { EXACT_MS + (steps - EXACT_MS) * STEP_MS })
+    }
+}
+
+/// A time of a node's clock in steps of 4 µs, rounded down: 35 years, of which a node has 15 before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldTime(Short<6>);
+
+const TIME_STEP_US: u64 = 4;
+const _: () = assert!(CLOCK_START_US + ENTRY_LIFE_MS_MAX * 1_000 < Short::<6>::MAX * TIME_STEP_US);
+
+impl HeldTime {
+    pub(super) fn of(time: MonoTime) -> Self {
+        Self(Short::of(time.0 / TIME_STEP_US))
+    }
+
+    pub(super) fn time(self) -> MonoTime {
+        MonoTime(self.0.get() * TIME_STEP_US)
     }
 }
 
@@ -217,6 +234,15 @@ mod tests {
             let (down, up) = (Steps::down(Millis(ms)), Steps::up(Millis(ms)));
             assert!(down <= up && down.span().0 <= ms && ms <= up.span().0, "{down:?}, {up:?} for {ms}");
             assert!(up.span().0 - down.span().0 <= STEP_MS && Steps::down(down.span()) == down);
+        }
+    }
+
+    /// I4: a copy never seems younger than it is.
+    #[test]
+    fn a_node_of_fifteen_years_holds_its_times() {
+        for us in [0, CLOCK_START_US, CLOCK_START_US + 7, CLOCK_START_US + 15 * 365 * 86_400 * 1_000_000] {
+            let held = HeldTime::of(MonoTime(us)).time().0;
+            assert!(held <= us && us - held < TIME_STEP_US, "{held} for {us}");
         }
     }
 
