@@ -431,7 +431,6 @@ impl ScopeTag {
     }
 }
 
-pub(crate) use compact::Steps;
 pub(crate) use rendering::render_passing;
 
 /// A copy shared by its readers. Nobody holds it weakly, so it has one count.

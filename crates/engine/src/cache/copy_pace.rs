@@ -10,7 +10,7 @@ use hopcache_core::limits::REFRESH_PLANS_MAX;
 use hopcache_core::refresh::{Cost, CostHistory, Plan};
 use hopcache_core::time::Millis;
 
-use crate::cache::copy::Steps;
+use crate::cache::steps::Steps;
 
 /// When to look, and the plan. A soft TTL over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
 /// from the start of the copy's read, [`Steps::down`].

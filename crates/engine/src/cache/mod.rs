@@ -22,6 +22,7 @@ mod provenance;
 mod renderings;
 mod seams;
 mod stale_fallback;
+mod steps;
 mod store;
 mod suspend_guard;
 mod uncacheable;

@@ -9,7 +9,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
 use super::MemoryCopy;
-use super::compact::{Mark, Steps};
+use super::compact::Mark;
+use crate::cache::steps::Steps;
 use crate::model::ask::{Query, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
