@@ -30,8 +30,8 @@ impl From<std::time::Duration> for Millis {
     }
 }
 
-/// A reading of one node's monotonic clock, in microseconds since that node's own start. Readings of two nodes are
-/// unrelated and never compared.
+/// A reading of one node's monotonic clock, in microseconds. At the node's start it is
+/// [`CLOCK_START_US`](crate::limits::CLOCK_START_US), twenty years. Readings of two nodes are unrelated and never compared.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoTime(pub u64);
 

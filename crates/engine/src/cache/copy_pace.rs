@@ -142,10 +142,7 @@ mod tests {
     use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
 
     use super::*;
-
-    /// The first span that is not kept to the millisecond, and how far from it a kept one is.
-    const STEPPED: u64 = 1 << 31;
-    const STEP_MS: u64 = 256;
+    use crate::cache::steps::{EXACT_MS, STEP_MS};
 
     #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
     fn plan(scale_ms: f64, ahead_ms: f64) -> Plan {
@@ -224,7 +221,7 @@ mod tests {
     /// An entry may live for ten years.
     #[test]
     fn a_copy_of_years_is_put_off_and_left_as_a_young_one_is() {
-        for ms in [0, STEPPED - 1, STEPPED, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
+        for ms in [0, EXACT_MS - 1, EXACT_MS, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
             let (pace, now) = (CopyPace::default(), Millis(ms));
             pace.put_off(Millis(ms + 1_000), Millis(0));
             assert!(!pace.is_due(now) && !pace.is_due(Millis(ms + 999)), "put off at {ms}");

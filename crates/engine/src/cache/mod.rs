@@ -181,6 +181,11 @@ impl Cache {
         copy.of_range(range)
     }
 
+    /// Whether this very copy is the one that [`Cache::look`] finds.
+    pub(crate) fn holds(&self, key: &QueryKey, copy: &SharedCopy) -> bool {
+        self.look(key).is_some_and(|now| SharedCopy::ptr_eq(copy, &now))
+    }
+
     /// Keeps a copy until `until`.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
         let until = self.kept_until(copy, until);

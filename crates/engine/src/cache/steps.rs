@@ -3,13 +3,15 @@
 use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
 use hopcache_core::time::Millis;
 
-/// Plain data: a span in 32 bits, in the order of spans. Below 24 days it is kept to the millisecond, longer ones in steps of 256 ms: up to 17
-/// years.
+/// Plain data: a span in 32 bits, in the order of spans. Below 24 days it is kept to the millisecond, longer ones in steps of
+/// 256 ms: up to 17 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Steps(pub(crate) u32);
 
-const EXACT_MS: u64 = 1 << 31;
-const STEP_MS: u64 = 256;
+/// Spans below this are kept to the millisecond.
+pub(crate) const EXACT_MS: u64 = 1 << 31;
+/// Steps of longer ones.
+pub(crate) const STEP_MS: u64 = 256;
 const _: () = assert!(ENTRY_LIFE_MS_MAX < EXACT_MS * STEP_MS);
 
 impl Steps {

@@ -390,8 +390,8 @@ impl Path {
         // A purge may have come since the request looked. Its copy must not become a fallback then:
         //   the request looks and finds X · a purge empties memory · this task begins and counts that purge as an
         //   earlier one.
-        let (before, now) = (self.cache.purges(), self.cache.look(&key));
-        let held = held.filter(|held| now.as_ref().is_some_and(|now| SharedCopy::ptr_eq(held, now)));
+        let before = self.cache.purges();
+        let held = held.filter(|held| self.cache.holds(&key, held));
         let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), before);
         let expired = self.refresh.expired(held.as_ref()).cloned();
         let give_up_at = self.context.now() + self.policy.run_timeout_ms + Millis(LEASE_MS_MAX);

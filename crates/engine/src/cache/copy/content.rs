@@ -83,7 +83,10 @@ impl Content {
                 let source = Source::Small(form);
                 Self::Other(Box::new(OtherContent { source, provenance }))
             }
-            (Self::Other(other), provenance) => Self::Other(Box::new(OtherContent { provenance, ..*other })),
+            (Self::Other(mut other), provenance) => {
+                other.provenance = provenance;
+                Self::Other(other)
+            }
         }
     }
 
