@@ -1,5 +1,6 @@
 //! The lives of explicit transactions over HTTP, beside those at Neo4j: what a transaction sees, whose it is, when it ends.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::conversation::{
 use crate::http::Request;
 use crate::start::{Node, neo4j, wait_until};
 
-const LONG: &str = "UNWIND range(1, 3000000) AS x WITH x WHERE x % 7 = 8 RETURN count(x) AS c";
+const LONG: &str = "UNWIND range(1, 30000000) AS x WITH x WHERE x % 7 = 8 RETURN count(x) AS c";
 
 /// A transaction sees its own writes, nobody else does before COMMIT, and after DELETE nobody does. Its first reads may
 /// be hits.
@@ -106,27 +107,36 @@ fn a_transaction_ends_at_its_clients_time() {
 #[test]
 fn concurrent_requests_are_refused_as_by_neo4j() {
     let node = Node::start();
-    let answers = |to: SocketAddr| {
-        let id = name_of(&ask(to, &open(&json!({})), "")).unwrap();
-        let first = std::thread::spawn({
-            let (step, id) = (run(&statement(LONG)), id.clone());
-            move || comparable(&ask(to, &step, &id), &id)
-        });
-        let mut refused = None;
-        wait_until("the long statement", || {
-            let answer = ask(to, &run(&json!({})), &id);
-            refused = (answer.status != 202).then(|| comparable(&answer, &id));
-            refused.is_some() || first.is_finished()
-        });
-        let commit_refused = comparable(&ask(to, &commit(&json!({})), &id), &id);
-        let typed_refused = comparable(&ask(to, &typed(run(&json!({}))), &id), &id);
-        let is_over = first.is_finished();
-        let first = first.join().unwrap();
-        assert!(!is_over, "the statement is too short for this machine");
-        let still_open = comparable(&ask(to, &run(&statement("RETURN 3 AS x")), &id), &id);
-        (refused, commit_refused, typed_refused, first, still_open, ask(to, &delete(), &id).status)
-    };
-    assert_eq!(answers(node.client), answers(neo4j()));
+    // Neo4j may take a question before the statement that was sent before it, and then refuses the statement.
+    let answers = |to: SocketAddr| (0..5).find_map(|_| answers_beside_a_statement(to));
+    let (ours, theirs) = (answers(node.client), answers(neo4j()));
+    assert!(ours.is_some() && theirs.is_some(), "the statement is too short for this machine");
+    assert_eq!(ours, theirs);
+}
+
+/// What requests for one transaction get while its statement runs, then the statement's own answer, and that of a request after
+/// it; `None` if the statement was over before they were answered.
+fn answers_beside_a_statement(to: SocketAddr) -> Option<impl PartialEq + Debug> {
+    let id = name_of(&ask(to, &open(&json!({})), "")).unwrap();
+    let first = std::thread::spawn({
+        let (step, id) = (run(&statement(LONG)), id.clone());
+        move || comparable(&ask(to, &step, &id), &id)
+    });
+    let mut refused = None;
+    wait_until("the long statement", || {
+        let answer = ask(to, &run(&json!({})), &id);
+        refused = (answer.status != 202).then(|| comparable(&answer, &id));
+        refused.is_some() || first.is_finished()
+    });
+    let commit_refused = comparable(&ask(to, &commit(&json!({})), &id), &id);
+    let typed_refused = comparable(&ask(to, &typed(run(&json!({}))), &id), &id);
+    let is_over = first.is_finished();
+    let first = first.join().unwrap();
+    if is_over {
+        return None;
+    }
+    let still_open = comparable(&ask(to, &run(&statement("RETURN 3 AS x")), &id), &id);
+    Some((refused, commit_refused, typed_refused, first, still_open, ask(to, &delete(), &id).status))
 }
 
 /// COMMIT that fails behind the result of its statement: Neo4j's own body ends in the middle. Ours has the error.
