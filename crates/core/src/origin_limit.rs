@@ -12,17 +12,22 @@
 //!
 //! **Probe.** Under lasting load no run is alone. So for a short time the limit is 1, again and again (the idea of BBR's
 //! `ProbeRTT`, Cardwell et al. 2016). A probe among the runs of other nodes would take their queue for quiet time. So all
-//! nodes probe at the same times by their wall clocks, for the same length, and measure only in its later part. Clocks
-//! that differ do no harm beyond that: the limits end higher, since each node measures beside the others' runs. With more
-//! nodes than cores even a probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is
-//! what counts: two runs of a node take twice as long as one, so one is the limit.
+//! nodes probe at the same times by their wall clocks, and measure only in the later part. Clocks that differ do no harm
+//! beyond that: the limits end higher, since each node measures beside the others' runs. With more nodes than cores even a
+//! probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is what counts: two runs of a
+//! node take twice as long as one, so the limit is the lowest. Requests wait in a probe. So a node that measures plenty in
+//! one takes shorter ones, up to the 1 % of the time that the 99th percentile of waits does not show.
+//!
+//! **Doubt.** Runs that suddenly take longer may have a queue for a reason, or a Neo4j that has changed. Without a new
+//! quiet time a changed Neo4j would bring the limit to the lowest. So the next probe comes soon where the slowdown is far
+//! above the usual one, or the limit far below.
 //!
 //! **Stall.** Nothing is learned while no run ends. When all slots are held by runs that take much longer than runs did of late,
 //! the limit rises step by step, so that four long reports do not hold up all short reads of the node. The runs that end then
 //! bring it down again.
 //!
-//! Example: three nodes on two cores. In probes S is 1 by definition. With two runs of each node S is about 2, and the
-//! limit becomes 2/2 × 1.2 + 0.7 = 1.9, which is one run.
+//! Example: three nodes on two cores. In probes S is 1 by definition. With four runs of each node S is about 4, and the
+//! limit becomes 4/4 × 1.2 + 0.7 = 1.9, so [`ORIGIN_LIMIT_MIN`](crate::limits::ORIGIN_LIMIT_MIN).
 //!
 //! It reads no clock and starts no run: the caller tells it what begins and ends, and asks for [`OriginLimit::limit`]
 //! after that.
@@ -37,8 +42,8 @@ use self::window::Window;
 use crate::cypher::pattern::PatternId;
 use crate::limits::{
     ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS,
-    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_TOLERATED, ORIGIN_STALLED_MS,
-    ORIGIN_STALLED_RUNS, ORIGIN_TIME_SMOOTHING,
+    ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_SUSPECT, ORIGIN_SLOWDOWN_TOLERATED,
+    ORIGIN_STALLED_MS, ORIGIN_STALLED_RUNS, ORIGIN_TIME_SMOOTHING, ORIGIN_USUAL_SMOOTHING,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -58,6 +63,13 @@ pub struct RunStart {
     area_us: u64,
 }
 
+/// Means over some seconds.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    slowdown: f64,
+    limit: f64,
+}
+
 /// The limit, and what it is learned from.
 #[derive(Debug, Clone)]
 pub struct OriginLimit {
@@ -70,6 +82,8 @@ pub struct OriginLimit {
     times: RunTimes,
     /// Smoothed; `None` before the first window.
     slowdown: Option<f64>,
+    /// `None` before the first window, and after a doubt.
+    usual: Option<Usual>,
     window: Window,
     /// Runs that began before this do not count: they ran under another limit.
     counted_from: MonoTime,
@@ -96,6 +110,7 @@ impl OriginLimit {
             now: MonoTime::default(),
             times: RunTimes::default(),
             slowdown: None,
+            usual: None,
             window: Window::default(),
             counted_from: MonoTime::default(),
             probe: Probe::new(shared_clock_us),
@@ -223,9 +238,6 @@ impl OriginLimit {
         if free < 1.0 && target < self.limit {
             let (before, limit) = (self.learned(), self.limit);
             self.set(target);
-            if target < limit * ORIGIN_FALL_SUSPECT {
-                self.probe.doubt(self.now);
-            }
             self.rises_from = self.now + Millis(ORIGIN_RISE_AGAIN_MS);
             if self.learned() < before {
                 // As many times fewer runs at a full Neo4j take as many times less.
@@ -234,6 +246,22 @@ impl OriginLimit {
             }
         } else if found.was_full && (free >= 1.0 || target > self.limit) && self.now >= self.rises_from {
             self.rise(target);
+        }
+        self.doubt_unusual();
+    }
+
+    /// Runs that take much longer than usual, or a limit that has fallen far: perhaps every run takes longer than before, and
+    /// no queue is the reason.
+    fn doubt_unusual(&mut self) {
+        let slowdown = self.slowdown.unwrap_or(1.0);
+        let usual = self.usual.get_or_insert(Usual { slowdown, limit: self.limit });
+        let fell = self.limit < usual.limit * ORIGIN_FALL_SUSPECT && self.limit + 1.0 < usual.limit;
+        if fell || slowdown > usual.slowdown * ORIGIN_SLOWDOWN_SUSPECT {
+            self.probe.doubt(self.now);
+            self.usual = None;
+        } else {
+            usual.slowdown += (slowdown - usual.slowdown) * ORIGIN_USUAL_SMOOTHING;
+            usual.limit += (self.limit - usual.limit) * ORIGIN_USUAL_SMOOTHING;
         }
     }
 

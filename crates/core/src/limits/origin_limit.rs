@@ -1,7 +1,7 @@
 //! Bounds of the adaptive number of runs at the origin ([`crate::origin_limit`]), and of the order in its line.
 
 /// The lowest limit. With one run at a time a long statement would hold up all short ones.
-pub const ORIGIN_LIMIT_MIN: usize = 1;
+pub const ORIGIN_LIMIT_MIN: usize = 2;
 /// The highest adaptive limit of a node. Connections, and room for results, are sized by it. A Neo4j that has more cores
 /// for each node needs a number in the configuration.
 pub const ORIGIN_LIMIT_MAX: usize = 32;
@@ -30,10 +30,15 @@ pub const ORIGIN_SLOWDOWN_TOLERATED: f64 = 1.2;
 pub const ORIGIN_SLOWDOWN_STRAINED: f64 = 2.0;
 /// Runs of this node that queue inside Neo4j. Small, since every node keeps as many there.
 pub const ORIGIN_QUEUED: f64 = 0.7;
-/// A fall of the limit to such a part of it, or less, brings the next probe soon.
-pub const ORIGIN_FALL_SUSPECT: f64 = 0.75;
+/// A slowdown that is so many times the usual one brings the next probe soon: perhaps every run takes longer than before, and
+/// no queue is the reason. Single windows vary by a factor of two.
+pub const ORIGIN_SLOWDOWN_SUSPECT: f64 = 2.0;
 /// Weight of the newest window in the slowdown.
 pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
+/// So does a limit that is such a part of the usual one, or less, if that is more than one run less.
+pub const ORIGIN_FALL_SUSPECT: f64 = 0.6;
+/// Weight of the newest window in the usual slowdown and limit: those of the last seconds.
+pub const ORIGIN_USUAL_SMOOTHING: f64 = 0.05;
 /// After the limit has fallen, it does not rise for so long.
 pub const ORIGIN_RISE_AGAIN_MS: u64 = 1_000;
 /// All slots taken, and no run began or ended for this long: the limit rises. From 4 to 32 that takes 8 s.
@@ -54,22 +59,34 @@ pub const ORIGIN_WINDOW_SLOW_MS: u64 = 2_000;
 pub const ORIGIN_WINDOW_SLOW_RUNS: u32 = 3;
 /// A wait in the line leaves nothing over for prefetch for so many times its length ([`crate::leftover`]).
 pub const ORIGIN_LEFTOVER_WAITS: u64 = 8;
-/// The longest time that this makes: after the last wait of a full origin, launches begin again within it.
+/// The longest time that this makes.
 pub const ORIGIN_LEFTOVER_MS_MAX: u64 = 2_000;
-/// Length of the shortest probe.
-pub const ORIGIN_PROBE_MS: u64 = 240;
+/// Part of the last seconds in which waits may have left nothing over. Launches begin again within 0.7 of
+/// [`ORIGIN_LEFTOVER_MEAN_MS`] after the last wait of a full origin has left nothing over (e^-0.7 is a half).
+pub const ORIGIN_LEFTOVER_CLOSED_MAX: f64 = 0.5;
+/// Time after which earlier time counts e times less for that part.
+pub const ORIGIN_LEFTOVER_MEAN_MS: u64 = 2_000;
+/// Length of the shortest probe. At most 1 % of the time belongs to these, so they are not in the 99th percentile of waits.
+pub const ORIGIN_PROBE_MS: u64 = 80;
 /// The first part of a probe, one of so many, lets the runs from before end.
 pub const ORIGIN_PROBE_DRAIN: u64 = 3;
-/// A probe begins after so many times its length: probes take 3 % of the time.
-pub const ORIGIN_PROBE_EVERY: u64 = 32;
+/// The length is so many times doubled at first, and when Neo4j seems to have changed.
+pub const ORIGIN_PROBE_LEVEL_START: u32 = 2;
+/// A probe of the first length, or a longer one, begins after so many times its length; a shorter one not more often than
+/// that. Every 7.7 s; probes take 2 % of the time.
+pub const ORIGIN_PROBE_EVERY: u64 = 24;
 /// So many times as often while no quiet times are known.
 pub const ORIGIN_PROBE_SOONER: u64 = 4;
 /// A probe that has measured fewer runs is followed by one of twice the length.
 pub const ORIGIN_PROBE_RUNS_MIN: u32 = 4;
-/// So many probes that have measured enough are followed by one of half the length.
+/// A probe that has measured so many runs is followed by one of half the length.
+pub const ORIGIN_PROBE_RUNS_PLENTY: u32 = 16;
+/// So many runs in probes since the last doubt, or [`ORIGIN_PROBE_GOOD`] good probes, and quiet times are known.
+pub const ORIGIN_PROBE_RUNS_KNOWN: u32 = 96;
+/// So many probes that have measured enough are followed by one of half the length, if it was longer than the first.
 pub const ORIGIN_PROBE_GOOD: u32 = 4;
-/// The length is doubled at most so often: 1.9 s, every minute.
-pub const ORIGIN_PROBE_LEVELS: u32 = 3;
+/// The length is doubled at most so often: 1.3 s, every minute.
+pub const ORIGIN_PROBE_LEVELS: u32 = 4;
 /// Time between two looks whether a probe is over, or due, while no run begins or ends.
 pub const ORIGIN_LIMIT_TICK_MS: u64 = 20;
 const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_MS / ORIGIN_PROBE_DRAIN);

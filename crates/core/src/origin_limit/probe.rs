@@ -1,8 +1,9 @@
 //! When the limit is 1 for a short time, so that runs show their quiet times. All nodes probe at the same times.
 
 use crate::limits::{
-    ORIGIN_PROBE_DRAIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_GOOD, ORIGIN_PROBE_LEVELS, ORIGIN_PROBE_MS,
-    ORIGIN_PROBE_RUNS_MIN, ORIGIN_PROBE_SOONER,
+    ORIGIN_PROBE_DRAIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_GOOD, ORIGIN_PROBE_LEVEL_START, ORIGIN_PROBE_LEVELS,
+    ORIGIN_PROBE_MS, ORIGIN_PROBE_RUNS_KNOWN, ORIGIN_PROBE_RUNS_MIN, ORIGIN_PROBE_RUNS_PLENTY,
+    ORIGIN_PROBE_SOONER,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -24,7 +25,9 @@ pub(super) struct Probe {
     measured: u32,
     /// Probes since the length changed that have shown enough.
     good: u32,
-    /// Whether runs have quiet times already.
+    /// Quiet times that probes have shown since the last doubt.
+    known: u32,
+    /// Whether those are enough to go by.
     is_known: bool,
 }
 
@@ -36,9 +39,10 @@ impl Probe {
             began: None,
             next,
             is_wanted: false,
-            level: 0,
+            level: ORIGIN_PROBE_LEVEL_START,
             measured: 0,
             good: 0,
+            known: 0,
             is_known: false,
         };
         Self { next: probe.after(MonoTime::default()), ..probe }
@@ -81,10 +85,12 @@ impl Probe {
         }
     }
 
-    /// The limit falls far: perhaps every run is slower than before, and no queue is the reason. The next probe comes soon.
+    /// Runs take much longer than before: perhaps every run does, and no queue is the reason. The next probe comes soon, and
+    /// is long enough to show it.
     pub(super) fn doubt(&mut self, now: MonoTime) {
         if !self.is_on() && self.is_known {
-            self.is_known = false;
+            (self.is_known, self.known) = (false, 0);
+            self.level = self.level.max(ORIGIN_PROBE_LEVEL_START);
             self.next = self.after(now);
         }
     }
@@ -94,20 +100,21 @@ impl Probe {
         self.measured += 1;
     }
 
-    /// A probe that measured little is followed by one of twice the length: runs under way did not end in time. Some
-    /// good ones are followed by one of half the length.
+    /// A probe that measured little is followed by one of twice the length: runs under way did not end in time. One that
+    /// measured plenty, or some good ones of more than the first length, are followed by one of half the length.
     fn adapt_length(&mut self) {
-        if self.measured < ORIGIN_PROBE_RUNS_MIN {
-            self.level = (self.level + 1).min(ORIGIN_PROBE_LEVELS);
-            self.good = 0;
-        } else {
-            self.is_known = true;
-            self.good += 1;
+        let measured = std::mem::take(&mut self.measured);
+        if measured < ORIGIN_PROBE_RUNS_MIN {
+            (self.level, self.good) = ((self.level + 1).min(ORIGIN_PROBE_LEVELS), 0);
+            return;
         }
-        if self.good >= ORIGIN_PROBE_GOOD {
+        self.good += 1;
+        self.known = self.known.saturating_add(measured);
+        self.is_known |= self.known >= ORIGIN_PROBE_RUNS_KNOWN || self.good >= ORIGIN_PROBE_GOOD;
+        let is_good = self.good >= ORIGIN_PROBE_GOOD && self.level > ORIGIN_PROBE_LEVEL_START;
+        if is_good || measured >= ORIGIN_PROBE_RUNS_PLENTY {
             (self.level, self.good) = (self.level.saturating_sub(1), 0);
         }
-        self.measured = 0;
     }
 
     fn length(&self) -> Millis {
@@ -116,8 +123,9 @@ impl Probe {
 
     /// The first multiple of the period, by the shared clock.
     fn after(&self, now: MonoTime) -> MonoTime {
-        let period_ms = self.length().0 * ORIGIN_PROBE_EVERY;
-        let is_soon = !self.is_known && self.level <= 1;
+        let period_ms = (ORIGIN_PROBE_MS << self.level.max(ORIGIN_PROBE_LEVEL_START)) * ORIGIN_PROBE_EVERY;
+        // Runs that are longer than the longest probe stay unknown.
+        let is_soon = !self.is_known && self.level < ORIGIN_PROBE_LEVELS;
         let every_us = 1_000 * if is_soon { period_ms / ORIGIN_PROBE_SOONER } else { period_ms };
         let shared = now.0.saturating_add(self.shared_clock_us);
         MonoTime((shared / every_us + 1).saturating_mul(every_us).saturating_sub(self.shared_clock_us))
