@@ -2,23 +2,34 @@
 //!
 //! A node whose line at the origin is empty at one instant may still be at its limit, because runs come and go. So waits
 //! count: each wait in the line closes the door for [`ORIGIN_LEFTOVER_WAITS`] times its length, up to
-//! [`ORIGIN_LEFTOVER_MS_MAX`], from its end. At a full origin some run always waits, and the door stays closed. A short
-//! wait in a burst costs prefetch some hundred milliseconds, however many runs wait beside it: waits do not add up.
+//! [`ORIGIN_LEFTOVER_MS_MAX`], from its end. A short wait in a burst costs prefetch some hundred milliseconds, however many
+//! runs wait beside it: waits do not add up.
+//!
+//! At an origin that is nearly full, short waits leave short gaps. What is prefetched there gains nothing, and the search for it
+//! costs. So the door has to have been open for most of the last seconds, too ([`ORIGIN_LEFTOVER_CLOSED_MAX`]).
 //!
 //! It knows no clock and starts no run. Whoever has the line tells it of waits.
 
-use crate::limits::{ORIGIN_LEFTOVER_MS_MAX, ORIGIN_LEFTOVER_WAITS};
+use crate::limits::{
+    ORIGIN_LEFTOVER_CLOSED_MAX, ORIGIN_LEFTOVER_MEAN_MS, ORIGIN_LEFTOVER_MS_MAX, ORIGIN_LEFTOVER_WAITS,
+};
 use crate::time::{Millis, MonoTime};
 
 /// Whether anything is left over.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Leftover {
     none_before: MonoTime,
+    /// The part of the time until `counted_to` in which the door was closed; older time counts exponentially less.
+    closed: f64,
+    counted_to: MonoTime,
 }
 
 impl Leftover {
     /// A run waited in the line from `since` until `now`, and got its slot or gave up.
     pub fn waited(&mut self, since: MonoTime, now: MonoTime) {
+        self.count(since);
+        self.none_before = self.none_before.max(now);
+        self.count(now);
         let closed_ms = now.since(since).0.saturating_mul(ORIGIN_LEFTOVER_WAITS).min(ORIGIN_LEFTOVER_MS_MAX);
         self.none_before = self.none_before.max(now + Millis(closed_ms));
     }
@@ -26,8 +37,25 @@ impl Leftover {
     /// Whether something is left over, if no run waits now.
     #[must_use]
     pub fn is_some(&self, now: MonoTime) -> bool {
-        now >= self.none_before
+        let mut until_now = *self;
+        until_now.count(now);
+        now >= self.none_before && until_now.closed <= ORIGIN_LEFTOVER_CLOSED_MAX
     }
+
+    /// Time has passed: the door was closed first, and then open.
+    fn count(&mut self, to: MonoTime) {
+        let closes = self.none_before.clamp(self.counted_to, to.max(self.counted_to));
+        self.closed = 1.0 - (1.0 - self.closed) * kept_after(closes.0 - self.counted_to.0);
+        self.counted_to = closes.max(to);
+        self.closed *= kept_after(self.counted_to.0 - closes.0);
+    }
+}
+
+/// How much earlier time still counts after so many microseconds.
+fn kept_after(us: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of some seconds")]
+    let (us, mean_us) = (us as f64, (ORIGIN_LEFTOVER_MEAN_MS * 1_000) as f64);
+    (-us / mean_us).exp()
 }
 
 #[cfg(test)]
@@ -50,10 +78,34 @@ mod tests {
             assert!(!leftover.is_some(at(run * 50 + 49)), "between two waits");
         }
         let end = 99 * 50 + 40 * ORIGIN_LEFTOVER_WAITS;
-        assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end)));
-        leftover.waited(at(0), at(end));
-        let end = end + ORIGIN_LEFTOVER_MS_MAX;
-        assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end)), "the longest time");
+        assert!(!leftover.is_some(at(end)), "it was closed for most of the last seconds");
+        assert!(leftover.is_some(at(end + ORIGIN_LEFTOVER_MEAN_MS)));
+    }
+
+    #[test]
+    fn a_long_wait_closes_it_for_the_longest_time() {
+        let mut leftover = Leftover::default();
+        leftover.waited(at(9_000), at(9_500));
+        let end = 9_500 + ORIGIN_LEFTOVER_MS_MAX;
+        assert!(!leftover.is_some(at(end - 1)) && leftover.is_some(at(end + ORIGIN_LEFTOVER_MEAN_MS)));
+    }
+
+    /// Issue 18, point 3: an origin whose line is empty now and then, for moments, leaves nothing over in them.
+    #[test]
+    fn gaps_of_a_nearly_full_origin_are_not_left_over() {
+        let looks_with_room = |gap_ms: u64| {
+            let mut leftover = Leftover::default();
+            let (mut now, mut looks) = (0, 0);
+            while now < 20_000 {
+                // A wait of 10 ms closes the door for 80.
+                leftover.waited(at(now), at(now + 10));
+                now += 10 + 80 + gap_ms;
+                looks += u32::from(now > 10_000 && leftover.is_some(at(now - 1)));
+            }
+            looks
+        };
+        assert_eq!(looks_with_room(40), 0);
+        assert!(looks_with_room(400) > 15, "an origin with a wait twice a second has room");
     }
 
     /// Issue 18, point 3: runs that wait at the same time close it for as long as the longest of them does.
@@ -85,7 +137,7 @@ mod tests {
                 now = since + wait;
                 leftover.waited(MonoTime(since), MonoTime(now));
             }
-            prop_assert!(leftover.is_some(MonoTime(now) + Millis(ORIGIN_LEFTOVER_MS_MAX)));
+            prop_assert!(leftover.is_some(MonoTime(now) + Millis(ORIGIN_LEFTOVER_MS_MAX + ORIGIN_LEFTOVER_MEAN_MS)));
         }
     }
 }
