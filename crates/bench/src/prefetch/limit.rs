@@ -4,20 +4,17 @@
 //! Clients take the next request of one trace, so all arms answer the same requests in nearly the same order. There is no
 //! proxy before Neo4j: it would use the same cores.
 
+mod cluster;
+
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use hopcache_testbed::http::{Connection, post};
-use hopcache_testbed::neo4j;
-use hopcache_testbed::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis, tempdir};
+use hopcache_testbed::http::post;
 use hopcache_testbed::report::{Report, Spread};
-use tokio::task::{JoinHandle, JoinSet};
 
+use self::cluster::{Cluster, OneCore};
 use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
@@ -50,6 +47,10 @@ pub(crate) struct Options {
     /// After so many seconds of each measurement Neo4j has one core only (`taskset`), until its end.
     #[arg(long)]
     one_core_after: Option<u64>,
+    /// Arms take turns in slices of so many requests, each with a cluster of its own for the whole round. So the machine is as
+    /// fast for one as for the other. 0: one after the other, with the whole trace.
+    #[arg(long, default_value_t = 0)]
+    slice: usize,
     /// TTL in seconds.
     #[arg(long, default_value_t = 20)]
     ttl: u64,
@@ -124,10 +125,15 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
     for round in 0..options.rounds {
-        for place in turns(arms.len(), round) {
-            let seen = measure(options, &options.limits[place], &trace).await?;
-            report.line(&format!("| {} | {} | {} |", round + 1, options.limits[place], seen.cells()));
-            arms[place].push(seen);
+        let order: Vec<usize> = turns(arms.len(), round).collect();
+        // All arms at once, or one after the other.
+        let groups = order.chunks(if options.slice > 0 { arms.len().max(1) } else { 1 });
+        for group in groups {
+            let names: Vec<&str> = group.iter().map(|place| options.limits[*place].as_str()).collect();
+            for (place, seen) in group.iter().zip(measure(options, &names, &trace).await?) {
+                report.line(&format!("| {} | {} | {} |", round + 1, options.limits[*place], seen.cells()));
+                arms[*place].push(seen);
+            }
         }
     }
     summary(options, &arms, report);
@@ -141,7 +147,7 @@ const WARMING_MAX: usize = 6;
 async fn warm(options: &Options, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Vec<f64>> {
     let mut rates: Vec<f64> = Vec::new();
     while rates.len() < WARMING_MAX {
-        let per_s = measure(options, &options.limits[0], trace).await?.per_s;
+        let per_s = measure(options, &options.limits[..1], trace).await?[0].per_s;
         let greatest = rates.iter().copied().fold(0.0, f64::max);
         rates.push(per_s);
         if rates.len() > 1 && per_s < 1.05 * greatest {
@@ -174,118 +180,29 @@ fn body_of(request: &[u8]) -> &[u8] {
     &request[end..]
 }
 
-async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Seen> {
-    let (dir, binary) = (tempdir()?, hopcache_binary()?);
-    let (_redis, redis_addr) = start_redis(&dir)?;
-    let common = configuration(options, arm, &redis_addr.to_string())?;
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
-    let nodes = start_cluster(&plan, options.nodes).await?;
-    let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
+/// Each arm answers the whole trace: in slices that take turns if there are several.
+async fn measure<T: AsRef<str>>(
+    options: &Options,
+    arms: &[T],
+    trace: &Arc<Vec<Ask>>,
+) -> anyhow::Result<Vec<Seen>> {
+    let mut clusters = Vec::new();
+    for arm in arms {
+        clusters.push(Cluster::start(options, arm.as_ref()).await?);
+    }
     let _one_core = options.one_core_after.map(OneCore::after).transpose()?;
-    let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
-    let mut clients = JoinSet::new();
-    for _ in 0..options.clients {
-        clients.spawn(client(addrs.clone(), Arc::clone(trace), Arc::clone(&next)));
+    let slice = if options.slice > 0 { options.slice } else { trace.len() };
+    for (turn, first) in (0..trace.len()).step_by(slice.max(1)).enumerate() {
+        let asked = first..trace.len().min(first + slice);
+        for place in turns(clusters.len(), turn) {
+            clusters[place].answer(options, trace, asked.clone()).await?;
+        }
     }
-    let mut answers = Vec::with_capacity(trace.len());
-    while let Some(ended) = clients.join_next().await {
-        answers.extend(ended??);
+    let mut seen = Vec::new();
+    for cluster in clusters {
+        seen.push(cluster.seen().await?);
     }
-    let took = began.elapsed();
-    let (mut metrics, mut limits) = (String::new(), Vec::new());
-    for (_, addrs) in &nodes {
-        let text = get(addrs.admin, "/metrics").await?;
-        limits.push(
-            hopcache_testbed::metrics::sum(&text, "hopcache_origin_limit", "").unwrap_or(0).to_string(),
-        );
-        metrics.push_str(&text);
-    }
-    let cpu: Duration = nodes.iter().map(|(process, _)| process.cpu()).sum::<anyhow::Result<_>>()?;
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
-    Ok(Seen::of(&answers, took, (Counts::of(&metrics), cpu, limits)))
-}
-
-/// Neo4j has one core from some moment on. Dropped, it has all of them again.
-struct OneCore {
-    neo4j: u32,
-    task: JoinHandle<()>,
-}
-
-impl OneCore {
-    fn after(seconds: u64) -> anyhow::Result<Self> {
-        let neo4j = neo4j::pid()?.context("Neo4j is not on this machine")?;
-        // It works, then, also later.
-        ensure!(has_moved(neo4j, &all_cores()), "taskset cannot move Neo4j: util-linux, and root");
-        let task = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await; // tidy: the moment of the change is part of what is measured
-            has_moved(neo4j, "0");
-        });
-        Ok(Self { neo4j, task })
-    }
-}
-
-impl Drop for OneCore {
-    fn drop(&mut self) {
-        self.task.abort();
-        has_moved(self.neo4j, &all_cores());
-    }
-}
-
-fn all_cores() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("0-{}", cores - 1)
-}
-
-/// Moves all threads of a process to these cores.
-fn has_moved(pid: u32, cores: &str) -> bool {
-    let mut taskset = std::process::Command::new("taskset");
-    taskset.args(["-acp", cores, &pid.to_string()]).stdout(std::process::Stdio::null());
-    taskset.status().is_ok_and(|status| status.success())
-}
-
-fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<String> {
-    let (limit, prefetch) = match arm.split_once('-') {
-        None => (arm, ""),
-        Some((limit, "off")) => (limit, "[prefetch]\nenabled = false\n"),
-        Some((limit, "learning")) => (limit, "[prefetch]\nmax_queries = 0\n"),
-        Some((limit, "alone")) => (limit, "[prefetch]\ngossip = false\n"),
-        Some((_, other)) => bail!("{arm}: -{other} is none of -off, -learning and -alone"),
-    };
-    let limit = if limit.parse::<u32>().is_ok() { limit.to_owned() } else { format!("{limit:?}") };
-    Ok(format!(
-        "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {limit}\n[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"{}s\"\n[log]\nlevel = \"warn\"\n{prefetch}",
-        neo4j::bolt()?,
-        options.ttl
-    ))
-}
-
-async fn client(
-    addrs: Vec<SocketAddr>,
-    trace: Arc<Vec<Ask>>,
-    next: Arc<AtomicUsize>,
-) -> anyhow::Result<Vec<Answered>> {
-    let mut connections: Vec<Option<Connection>> = addrs.iter().map(|_| None).collect();
-    let mut answers = Vec::new();
-    while let Some(ask) = trace.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let (sent, place) = (Instant::now(), ask.turn % addrs.len());
-        let status = ask_at(addrs[place], &mut connections[place], &ask.bytes).await;
-        let is_ok = status.is_ok_and(|status| status == 202);
-        let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
-        answers.push(Answered { page: ask.page, took_us, is_ok });
-    }
-    Ok(answers)
-}
-
-/// The status of the answer. A connection that fails is not used again.
-async fn ask_at(addr: SocketAddr, kept: &mut Option<Connection>, request: &[u8]) -> anyhow::Result<u16> {
-    let mut connection = match kept.take() {
-        Some(connection) => connection,
-        None => Connection::open(addr).await?,
-    };
-    let status = connection.ask(request).await?.status();
-    *kept = Some(connection);
-    Ok(status)
+    Ok(seen)
 }
 
 impl Seen {

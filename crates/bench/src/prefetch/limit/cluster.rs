@@ -1,0 +1,154 @@
+//! One arm's cluster: it answers parts of the trace as fast as it can, and says what they cost.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use hopcache_testbed::http::Connection;
+use hopcache_testbed::neo4j;
+use hopcache_testbed::process::{
+    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis, tempdir,
+};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::{Answered, Ask, Options, Seen};
+use crate::prefetch::counts::Counts;
+
+/// Nodes and their store, and what they have answered.
+pub(super) struct Cluster {
+    nodes: Vec<(Process, NodeAddrs)>,
+    _redis: Process,
+    answers: Vec<Answered>,
+    took: Duration,
+}
+
+impl Cluster {
+    pub(super) async fn start(options: &Options, arm: &str) -> anyhow::Result<Self> {
+        let (dir, binary) = (tempdir()?.join(arm), hopcache_binary()?);
+        std::fs::create_dir_all(&dir)?;
+        let (redis, redis_addr) = start_redis(&dir)?;
+        let common = configuration(options, arm, &redis_addr.to_string())?;
+        let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
+        let nodes = start_cluster(&plan, options.nodes).await?;
+        Ok(Self { nodes, _redis: redis, answers: Vec::new(), took: Duration::ZERO })
+    }
+
+    /// Asks this part of the trace, and waits for all answers.
+    pub(super) async fn answer(
+        &mut self,
+        options: &Options,
+        trace: &Arc<Vec<Ask>>,
+        asked: Range<usize>,
+    ) -> anyhow::Result<()> {
+        let addrs: Vec<_> = self.nodes.iter().map(|(_, addrs)| addrs.client).collect();
+        let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(asked.start)));
+        let mut clients = JoinSet::new();
+        for _ in 0..options.clients {
+            clients.spawn(client(addrs.clone(), Arc::clone(trace), (Arc::clone(&next), asked.end)));
+        }
+        while let Some(ended) = clients.join_next().await {
+            self.answers.extend(ended??);
+        }
+        self.took += began.elapsed();
+        Ok(())
+    }
+
+    pub(super) async fn seen(self) -> anyhow::Result<Seen> {
+        let (mut metrics, mut limits) = (String::new(), Vec::new());
+        for (_, addrs) in &self.nodes {
+            let text = get(addrs.admin, "/metrics").await?;
+            let limit = hopcache_testbed::metrics::sum(&text, "hopcache_origin_limit", "").unwrap_or(0);
+            limits.push(limit.to_string());
+            metrics.push_str(&text);
+        }
+        let cpu: Duration = self.nodes.iter().map(|(process, _)| process.cpu()).sum::<anyhow::Result<_>>()?;
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
+        Ok(Seen::of(&self.answers, self.took, (Counts::of(&metrics), cpu, limits)))
+    }
+}
+
+fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<String> {
+    let (limit, prefetch) = match arm.split_once('-') {
+        None => (arm, ""),
+        Some((limit, "off")) => (limit, "[prefetch]\nenabled = false\n"),
+        Some((limit, "learning")) => (limit, "[prefetch]\nmax_queries = 0\n"),
+        Some((limit, "alone")) => (limit, "[prefetch]\ngossip = false\n"),
+        Some((_, other)) => bail!("{arm}: -{other} is none of -off, -learning and -alone"),
+    };
+    let limit = if limit.parse::<u32>().is_ok() { limit.to_owned() } else { format!("{limit:?}") };
+    Ok(format!(
+        "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {limit}\n[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"{}s\"\n[log]\nlevel = \"warn\"\n{prefetch}",
+        neo4j::bolt()?,
+        options.ttl
+    ))
+}
+
+async fn client(
+    addrs: Vec<SocketAddr>,
+    trace: Arc<Vec<Ask>>,
+    (next, end): (Arc<AtomicUsize>, usize),
+) -> anyhow::Result<Vec<Answered>> {
+    let mut connections: Vec<Option<Connection>> = addrs.iter().map(|_| None).collect();
+    let mut answers = Vec::new();
+    while let Some(ask) = trace[..end].get(next.fetch_add(1, Ordering::Relaxed)) {
+        let (sent, place) = (Instant::now(), ask.turn % addrs.len());
+        let status = ask_at(addrs[place], &mut connections[place], &ask.bytes).await;
+        let is_ok = status.is_ok_and(|status| status == 202);
+        let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        answers.push(Answered { page: ask.page, took_us, is_ok });
+    }
+    Ok(answers)
+}
+
+/// The status of the answer. A connection that fails is not used again.
+async fn ask_at(addr: SocketAddr, kept: &mut Option<Connection>, request: &[u8]) -> anyhow::Result<u16> {
+    let mut connection = match kept.take() {
+        Some(connection) => connection,
+        None => Connection::open(addr).await?,
+    };
+    let status = connection.ask(request).await?.status();
+    *kept = Some(connection);
+    Ok(status)
+}
+
+/// Neo4j has one core from some moment on. Dropped, it has all of them again.
+pub(super) struct OneCore {
+    neo4j: u32,
+    task: JoinHandle<()>,
+}
+
+impl OneCore {
+    pub(super) fn after(seconds: u64) -> anyhow::Result<Self> {
+        let neo4j = neo4j::pid()?.context("Neo4j is not on this machine")?;
+        // It works, then, also later.
+        ensure!(has_moved(neo4j, &all_cores()), "taskset cannot move Neo4j: util-linux, and root");
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await; // tidy: the moment of the change is part of what is measured
+            has_moved(neo4j, "0");
+        });
+        Ok(Self { neo4j, task })
+    }
+}
+
+impl Drop for OneCore {
+    fn drop(&mut self) {
+        self.task.abort();
+        has_moved(self.neo4j, &all_cores());
+    }
+}
+
+fn all_cores() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("0-{}", cores - 1)
+}
+
+/// Moves all threads of a process to these cores.
+fn has_moved(pid: u32, cores: &str) -> bool {
+    let mut taskset = std::process::Command::new("taskset");
+    taskset.args(["-acp", cores, &pid.to_string()]).stdout(std::process::Stdio::null());
+    taskset.status().is_ok_and(|status| status.success())
+}
