@@ -93,9 +93,13 @@ struct Seen {
     by_page: Vec<(Page, Tail)>,
     errors: usize,
     counts: Counts,
-    node_cpu_us: f64,
+    /// While the nodes were asked, and from their start to their end.
+    node_cpu_us: [f64; 2],
     limits: String,
 }
+
+/// What the nodes counted; their CPU time while they were asked, and in all; their limits at the end.
+type Found = (Counts, (Duration, Duration), String);
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
@@ -121,7 +125,7 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     let warming: Vec<String> =
         warm(options, &trace).await?.iter().map(|per_s| format!("{per_s:.0}")).collect();
     report.line(&format!("Runs of the first arm that warm Neo4j: {} requests/s.\n", warming.join(", ")));
-    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request | limits, load |");
+    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, in all | limits, load |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
     for round in 0..options.rounds {
@@ -207,7 +211,7 @@ async fn measure<T: AsRef<str>>(
 
 impl Seen {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    fn of(answers: &[Answered], took: Duration, (counts, cpu, limits): (Counts, Duration, String)) -> Self {
+    fn of(answers: &[Answered], took: Duration, (counts, cpu, limits): Found) -> Self {
         let tail = |page: Option<Page>| {
             let of_page = answers.iter().filter(|each| page.is_none_or(|page| page == each.page));
             Tail::of(of_page.map(|each| each.took_us).collect())
@@ -219,7 +223,7 @@ impl Seen {
             by_page: Page::ALL.map(|page| (page, tail(Some(page)))).to_vec(),
             errors: answers.iter().filter(|each| !each.is_ok).count(),
             counts,
-            node_cpu_us: cpu.as_secs_f64() * 1e6 / answers.len().max(1) as f64,
+            node_cpu_us: [cpu.0, cpu.1].map(|cpu| cpu.as_secs_f64() * 1e6 / answers.len().max(1) as f64),
             limits,
         }
     }
@@ -228,8 +232,8 @@ impl Seen {
         let Tail { p50_ms, p95_ms, p99_ms, .. } = self.waits;
         let Counts { miss_runs, refresh_runs, prefetch_runs, .. } = self.counts;
         format!(
-            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0} | {}",
-            self.per_s, self.most_ms, self.errors, self.node_cpu_us, self.limits
+            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0}, {:.0} | {}",
+            self.per_s, self.most_ms, self.errors, self.node_cpu_us[0], self.node_cpu_us[1], self.limits
         )
     }
 }

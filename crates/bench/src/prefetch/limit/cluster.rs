@@ -23,6 +23,8 @@ pub(super) struct Cluster {
     _redis: Process,
     answers: Vec<Answered>,
     took: Duration,
+    /// CPU time of the nodes while they were asked.
+    cpu: Duration,
 }
 
 impl Cluster {
@@ -33,7 +35,7 @@ impl Cluster {
         let common = configuration(options, arm, &redis_addr.to_string())?;
         let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
         let nodes = start_cluster(&plan, options.nodes).await?;
-        Ok(Self { nodes, _redis: redis, answers: Vec::new(), took: Duration::ZERO })
+        Ok(Self { nodes, _redis: redis, answers: Vec::new(), took: Duration::ZERO, cpu: Duration::ZERO })
     }
 
     /// Asks this part of the trace, and waits for all answers.
@@ -44,6 +46,7 @@ impl Cluster {
         asked: Range<usize>,
     ) -> anyhow::Result<()> {
         let addrs: Vec<_> = self.nodes.iter().map(|(_, addrs)| addrs.client).collect();
+        let cpu_before = self.cpu_so_far()?;
         let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(asked.start)));
         let mut clients = JoinSet::new();
         for _ in 0..options.clients {
@@ -53,7 +56,12 @@ impl Cluster {
             self.answers.extend(ended??);
         }
         self.took += began.elapsed();
+        self.cpu += self.cpu_so_far()?.saturating_sub(cpu_before);
         Ok(())
+    }
+
+    fn cpu_so_far(&self) -> anyhow::Result<Duration> {
+        self.nodes.iter().map(|(process, _)| process.cpu()).sum()
     }
 
     pub(super) async fn seen(self) -> anyhow::Result<Seen> {
@@ -64,7 +72,7 @@ impl Cluster {
             limits.push(limit.to_string());
             metrics.push_str(&text);
         }
-        let cpu: Duration = self.nodes.iter().map(|(process, _)| process.cpu()).sum::<anyhow::Result<_>>()?;
+        let cpu = (self.cpu, self.cpu_so_far()?);
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
         Ok(Seen::of(&self.answers, self.took, (Counts::of(&metrics), cpu, limits)))
