@@ -13,7 +13,7 @@
 //! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
 //! each definition is checked once more, and the query is built from the request's own identity.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    ANSWERED_BYTES_MAX, ANSWERED_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDER_EVERY_MS_BUSY,
+    ANSWERED_BYTES_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDER_EVERY_MS_BUSY, CONSIDER_SAMPLED_MS,
     CONSIDERED_AT_A_TIME, CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
     NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
@@ -36,38 +36,19 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::yield_now;
 
-use crate::model::ask::{Ask, Query};
+use crate::model::ask::Ask;
 use crate::model::event::ObservationWord;
-use crate::model::rendering::RenderingId;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::Anchors;
+use crate::prefetch::answered::{Answered, AnsweredQueries, round_of};
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::orders::RoundOfOrders;
 use crate::prefetch::recent_keys::RecentKeys;
 
-/// An answered query that waits to be considered.
-enum Answered {
-    /// A request of this node's client.
-    Here(Arc<Query>, RenderingId),
-    /// Another node's, not read yet if it was a hit.
-    Forwarded(ForwardedAsk),
-}
-
-impl Answered {
-    fn key(&self) -> &QueryKey {
-        match self {
-            Self::Here(query, _) => &query.key,
-            Self::Forwarded(forwarded) => forwarded.key(),
-        }
-    }
-}
-
 /// Answered queries that wait, and those that were considered a moment ago.
 pub(super) struct Considering {
-    queue: mpsc::Sender<Answered>,
-    /// The queue's end, until the task that drains it takes it.
-    drained: Mutex<Option<mpsc::Receiver<Answered>>>,
+    answered: AnsweredQueries,
     considered: RecentKeys,
     anchors: Mutex<Anchors>,
     /// Bounds the questions for fields of near copies.
@@ -76,10 +57,8 @@ pub(super) struct Considering {
 
 impl Considering {
     pub(super) fn new() -> Self {
-        let (queue, drained) = mpsc::channel(ANSWERED_MAX);
         Self {
-            queue,
-            drained: Mutex::new(Some(drained)),
+            answered: AnsweredQueries::new(),
             considered: RecentKeys::new(CONSIDERED_MAX, Millis(CONSIDERED_KEPT_MS)),
             anchors: Mutex::new(Anchors::new()),
             asking: Arc::new(Semaphore::new(NEAR_FIELDS_ASKED_AT_A_TIME)),
@@ -88,7 +67,7 @@ impl Considering {
 
     /// Answered queries that wait.
     pub(super) fn waiting(&self) -> usize {
-        ANSWERED_MAX - self.queue.capacity()
+        self.answered.waiting()
     }
 
     /// Remembered keys and anchors.
@@ -137,37 +116,57 @@ impl Prefetch {
     fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> Answered) {
         let considering = &self.learning.considering;
         let is_first = considering.considered.is_first(key, self.context.now());
-        if is_first && considering.queue.try_send(answered()).is_err() {
+        if is_first && !considering.answered.push(answered) {
             self.note_observed(ObservationWord::Unconsidered, 1);
         }
     }
 
-    /// Considers answered queries, for ever.
+    /// Considers answered queries, for ever: all of them, or samples at a busy node. While the origin has nothing left over
+    /// it considers none.
     pub(super) async fn consider_for_ever(self: &Arc<Self>) -> Infallible {
-        let drained = self.learning.considering.drained.lock().take();
-        let Some(mut drained) = drained else { return pending().await };
-        let mut pause_ms = CONSIDER_EVERY_MS;
+        let answered = &self.learning.considering.answered;
+        let Some(mut drained) = answered.drained() else { return pending().await };
+        let mut is_busy = false;
         loop {
-            let Some(first) = drained.recv().await else { return pending().await };
-            self.context.sleep(Millis(pause_ms)).await;
-            let mut round = vec![first];
-            while round.len() < ANSWERED_MAX
-                && let Ok(next) = drained.try_recv()
-            {
-                round.push(next);
-            }
-            leave_once(&mut round);
-            pause_ms = pause_after(round.len(), pause_ms);
+            let round = if is_busy { self.sampled(&mut drained).await } else { self.all(&mut drained).await };
+            let Some(round) = round else { return pending().await };
+            let turned_away = answered.take_turned_away();
+            self.note_observed(ObservationWord::Unconsidered, turned_away);
+            let came = round.len() + turned_away;
+            let has_room = self.has_room_for_launches();
+            is_busy = came > 0 && (!has_room || is_much(came, is_busy));
             if self.learning.has_ended() {
                 continue;
             }
             // Whatever would be ordered now would be refused, at this node and at the others, which share the origin.
-            if self.has_room_for_launches() {
+            if has_room {
                 self.consider_round(round).await;
             } else {
                 self.note_observed(ObservationWord::Unconsidered, round.len());
             }
         }
+    }
+
+    /// The queries of a round at a quiet node. It begins with the first query, so that an idle node does nothing.
+    async fn all(&self, drained: &mut mpsc::Receiver<Answered>) -> Option<Vec<Answered>> {
+        self.learning.considering.answered.let_in_all();
+        let first = drained.recv().await?;
+        self.context.sleep(Millis(CONSIDER_EVERY_MS)).await;
+        Some(round_of(Some(first), drained))
+    }
+
+    /// The queries of a round at a busy node: as many as are considered, from its end. The others are turned away, since one
+    /// that waits costs time even if it is not considered: its memory is freed late, and by another thread.
+    async fn sampled(&self, drained: &mut mpsc::Receiver<Answered>) -> Option<Vec<Answered>> {
+        let answered = &self.learning.considering.answered;
+        answered.let_in(0);
+        self.context.sleep(Millis(CONSIDER_EVERY_MS_BUSY - CONSIDER_SAMPLED_MS)).await;
+        if self.has_room_for_launches() {
+            answered.let_in(CONSIDERED_IN_ROUND_MAX);
+        }
+        self.context.sleep(Millis(CONSIDER_SAMPLED_MS)).await;
+        answered.let_in(0);
+        Some(round_of(None, drained))
     }
 
     /// Considers the last ones of a round, which bounds the CPU time of considering: their sessions have not gone on yet.
@@ -395,17 +394,10 @@ impl Prefetch {
     }
 }
 
-/// The next pause, by what came in the last one. A busy node stays busy until half as much comes as made it so.
-fn pause_after(round: usize, pause_ms: u64) -> u64 {
-    let pauses = usize::try_from(pause_ms / CONSIDER_EVERY_MS).unwrap_or(1).max(1);
-    let quiet_max = CONSIDERED_IN_ROUND_MAX * pauses / if pauses > 1 { 2 } else { 1 };
-    if round > quiet_max { CONSIDER_EVERY_MS_BUSY } else { CONSIDER_EVERY_MS }
-}
-
-/// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
-fn leave_once(round: &mut Vec<Answered>) {
-    let mut keys = BTreeSet::new();
-    round.retain(|answered| keys.insert(*answered.key()));
+/// Whether so many queries of a round make a node busy. It stays busy until half as many come as made it so.
+fn is_much(came: usize, is_busy: bool) -> bool {
+    let rounds = usize::try_from(CONSIDER_EVERY_MS_BUSY / CONSIDER_EVERY_MS).unwrap_or(1);
+    came > if is_busy { CONSIDERED_IN_ROUND_MAX * rounds / 2 } else { CONSIDERED_IN_ROUND_MAX }
 }
 
 /// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the
@@ -470,23 +462,11 @@ mod tests {
 
     #[test]
     fn a_node_is_busy_from_a_rate_on_until_half_of_it() {
-        let busy = |per_s: u64, pause_ms| {
-            pause_after(usize::try_from(per_s * pause_ms / 1_000).unwrap(), pause_ms)
-                == CONSIDER_EVERY_MS_BUSY
+        let is_busy = |per_s: u64, was_busy: bool| {
+            let round_ms = if was_busy { CONSIDER_EVERY_MS_BUSY } else { CONSIDER_EVERY_MS };
+            is_much(usize::try_from(per_s * round_ms / 1_000).unwrap(), was_busy)
         };
-        assert_eq!([900, 1_000].map(|per_s| busy(per_s, CONSIDER_EVERY_MS)), [false, true]);
-        assert_eq!([450, 500, 5_000].map(|per_s| busy(per_s, CONSIDER_EVERY_MS_BUSY)), [false, true, true]);
-    }
-
-    /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.
-    #[test]
-    fn a_round_has_each_query_once() {
-        let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"];
-        let queries = queries.map(|text| Arc::new(Query::of_text(text)));
-        let answered = |place: usize| Answered::Here(Arc::clone(&queries[place]), RenderingId(0));
-        let mut round: Vec<Answered> = (0..250).map(|number| answered(number % 2)).collect();
-        round.push(answered(2));
-        leave_once(&mut round);
-        assert!(round.iter().map(Answered::key).eq(queries.iter().map(|query| &query.key)), "in their order");
+        assert_eq!([900, 1_000].map(|per_s| is_busy(per_s, false)), [false, true]);
+        assert_eq!([450, 500, 5_000].map(|per_s| is_busy(per_s, true)), [false, true, true]);
     }
 }

@@ -6,6 +6,7 @@
 //! | `lessons` | which steps and counts the owner of a session learns from them |
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
+//! | `answered` | nothing: answered queries that wait to be considered, and their gate |
 //! | `orders` | which orders travel together |
 //! | `candidate`, `statements`, `recent_keys` | nothing: they hold candidates, or remember readings of texts, and keys of the last moment |
 //! | `anchors` | which recent queries started from the same graph node |
@@ -22,6 +23,7 @@
 //! that a question between nodes never waits for another one (promise I8).
 
 mod anchors;
+mod answered;
 mod candidate;
 mod consider;
 mod feedback;
