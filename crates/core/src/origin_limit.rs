@@ -15,12 +15,13 @@
 //! nodes probe at the same times by their wall clocks, and measure only in the later part. Clocks that differ do no harm
 //! beyond that: the limits end higher, since each node measures beside the others' runs. With more nodes than cores even a
 //! probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is what counts: two runs of a
-//! node take twice as long as one, so the limit is the lowest. Requests wait in a probe. So a node that measures plenty in
-//! one takes shorter ones, up to the 1 % of the time that the 99th percentile of waits does not show.
+//! node take twice as long as one, so the limit is the lowest. Requests wait in a probe, so a node that measures plenty in
+//! one takes shorter ones: with short runs down to 0.8 % of the time, which the 99th percentile of waits does not show; with
+//! long runs up to 4 %.
 //!
-//! **Doubt.** Runs that suddenly take longer may have a queue for a reason, or a Neo4j that has changed. Without a new
-//! quiet time a changed Neo4j would bring the limit to the lowest. So the next probe comes soon where the slowdown is far
-//! above the usual one, or the limit far below.
+//! **Doubt.** Runs that suddenly take longer queue, or Neo4j has changed. Without a new quiet time a changed Neo4j would
+//! bring the limit to the lowest. So the next probe comes soon where the slowdown is far above the usual one, or the limit
+//! far below.
 //!
 //! **Stall.** Nothing is learned while no run ends. When all slots are held by runs that take much longer than runs did of late,
 //! the limit rises step by step, so that four long reports do not hold up all short reads of the node. The runs that end then
@@ -82,7 +83,7 @@ pub struct OriginLimit {
     times: RunTimes,
     /// Smoothed; `None` before the first window.
     slowdown: Option<f64>,
-    /// `None` before the first window, and after a doubt.
+    /// Of windows in which a run had to wait. `None` after a doubt, and until quiet times are known.
     usual: Option<Usual>,
     window: Window,
     /// Runs that began before this do not count: they ran under another limit.
@@ -133,10 +134,16 @@ impl OriginLimit {
         (self.limit as usize).clamp(self.bounds.min, self.bounds.max)
     }
 
-    /// Whether a probe is on: runs wait because of it, not because Neo4j is full.
+    /// Whether a probe is on.
     #[must_use]
     pub fn is_probing(&self) -> bool {
         self.probe.is_on()
+    }
+
+    /// Whether a probe was on since then: runs waited because of it, not because Neo4j is full.
+    #[must_use]
+    pub fn was_probing_since(&self, since: MonoTime) -> bool {
+        self.probe.was_on_since(since)
     }
 
     /// Whether runs take much longer than alone: nothing is left over.
@@ -159,9 +166,14 @@ impl OriginLimit {
         if self.is_fixed() {
             return;
         }
+        let was_known = self.probe.is_known();
         if self.probe.pass(self.now) {
             // The runs from before, and of the probe, were under other limits.
             self.restart();
+            if !was_known {
+                // What is usual beside these quiet times is not known yet.
+                self.usual = None;
+            }
         }
         if self.is_stalled() {
             self.moved_at = self.now;
@@ -247,7 +259,9 @@ impl OriginLimit {
         } else if found.was_full && (free >= 1.0 || target > self.limit) && self.now >= self.rises_from {
             self.rise(target);
         }
-        self.doubt_unusual();
+        if found.was_full {
+            self.doubt_unusual();
+        }
     }
 
     /// Runs that take much longer than usual, or a limit that has fallen far: perhaps every run takes longer than before, and
@@ -257,7 +271,9 @@ impl OriginLimit {
         let usual = self.usual.get_or_insert(Usual { slowdown, limit: self.limit });
         let fell = self.limit < usual.limit * ORIGIN_FALL_SUSPECT && self.limit + 1.0 < usual.limit;
         if fell || slowdown > usual.slowdown * ORIGIN_SLOWDOWN_SUSPECT {
-            self.probe.doubt(self.now);
+            if self.probe.doubt(self.now) {
+                self.times.doubt();
+            }
             self.usual = None;
         } else {
             usual.slowdown += (slowdown - usual.slowdown) * ORIGIN_USUAL_SMOOTHING;

@@ -44,11 +44,11 @@ pub(crate) struct Options {
     /// Requests under way.
     #[arg(long, default_value_t = 32)]
     clients: usize,
-    /// After so many seconds of each measurement Neo4j has one core only (`taskset`), until its end.
-    #[arg(long)]
+    /// After so many seconds of each measurement Neo4j has one core only (`taskset`), until its end. Not with slices.
+    #[arg(long, conflicts_with = "slice")]
     one_core_after: Option<u64>,
     /// Arms take turns in slices of so many requests, each with a cluster of its own for the whole round. So the machine is as
-    /// fast for one as for the other. 0: one after the other, with the whole trace.
+    /// fast for one as for the other; entries age while other arms are asked. 0: one after the other, with the whole trace.
     #[arg(long, default_value_t = 0)]
     slice: usize,
     /// TTL in seconds.
@@ -134,7 +134,9 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
         let groups = order.chunks(if options.slice > 0 { arms.len().max(1) } else { 1 });
         for group in groups {
             let names: Vec<&str> = group.iter().map(|place| options.limits[*place].as_str()).collect();
-            for (place, seen) in group.iter().zip(measure(options, &names, &trace).await?) {
+            for (place, seen) in
+                group.iter().zip(measure(options, (&names, options.one_core_after), &trace).await?)
+            {
                 report.line(&format!("| {} | {} | {} |", round + 1, options.limits[*place], seen.cells()));
                 arms[*place].push(seen);
             }
@@ -150,8 +152,9 @@ const WARMING_MAX: usize = 6;
 /// Requests a second of the first arm, until one is no more than a twentieth above the greatest before.
 async fn warm(options: &Options, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Vec<f64>> {
     let mut rates: Vec<f64> = Vec::new();
+    let first: Vec<&String> = options.limits.iter().take(1).collect();
     while rates.len() < WARMING_MAX {
-        let per_s = measure(options, &options.limits[..1], trace).await?[0].per_s;
+        let per_s = measure(options, (&first, None), trace).await?[0].per_s;
         let greatest = rates.iter().copied().fold(0.0, f64::max);
         rates.push(per_s);
         if rates.len() > 1 && per_s < 1.05 * greatest {
@@ -187,14 +190,15 @@ fn body_of(request: &[u8]) -> &[u8] {
 /// Each arm answers the whole trace: in slices that take turns if there are several.
 async fn measure<T: AsRef<str>>(
     options: &Options,
-    arms: &[T],
+    (arms, one_core_after): (&[T], Option<u64>),
     trace: &Arc<Vec<Ask>>,
 ) -> anyhow::Result<Vec<Seen>> {
     let mut clusters = Vec::new();
     for arm in arms {
-        clusters.push(Cluster::start(options, arm.as_ref()).await?);
+        let dir = format!("{}-{}", arm.as_ref(), clusters.len());
+        clusters.push(Cluster::start(options, arm.as_ref(), &dir).await?);
     }
-    let _one_core = options.one_core_after.map(OneCore::after).transpose()?;
+    let _one_core = one_core_after.map(OneCore::after).transpose()?;
     let slice = if options.slice > 0 { options.slice } else { trace.len() };
     for (turn, first) in (0..trace.len()).step_by(slice.max(1)).enumerate() {
         let asked = first..trace.len().min(first + slice);

@@ -44,7 +44,8 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 /// Pause between two rounds of considering: short against the time between two clicks. Orders of one round for the same
 /// node are one message.
 pub const CONSIDER_EVERY_MS: u64 = 25;
-/// The same pause at a busy node: once more than 960 queries a second come, until half as many come. Each round may cost a message
+/// The same pause at a busy node: once more than 960 queries a second come, until half as many come; and while the origin has
+/// nothing left over. Each round may cost a message
 /// to each other node, at about 100 µs, which a busy node needs for its clients.
 pub const CONSIDER_EVERY_MS_BUSY: u64 = 200;
 /// The last part of that pause, in which a busy node lets queries in to be considered.
@@ -54,7 +55,7 @@ const _: () = assert!(CONSIDER_SAMPLED_MS < CONSIDER_EVERY_MS_BUSY);
 pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
 /// The number of such keys remembered, about: three keys with the same two places push each other out.
 pub const CONSIDERED_MAX: usize = 4_096;
-/// Answered queries that are considered in one round, of its end: 960 a second, or 120 at a busy node. Each costs 20 to
+/// Answered queries that are considered in one round: 960 a second, or 120 at a busy node. Each costs 20 to
 /// 100 µs, so considering takes a few percent of a core at most. The rest is counted as unconsidered, and may be considered
 /// after [`CONSIDERED_KEPT_MS`].
 pub const CONSIDERED_IN_ROUND_MAX: usize = 24;

@@ -20,22 +20,24 @@ pub const ORIGIN_QUIET_SMOOTHING: f64 = 0.01;
 pub const ORIGIN_QUIET_CHANGED: f64 = 2.0;
 /// Runs of a pattern in probes, at least, before their mean is its quiet time, and in one probe for such a change.
 pub const ORIGIN_QUIET_RUNS: f64 = 24.0;
+/// The same where the quiet time is doubted: a rough one soon is better than a wrong one.
+pub const ORIGIN_QUIET_RUNS_DOUBTED: f64 = 6.0;
 /// Longest run beside the mean of its pattern that counts in full for the expected time.
 pub const ORIGIN_TIME_OUTLIER: f64 = 8.0;
 /// A run in a probe was alone when, over its life, this node had at most so many runs under way.
 pub const ORIGIN_IDLE_RUNS_MAX: f64 = 1.5;
 /// Slowdown that does not count as a queue: run times vary, and the last core is used only by some overlap.
 pub const ORIGIN_SLOWDOWN_TOLERATED: f64 = 1.2;
-/// Slowdown of all runs above which nothing is left over for prefetch.
+/// Slowdown of all runs above which nothing is left over for prefetch. Where even the lowest limit fills Neo4j, it is about that.
 pub const ORIGIN_SLOWDOWN_STRAINED: f64 = 2.0;
 /// Runs of this node that queue inside Neo4j. Small, since every node keeps as many there.
 pub const ORIGIN_QUEUED: f64 = 0.7;
+/// Weight of the newest window in the slowdown.
+pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
 /// A slowdown that is so many times the usual one brings the next probe soon: perhaps every run takes longer than before, and
 /// no queue is the reason. Single windows vary by a factor of two.
 pub const ORIGIN_SLOWDOWN_SUSPECT: f64 = 2.0;
-/// Weight of the newest window in the slowdown.
-pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
-/// So does a limit that is such a part of the usual one, or less, if that is more than one run less.
+/// A limit at or below this part of the usual one also brings the next probe soon, if that is more than one run less.
 pub const ORIGIN_FALL_SUSPECT: f64 = 0.6;
 /// Weight of the newest window in the usual slowdown and limit: those of the last seconds.
 pub const ORIGIN_USUAL_SMOOTHING: f64 = 0.05;
@@ -66,16 +68,17 @@ pub const ORIGIN_LEFTOVER_MS_MAX: u64 = 2_000;
 pub const ORIGIN_LEFTOVER_CLOSED_MAX: f64 = 0.5;
 /// Time after which earlier time counts e times less for that part.
 pub const ORIGIN_LEFTOVER_MEAN_MS: u64 = 2_000;
-/// Length of the shortest probe. At most 1 % of the time belongs to these, so they are not in the 99th percentile of waits.
+/// Length of the shortest probe. These take 0.8 % of the time, so the 99th percentile of waits hardly shows them. Clocks of nodes
+/// may differ by [`ORIGIN_PROBE_DRAIN`]'s part of it.
 pub const ORIGIN_PROBE_MS: u64 = 80;
 /// The first part of a probe, one of so many, lets the runs from before end.
 pub const ORIGIN_PROBE_DRAIN: u64 = 3;
 /// The length is so many times doubled at first, and when Neo4j seems to have changed.
 pub const ORIGIN_PROBE_LEVEL_START: u32 = 2;
-/// A probe of the first length, or a longer one, begins after so many times its length; a shorter one not more often than
-/// that. Every 7.7 s; probes take 2 % of the time.
-pub const ORIGIN_PROBE_EVERY: u64 = 24;
-/// So many times as often while no quiet times are known.
+/// A probe of the first length, or a longer one, begins after so many times its length; a shorter one as seldom as one of the
+/// first length: every 10.2 s. So probes take 0.8, 1.6 or 3.1 % of the time.
+pub const ORIGIN_PROBE_EVERY: u64 = 32;
+/// So many times as often as one of the first length, so every 2.6 s, while no quiet times are known.
 pub const ORIGIN_PROBE_SOONER: u64 = 4;
 /// A probe that has measured fewer runs is followed by one of twice the length.
 pub const ORIGIN_PROBE_RUNS_MIN: u32 = 4;
@@ -83,9 +86,9 @@ pub const ORIGIN_PROBE_RUNS_MIN: u32 = 4;
 pub const ORIGIN_PROBE_RUNS_PLENTY: u32 = 16;
 /// So many runs in probes since the last doubt, or [`ORIGIN_PROBE_GOOD`] good probes, and quiet times are known.
 pub const ORIGIN_PROBE_RUNS_KNOWN: u32 = 96;
-/// So many probes that have measured enough are followed by one of half the length, if it was longer than the first.
+/// So many probes of one length that have measured enough are followed by one of half the length.
 pub const ORIGIN_PROBE_GOOD: u32 = 4;
-/// The length is doubled at most so often: 1.3 s, every minute.
+/// The length is doubled at most so often: 1.3 s, every 41 s.
 pub const ORIGIN_PROBE_LEVELS: u32 = 4;
 /// Time between two looks whether a probe is over, or due, while no run begins or ends.
 pub const ORIGIN_LIMIT_TICK_MS: u64 = 20;

@@ -10,7 +10,8 @@ use crate::time::{Millis, MonoTime};
 /// When the next probe begins, and how far the present one is.
 ///
 /// Length and period are powers of two of the shortest ones, and each begins at a multiple of its period by the wall
-/// clock. So a node that probes seldom begins together with those that probe often.
+/// clock. So a node that probes seldom begins together with those that probe often. Nodes that share a Neo4j come to the same
+/// length, or nearly: it depends on how many runs end in a probe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     /// Added to this node's clock, it gives a clock that all nodes share.
@@ -29,6 +30,8 @@ pub(super) struct Probe {
     known: u32,
     /// Whether those are enough to go by.
     is_known: bool,
+    /// When the last one ended.
+    ended: Option<MonoTime>,
 }
 
 impl Probe {
@@ -44,8 +47,9 @@ impl Probe {
             good: 0,
             known: 0,
             is_known: false,
+            ended: None,
         };
-        Self { next: probe.after(MonoTime::default()), ..probe }
+        Self { next: probe.after(MonoTime::default(), true), ..probe }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -67,15 +71,17 @@ impl Probe {
         match self.began {
             Some(began) if now >= began + self.length() => {
                 self.began = None;
+                self.ended = Some(now);
                 self.is_wanted = false;
                 self.adapt_length();
-                self.next = self.after(now);
+                // Runs that are longer than the longest probe stay unknown.
+                self.next = self.after(now, !self.is_known && self.level < ORIGIN_PROBE_LEVELS);
                 true
             }
             None if self.is_wanted && now >= self.next => {
                 let is_late = now.since(self.next) >= Millis(self.length().0 / ORIGIN_PROBE_DRAIN);
                 if is_late {
-                    self.next = self.after(now);
+                    self.next = self.after(now, !self.is_known && self.level < ORIGIN_PROBE_LEVELS);
                 } else {
                     self.began = Some(self.next);
                 }
@@ -87,12 +93,20 @@ impl Probe {
 
     /// Runs take much longer than before: perhaps every run does, and no queue is the reason. The next probe comes soon, and
     /// is long enough to show it.
-    pub(super) fn doubt(&mut self, now: MonoTime) {
-        if !self.is_on() && self.is_known {
-            (self.is_known, self.known) = (false, 0);
+    /// Returns whether that was not so already.
+    pub(super) fn doubt(&mut self, now: MonoTime) -> bool {
+        let is_new = !self.is_on() && self.is_known;
+        if is_new {
+            (self.is_known, self.known, self.good) = (false, 0, 0);
             self.level = self.level.max(ORIGIN_PROBE_LEVEL_START);
-            self.next = self.after(now);
+            self.next = self.after(now, true);
         }
+        is_new
+    }
+
+    /// Whether quiet times are known.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// A run has shown its quiet time.
@@ -101,7 +115,8 @@ impl Probe {
     }
 
     /// A probe that measured little is followed by one of twice the length: runs under way did not end in time. One that
-    /// measured plenty, or some good ones of more than the first length, are followed by one of half the length.
+    /// measured plenty, or some good ones, are followed by one of half the length. So nodes do not stay at different lengths,
+    /// where the longer one would measure beside the others' runs.
     fn adapt_length(&mut self) {
         let measured = std::mem::take(&mut self.measured);
         if measured < ORIGIN_PROBE_RUNS_MIN {
@@ -111,8 +126,7 @@ impl Probe {
         self.good += 1;
         self.known = self.known.saturating_add(measured);
         self.is_known |= self.known >= ORIGIN_PROBE_RUNS_KNOWN || self.good >= ORIGIN_PROBE_GOOD;
-        let is_good = self.good >= ORIGIN_PROBE_GOOD && self.level > ORIGIN_PROBE_LEVEL_START;
-        if is_good || measured >= ORIGIN_PROBE_RUNS_PLENTY {
+        if self.good >= ORIGIN_PROBE_GOOD || measured >= ORIGIN_PROBE_RUNS_PLENTY {
             (self.level, self.good) = (self.level.saturating_sub(1), 0);
         }
     }
@@ -121,12 +135,16 @@ impl Probe {
         Millis(ORIGIN_PROBE_MS << self.level)
     }
 
+    /// Whether a probe was on since then.
+    pub(super) fn was_on_since(&self, since: MonoTime) -> bool {
+        self.is_on() || self.ended.is_some_and(|ended| ended >= since)
+    }
+
     /// The first multiple of the period, by the shared clock.
-    fn after(&self, now: MonoTime) -> MonoTime {
-        let period_ms = (ORIGIN_PROBE_MS << self.level.max(ORIGIN_PROBE_LEVEL_START)) * ORIGIN_PROBE_EVERY;
-        // Runs that are longer than the longest probe stay unknown.
-        let is_soon = !self.is_known && self.level < ORIGIN_PROBE_LEVELS;
-        let every_us = 1_000 * if is_soon { period_ms / ORIGIN_PROBE_SOONER } else { period_ms };
+    fn after(&self, now: MonoTime, is_soon: bool) -> MonoTime {
+        let level = if is_soon { ORIGIN_PROBE_LEVEL_START } else { self.level.max(ORIGIN_PROBE_LEVEL_START) };
+        let every = if is_soon { ORIGIN_PROBE_EVERY / ORIGIN_PROBE_SOONER } else { ORIGIN_PROBE_EVERY };
+        let every_us = 1_000 * (ORIGIN_PROBE_MS << level) * every;
         let shared = now.0.saturating_add(self.shared_clock_us);
         MonoTime((shared / every_us + 1).saturating_mul(every_us).saturating_sub(self.shared_clock_us))
     }

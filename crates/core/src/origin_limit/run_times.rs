@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::cypher::pattern::PatternId;
 use crate::limits::{
     ORIGIN_IDLE_TIME_WRONG, ORIGIN_PATTERNS_MAX, ORIGIN_QUIET_CHANGED, ORIGIN_QUIET_RUNS,
-    ORIGIN_QUIET_SMOOTHING, ORIGIN_TIME_OUTLIER, ORIGIN_TIME_SMOOTHING,
+    ORIGIN_QUIET_RUNS_DOUBTED, ORIGIN_QUIET_SMOOTHING, ORIGIN_TIME_OUTLIER, ORIGIN_TIME_SMOOTHING,
 };
 
 /// A moving mean: of all values while there are few, then of the last ones.
@@ -59,6 +59,8 @@ struct Times {
     quiet: Mean,
     /// The same, of the latest runs alone.
     latest: Mean,
+    /// The next runs in probes replace the quiet time, whatever they show.
+    is_doubted: bool,
     /// Logarithms of times beside the fewest other runs.
     fewest: Mean,
     /// How many runs this node had under way during those.
@@ -94,15 +96,19 @@ impl Times {
         }
     }
 
-    /// Neo4j has changed if the latest quiet runs by themselves show another time: then the earlier ones do not count.
+    /// Neo4j has changed if the latest quiet runs by themselves show another time: then the earlier ones do not count. Neither
+    /// do doubted ones.
     fn add_quiet(&mut self, ln: f64) {
         self.latest.add(ln, 0.0);
         self.quiet.add(ln, ORIGIN_QUIET_SMOOTHING);
-        if self.latest.count < ORIGIN_QUIET_RUNS {
+        let enough = if self.is_doubted { ORIGIN_QUIET_RUNS_DOUBTED } else { ORIGIN_QUIET_RUNS };
+        if self.latest.count < enough {
             return;
         }
-        if (self.latest.value - self.quiet.value).abs() > ORIGIN_QUIET_CHANGED.ln() {
-            self.quiet = self.latest;
+        if self.is_doubted || (self.latest.value - self.quiet.value).abs() > ORIGIN_QUIET_CHANGED.ln() {
+            // It counts at once, as what it replaces did.
+            let count = self.latest.count.max(ORIGIN_QUIET_RUNS / 2.0);
+            (self.quiet, self.is_doubted) = (Mean { count, ..self.latest }, false);
         }
         self.latest = Mean::default();
     }
@@ -142,6 +148,13 @@ impl RunTimes {
         let took_us = took_us.max(1.0);
         self.all_us.add_bounded(took_us);
         self.used(pattern).add(took_us, during);
+    }
+
+    /// All quiet times may be those of an earlier Neo4j.
+    pub(super) fn doubt(&mut self) {
+        for times in self.patterns.values_mut() {
+            (times.latest, times.is_doubted) = (Mean::default(), true);
+        }
     }
 
     /// What a run of the pattern is compared with.

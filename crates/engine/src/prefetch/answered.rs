@@ -35,6 +35,17 @@ impl Answered {
     }
 }
 
+/// What became of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pushed {
+    /// It waits to be considered.
+    Waits,
+    /// The gate was shut. It is counted here.
+    TurnedAway,
+    /// The queue is full.
+    NoRoom,
+}
+
 /// The queue, and its gate.
 pub(super) struct AnsweredQueries {
     queue: mpsc::Sender<Answered>,
@@ -42,7 +53,7 @@ pub(super) struct AnsweredQueries {
     drained: Mutex<Option<mpsc::Receiver<Answered>>>,
     /// How many more are let in.
     wanted: AtomicUsize,
-    /// How many were not, since somebody asked.
+    /// How many were not, since the last [`AnsweredQueries::take_turned_away`].
     turned_away: AtomicUsize,
 }
 
@@ -77,14 +88,13 @@ impl AnsweredQueries {
         self.let_in(usize::MAX);
     }
 
-    /// Returns whether the queue had room. One that the gate turns away is counted.
-    pub(super) fn push(&self, answered: impl FnOnce() -> Answered) -> bool {
+    pub(super) fn push(&self, answered: impl FnOnce() -> Answered) -> Pushed {
         let one_less = |wanted: usize| wanted.checked_sub(1);
         if self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
-            return true;
+            return Pushed::TurnedAway;
         }
-        self.queue.try_send(answered()).is_ok()
+        if self.queue.try_send(answered()).is_ok() { Pushed::Waits } else { Pushed::NoRoom }
     }
 
     /// How many the gate has turned away since the last call.
@@ -120,17 +130,18 @@ mod tests {
         let answered = AnsweredQueries::new();
         let query = Arc::new(Query::of_text("RETURN 1 AS one"));
         let push = |count: usize| {
-            (0..count).all(|_| answered.push(|| Answered::Here(Arc::clone(&query), RenderingId(0))))
+            let push = |_| answered.push(|| Answered::Here(Arc::clone(&query), RenderingId(0)));
+            (0..count).map(push).last()
         };
-        assert!(push(2));
+        assert_eq!(push(2), Some(Pushed::Waits));
         answered.let_in(3);
-        assert!(push(5));
+        assert_eq!([push(3), push(2)], [Pushed::Waits, Pushed::TurnedAway].map(Some));
         answered.let_in(0);
-        assert!(push(1));
+        assert_eq!(push(1), Some(Pushed::TurnedAway));
         assert_eq!((answered.waiting(), answered.take_turned_away(), answered.take_turned_away()), (5, 3, 0));
         assert_eq!(Arc::strong_count(&query), 6);
         answered.let_in_all();
-        assert!(!push(ANSWERED_MAX), "the queue is full");
+        assert_eq!(push(ANSWERED_MAX), Some(Pushed::NoRoom));
     }
 
     /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.

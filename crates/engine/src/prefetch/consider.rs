@@ -5,7 +5,7 @@
 //!
 //! The owner of the answered query's key considers. The request came here anyway, on its one hop, and here is the result
 //! whose fields templates need. So considering takes no message. A popular key is considered once a second, whoever
-//! asks. The request's answer does not wait: the path only pushes into a bounded queue.
+//! asks; at a busy node less often. The request's answer does not wait: the path only pushes into a bounded queue.
 //!
 //! A hit of a near copy makes no hop, so its node considers. A near copy is a rendering, which this room cannot read. If
 //! a likely template needs fields, this node asks the owner of the key for them, and remembers them (`fields.rs`).
@@ -41,7 +41,7 @@ use crate::model::event::ObservationWord;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::Anchors;
-use crate::prefetch::answered::{Answered, AnsweredQueries, round_of};
+use crate::prefetch::answered::{Answered, AnsweredQueries, Pushed, round_of};
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::orders::RoundOfOrders;
 use crate::prefetch::recent_keys::RecentKeys;
@@ -116,7 +116,7 @@ impl Prefetch {
     fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> Answered) {
         let considering = &self.learning.considering;
         let is_first = considering.considered.is_first(key, self.context.now());
-        if is_first && !considering.answered.push(answered) {
+        if is_first && considering.answered.push(answered) == Pushed::NoRoom {
             self.note_observed(ObservationWord::Unconsidered, 1);
         }
     }
@@ -155,8 +155,8 @@ impl Prefetch {
         Some(round_of(Some(first), drained))
     }
 
-    /// The queries of a round at a busy node: as many as are considered, from its end. The others are turned away, since one
-    /// that waits costs time even if it is not considered: its memory is freed late, and by another thread.
+    /// The queries of a round at a busy node: the first ones of its last part, as many as are considered. The others are turned
+    /// away, since one that waits costs time even if it is not considered: its memory is freed late, and by another thread.
     async fn sampled(&self, drained: &mut mpsc::Receiver<Answered>) -> Option<Vec<Answered>> {
         let answered = &self.learning.considering.answered;
         answered.let_in(0);
@@ -169,7 +169,8 @@ impl Prefetch {
         Some(round_of(None, drained))
     }
 
-    /// Considers the last ones of a round, which bounds the CPU time of considering: their sessions have not gone on yet.
+    /// Considers the last ones of a round, which bounds the CPU time of considering: their sessions have not gone on yet. A busy
+    /// node lets no more in.
     async fn consider_round(self: &Arc<Self>, mut round: Vec<Answered>) {
         let left_out = round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX);
         self.note_observed(ObservationWord::Unconsidered, left_out);

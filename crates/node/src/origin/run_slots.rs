@@ -87,7 +87,7 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     /// Whether there is something left over for a run that nobody waits for: no run waits, none has waited for long in
-    /// the last moment, and runs take hardly longer than on an idle server.
+    /// the last moment or for much of the last seconds, and runs take hardly longer than on an idle server.
     pub(crate) fn has_spare(&self) -> bool {
         let state = self.state.lock();
         state.turns.waiting() == 0 && !state.limit.is_strained() && state.leftover.is_some(self.now())
@@ -145,16 +145,7 @@ impl<P: Ord + Clone> Slots<P> {
                     state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);
-                    let was_probing = state.limit.is_probing();
-                    QueuePlace {
-                        slots: self,
-                        principal,
-                        waiter,
-                        called,
-                        since,
-                        was_probing,
-                        has_ended: false,
-                    }
+                    QueuePlace { slots: self, principal, waiter, called, since, has_ended: false }
                 }
             }
         };
@@ -191,9 +182,9 @@ impl<P: Ord + Clone> Slot<'_, P> {
 }
 
 impl<P: Ord + Clone> State<P> {
-    /// A wait has ended. One that began or ended in a probe was for the probe.
-    fn note_wait(&mut self, since: MonoTime, now: MonoTime, was_probing: bool) {
-        if !was_probing && !self.limit.is_probing() {
+    /// A wait has ended. One with a probe in it may have been for the probe.
+    fn note_wait(&mut self, since: MonoTime, now: MonoTime) {
+        if !self.limit.was_probing_since(since) {
             self.leftover.waited(since, now);
         }
     }
@@ -230,8 +221,6 @@ struct QueuePlace<'a, 'p, P: Ord + Clone> {
     waiter: WaiterId,
     called: oneshot::Receiver<()>,
     since: MonoTime,
-    /// Whether it began to wait in a probe.
-    was_probing: bool,
     has_ended: bool,
 }
 
@@ -239,7 +228,7 @@ impl<'a, P: Ord + Clone> QueuePlace<'a, '_, P> {
     fn into_slot(mut self) -> Slot<'a, P> {
         self.has_ended = true;
         let mut state = self.slots.state.lock();
-        state.note_wait(self.since, self.slots.now(), self.was_probing);
+        state.note_wait(self.since, self.slots.now());
         self.slots.slot(&mut state)
     }
 }
@@ -250,7 +239,7 @@ impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
             return;
         }
         let mut state = self.slots.state.lock();
-        state.note_wait(self.since, self.slots.now(), self.was_probing);
+        state.note_wait(self.since, self.slots.now());
         state.callers.remove(&self.waiter);
         if let Left::Slot(next) = state.turns.leave(self.principal, self.waiter) {
             state.call(next);

@@ -28,8 +28,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) async fn start(options: &Options, arm: &str) -> anyhow::Result<Self> {
-        let (dir, binary) = (tempdir()?.join(arm), hopcache_binary()?);
+    pub(super) async fn start(options: &Options, arm: &str, dir: &str) -> anyhow::Result<Self> {
+        let (dir, binary) = (tempdir()?.join(dir), hopcache_binary()?);
         std::fs::create_dir_all(&dir)?;
         let (redis, redis_addr) = start_redis(&dir)?;
         let common = configuration(options, arm, &redis_addr.to_string())?;
