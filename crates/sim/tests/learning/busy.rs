@@ -1,6 +1,8 @@
 //! Learning beside load, and what is left out of it: the bounds of rounds, and that nothing is left out for good.
 
-use hopcache_core::limits::{CONSIDERED_IN_ROUND_MAX, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS};
+use hopcache_core::limits::{
+    CONSIDER_EVERY_MS_BUSY, CONSIDERED_IN_ROUND_MAX, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS,
+};
 use hopcache_engine::ask::Hints;
 use hopcache_sim::names::node_name;
 
@@ -147,6 +149,37 @@ async fn a_round_considers_so_many() {
     world.pass(200).await;
     let left_out = observed(&world, ObservationWord::Unconsidered) - before;
     assert_eq!(left_out as usize, 100 - CONSIDERED_IN_ROUND_MAX);
+}
+
+/// F40: a busy node considers some of what comes, all the time, and everything again once few come.
+#[tokio::test(start_paused = true)]
+async fn a_busy_node_considers_samples_until_it_is_quiet() {
+    let world = learning_world(1, 95, &policy());
+    let outcome = ask(&world, 0, &world.ask_as(FIRST, "carol")).await;
+    world.pass(1_000).await;
+    let left_out = || u64::from(observed(&world, ObservationWord::Unconsidered));
+    let observe = |number: u64| {
+        let asked = world.ask_as(&format!("MATCH (a) RETURN a, {number} AS n"), "alice");
+        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
+    };
+    let before = left_out();
+    for number in 0..4_000 {
+        observe(number);
+        if number % 2 == 0 {
+            world.pass(1).await;
+        }
+    }
+    world.pass(CONSIDER_EVERY_MS_BUSY).await;
+    let considered = 4_000 - (left_out() - before);
+    let most = (2_000 / CONSIDER_EVERY_MS_BUSY + 2) * CONSIDERED_IN_ROUND_MAX as u64;
+    assert!((most / 2..=most).contains(&considered), "{considered} of 4,000, at most {most}");
+    world.pass(2 * CONSIDER_EVERY_MS_BUSY).await;
+    let before = left_out();
+    for number in 4_000..4_010 {
+        observe(number);
+        world.pass(100).await;
+    }
+    assert_eq!(left_out(), before, "a quiet node considers all");
 }
 
 /// A hit of a near copy makes no hop. Its node considers what follows, also where that needs a field of the answer: it
