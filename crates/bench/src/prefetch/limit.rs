@@ -9,12 +9,11 @@ mod cluster;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hopcache_testbed::http::post;
 use hopcache_testbed::report::{Report, Spread};
 
-use self::cluster::{Cluster, OneCore};
+use self::cluster::{Ask, Cluster, Found, Load, OneCore};
 use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
@@ -71,18 +70,10 @@ pub(crate) struct Options {
     out: Option<PathBuf>,
 }
 
-/// One request of the trace.
-struct Ask {
-    bytes: Vec<u8>,
-    turn: usize,
-    page: Page,
-}
-
-/// One answer.
-struct Answered {
-    page: Page,
-    took_us: u64,
-    is_ok: bool,
+impl Options {
+    const fn load(&self) -> Load {
+        Load { clients: self.clients, nodes: self.nodes, ttl_s: self.ttl }
+    }
 }
 
 /// What one measurement has shown.
@@ -97,9 +88,6 @@ struct Seen {
     node_cpu_us: [f64; 2],
     limits: String,
 }
-
-/// What the nodes counted; their CPU time while they were asked, and in all; their limits at the end.
-type Found = (Counts, (Duration, Duration), String);
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
@@ -196,26 +184,26 @@ async fn measure<T: AsRef<str>>(
     let mut clusters = Vec::new();
     for arm in arms {
         let dir = format!("{}-{}", arm.as_ref(), clusters.len());
-        clusters.push(Cluster::start(options, arm.as_ref(), &dir).await?);
+        clusters.push(Cluster::start(options.load(), (arm.as_ref(), &dir)).await?);
     }
     let _one_core = one_core_after.map(OneCore::after).transpose()?;
     let slice = if options.slice > 0 { options.slice } else { trace.len() };
     for (turn, first) in (0..trace.len()).step_by(slice.max(1)).enumerate() {
         let asked = first..trace.len().min(first + slice);
         for place in turns(clusters.len(), turn) {
-            clusters[place].answer(options, trace, asked.clone()).await?;
+            clusters[place].answer(trace, asked.clone()).await?;
         }
     }
     let mut seen = Vec::new();
     for cluster in clusters {
-        seen.push(cluster.seen().await?);
+        seen.push(Seen::of(cluster.end().await?));
     }
     Ok(seen)
 }
 
 impl Seen {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    fn of(answers: &[Answered], took: Duration, (counts, cpu, limits): Found) -> Self {
+    fn of(Found { answers, took, counts, cpu, limits }: Found) -> Self {
         let tail = |page: Option<Page>| {
             let of_page = answers.iter().filter(|each| page.is_none_or(|page| page == each.page));
             Tail::of(of_page.map(|each| each.took_us).collect())
@@ -227,7 +215,7 @@ impl Seen {
             by_page: Page::ALL.map(|page| (page, tail(Some(page)))).to_vec(),
             errors: answers.iter().filter(|each| !each.is_ok).count(),
             counts,
-            node_cpu_us: [cpu.0, cpu.1].map(|cpu| cpu.as_secs_f64() * 1e6 / answers.len().max(1) as f64),
+            node_cpu_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / answers.len().max(1) as f64),
             limits,
         }
     }

@@ -14,11 +14,46 @@ use hopcache_testbed::process::{
 };
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{Answered, Ask, Options, Seen};
 use crate::prefetch::counts::Counts;
+use crate::prefetch::pages::Page;
+
+/// What all arms have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) clients: usize,
+    pub(super) nodes: usize,
+    pub(super) ttl_s: u64,
+}
+
+/// One request of the trace.
+pub(super) struct Ask {
+    pub(super) bytes: Vec<u8>,
+    pub(super) turn: usize,
+    pub(super) page: Page,
+}
+
+/// One answer.
+pub(super) struct Answered {
+    pub(super) page: Page,
+    pub(super) took_us: u64,
+    pub(super) is_ok: bool,
+}
+
+/// What a cluster has shown.
+pub(super) struct Found {
+    pub(super) answers: Vec<Answered>,
+    /// How long it was asked.
+    pub(super) took: Duration,
+    pub(super) counts: Counts,
+    /// CPU time of its nodes: while they were asked, and in all.
+    pub(super) cpu: [Duration; 2],
+    /// The nodes' limits at the end, and the machine's load.
+    pub(super) limits: String,
+}
 
 /// Nodes and their store, and what they have answered.
 pub(super) struct Cluster {
+    load: Load,
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
     answers: Vec<Answered>,
@@ -28,28 +63,30 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) async fn start(options: &Options, arm: &str, dir: &str) -> anyhow::Result<Self> {
+    pub(super) async fn start(load: Load, (arm, dir): (&str, &str)) -> anyhow::Result<Self> {
         let (dir, binary) = (tempdir()?.join(dir), hopcache_binary()?);
         std::fs::create_dir_all(&dir)?;
         let (redis, redis_addr) = start_redis(&dir)?;
-        let common = configuration(options, arm, &redis_addr.to_string())?;
+        let common = configuration(load, arm, &redis_addr.to_string())?;
         let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
-        let nodes = start_cluster(&plan, options.nodes).await?;
-        Ok(Self { nodes, _redis: redis, answers: Vec::new(), took: Duration::ZERO, cpu: Duration::ZERO })
+        let nodes = start_cluster(&plan, load.nodes).await?;
+        Ok(Self {
+            load,
+            nodes,
+            _redis: redis,
+            answers: Vec::new(),
+            took: Duration::ZERO,
+            cpu: Duration::ZERO,
+        })
     }
 
     /// Asks this part of the trace, and waits for all answers.
-    pub(super) async fn answer(
-        &mut self,
-        options: &Options,
-        trace: &Arc<Vec<Ask>>,
-        asked: Range<usize>,
-    ) -> anyhow::Result<()> {
+    pub(super) async fn answer(&mut self, trace: &Arc<Vec<Ask>>, asked: Range<usize>) -> anyhow::Result<()> {
         let addrs: Vec<_> = self.nodes.iter().map(|(_, addrs)| addrs.client).collect();
         let cpu_before = self.cpu_so_far()?;
         let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(asked.start)));
         let mut clients = JoinSet::new();
-        for _ in 0..options.clients {
+        for _ in 0..self.load.clients {
             clients.spawn(client(addrs.clone(), Arc::clone(trace), (Arc::clone(&next), asked.end)));
         }
         while let Some(ended) = clients.join_next().await {
@@ -64,7 +101,8 @@ impl Cluster {
         self.nodes.iter().map(|(process, _)| process.cpu()).sum()
     }
 
-    pub(super) async fn seen(self) -> anyhow::Result<Seen> {
+    /// Ends the nodes.
+    pub(super) async fn end(self) -> anyhow::Result<Found> {
         let (mut metrics, mut limits) = (String::new(), Vec::new());
         for (_, addrs) in &self.nodes {
             let text = get(addrs.admin, "/metrics").await?;
@@ -72,14 +110,14 @@ impl Cluster {
             limits.push(limit.to_string());
             metrics.push_str(&text);
         }
-        let cpu = (self.cpu, self.cpu_so_far()?);
+        let cpu = [self.cpu, self.cpu_so_far()?];
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
-        Ok(Seen::of(&self.answers, self.took, (Counts::of(&metrics), cpu, limits)))
+        Ok(Found { answers: self.answers, took: self.took, counts: Counts::of(&metrics), cpu, limits })
     }
 }
 
-fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<String> {
+fn configuration(load: Load, arm: &str, redis: &str) -> anyhow::Result<String> {
     let (limit, prefetch) = match arm.split_once('-') {
         None => (arm, ""),
         Some((limit, "off")) => (limit, "[prefetch]\nenabled = false\n"),
@@ -91,7 +129,7 @@ fn configuration(options: &Options, arm: &str, redis: &str) -> anyhow::Result<St
     Ok(format!(
         "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {limit}\n[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"{}s\"\n[log]\nlevel = \"warn\"\n{prefetch}",
         neo4j::bolt()?,
-        options.ttl
+        load.ttl_s
     ))
 }
 
