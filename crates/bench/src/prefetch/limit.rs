@@ -18,6 +18,7 @@ use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
 use super::walk::{Click, whole_sessions};
+use super::warming::{is_warm, listed};
 use crate::expiry::figures::Tail;
 use crate::expiry::graph::Graph as Which;
 use crate::expiry::options::turns;
@@ -110,9 +111,8 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     if let Some(seconds) = options.one_core_after {
         report.line(&format!("Neo4j has one core from second {seconds} of each measurement on.\n"));
     }
-    let warming: Vec<String> =
-        warm(options, &trace).await?.iter().map(|per_s| format!("{per_s:.0}")).collect();
-    report.line(&format!("Runs of the first arm that warm Neo4j: {} requests/s.\n", warming.join(", ")));
+    let warming = listed(&warm(options, &trace).await?);
+    report.line(&format!("Runs of the first arm that warm Neo4j: {warming} requests/s.\n"));
     report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, in all | limits, load |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
@@ -137,15 +137,13 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
 /// Measurements that warm Neo4j, at most: it compiles what it runs often.
 const WARMING_MAX: usize = 6;
 
-/// Requests a second of the first arm, until one is no more than a twentieth above the greatest before.
+/// Requests a second of the first arm, until it gets no faster.
 async fn warm(options: &Options, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Vec<f64>> {
     let mut rates: Vec<f64> = Vec::new();
-    let first: Vec<&String> = options.limits.iter().take(1).collect();
+    let first: Vec<&str> = options.limits.iter().take(1).map(String::as_str).collect();
     while rates.len() < WARMING_MAX {
-        let per_s = measure(options, (&first, None), trace).await?[0].per_s;
-        let greatest = rates.iter().copied().fold(0.0, f64::max);
-        rates.push(per_s);
-        if rates.len() > 1 && per_s < 1.05 * greatest {
+        rates.push(measure(options, (&first, None), trace).await?[0].per_s);
+        if rates.len() > 1 && is_warm(&rates) {
             break;
         }
     }
@@ -176,15 +174,15 @@ fn body_of(request: &[u8]) -> &[u8] {
 }
 
 /// Each arm answers the whole trace: in slices that take turns if there are several.
-async fn measure<T: AsRef<str>>(
+async fn measure(
     options: &Options,
-    (arms, one_core_after): (&[T], Option<u64>),
+    (arms, one_core_after): (&[&str], Option<u64>),
     trace: &Arc<Vec<Ask>>,
 ) -> anyhow::Result<Vec<Seen>> {
     let mut clusters = Vec::new();
     for arm in arms {
-        let dir = format!("{}-{}", arm.as_ref(), clusters.len());
-        clusters.push(Cluster::start(options.load(), (arm.as_ref(), &dir)).await?);
+        let dir = format!("{arm}-{}", clusters.len());
+        clusters.push(Cluster::start(options.load(), (arm, &dir)).await?);
     }
     let _one_core = one_core_after.map(OneCore::after).transpose()?;
     let slice = if options.slice > 0 { options.slice } else { trace.len() };

@@ -21,6 +21,7 @@ use hopcache_testbed::report::Report;
 use serde_json::json;
 
 use super::source::Source;
+use super::warming::{is_warm, listed};
 use crate::expiry::cache_status::Kind;
 use crate::expiry::figures::Tail;
 use crate::expiry::graph::Graph as Which;
@@ -172,9 +173,8 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
         shares.join(", "), options.clients, options.capacity_seconds, options.overload, options.seconds, source.size()
     ));
     report.line("Times are from when a request was due until its answer.\n");
-    let warming: Vec<String> =
-        warm(options, source).await?.iter().map(|per_s| format!("{per_s:.0}")).collect();
-    report.line(&format!("Closed loops that warm Neo4j: {} requests/s.\n", warming.join(", ")));
+    let warming = listed(&warm(options, source).await?);
+    report.line(&format!("Closed loops that warm Neo4j: {warming} requests/s.\n"));
     report.line("| round | order | offered ÷ this cluster's closed loop | class | requests | without an answer (of all classes: refused runs) | P50 ms | P95 | P99 | longest |");
     report.line("|---|---|---|---|---|---|---|---|---|---|");
     let mut extras = Vec::new();
@@ -249,7 +249,7 @@ async fn measure(
 /// Loops that warm Neo4j, at most: it compiles what it runs often, and runs twice as much after some minutes.
 const WARMING_MAX: usize = 8;
 
-/// Capacities of loops until one is no more than a twentieth above the greatest before.
+/// Capacities of loops until Neo4j gets no faster.
 async fn warm(options: &Options, source: &Source) -> anyhow::Result<Vec<f64>> {
     let cluster = Cluster::start(ORDERS[0]).await?;
     let mut dice = Dice::new(options.seed);
@@ -257,10 +257,8 @@ async fn warm(options: &Options, source: &Source) -> anyhow::Result<Vec<f64>> {
     while capacities.len() < WARMING_MAX {
         // Other requests than in the loop before: those are in the cache.
         let first = (capacities.len() + 1) << 33;
-        let per_s = capacity(options, source, &cluster.clients, (first, &mut dice))?;
-        let greatest = capacities.iter().copied().fold(0.0, f64::max);
-        capacities.push(per_s);
-        if capacities.len() > 2 && per_s < 1.05 * greatest {
+        capacities.push(capacity(options, source, &cluster.clients, (first, &mut dice))?);
+        if capacities.len() > 2 && is_warm(&capacities) {
             break;
         }
     }

@@ -30,6 +30,7 @@ mod successors;
 mod verdict;
 pub(crate) mod walk;
 mod walks;
+mod warming;
 
 use clap::Subcommand;
 

@@ -49,7 +49,7 @@ impl Probe {
             is_known: false,
             ended: None,
         };
-        Self { next: probe.after(MonoTime::default(), true), ..probe }
+        Self { next: probe.following(MonoTime::default()), ..probe }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -74,14 +74,13 @@ impl Probe {
                 self.ended = Some(now);
                 self.is_wanted = false;
                 self.adapt_length();
-                // Runs that are longer than the longest probe stay unknown.
-                self.next = self.after(now, !self.is_known && self.level < ORIGIN_PROBE_LEVELS);
+                self.next = self.following(now);
                 true
             }
             None if self.is_wanted && now >= self.next => {
                 let is_late = now.since(self.next) >= Millis(self.length().0 / ORIGIN_PROBE_DRAIN);
                 if is_late {
-                    self.next = self.after(now, !self.is_known && self.level < ORIGIN_PROBE_LEVELS);
+                    self.next = self.following(now);
                 } else {
                     self.began = Some(self.next);
                 }
@@ -138,6 +137,12 @@ impl Probe {
     /// Whether a probe was on since then.
     pub(super) fn was_on_since(&self, since: MonoTime) -> bool {
         self.is_on() || self.ended.is_some_and(|ended| ended >= since)
+    }
+
+    /// When the next probe begins: soon, while quiet times are unknown. Those of runs that are longer than the longest probe
+    /// stay unknown.
+    fn following(&self, now: MonoTime) -> MonoTime {
+        self.after(now, !self.is_known && self.level < ORIGIN_PROBE_LEVELS)
     }
 
     /// The first multiple of the period, by the shared clock.

@@ -88,6 +88,7 @@ impl AnsweredQueries {
         self.let_in(usize::MAX);
     }
 
+    /// Lets a query in, if the gate and the queue have room.
     pub(super) fn push(&self, answered: impl FnOnce() -> Answered) -> Pushed {
         let one_less = |wanted: usize| wanted.checked_sub(1);
         if self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
