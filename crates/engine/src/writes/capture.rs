@@ -10,7 +10,7 @@
 //!   41 touches `:A` · the mark (`:A`, 41) is told · the report says: all up to 41 is known.
 //!
 //! Whatever goes wrong (no capture, an old change, a row that is not understood, an id without a row) makes the ids foreign, as
-//! without capture.
+//! without capture. So does the first look of a node that takes the watcher's place: it knows no change from before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
