@@ -14,10 +14,10 @@ use hopcache_core::limits::{
 };
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::worker::in_place_if_large;
+use hopcache_slots::{NoSlot, Slots};
 use tokio::time::Instant;
 
 use crate::crowding::{CrowdedOut, Principal};
-use crate::origin::run_slots::{NoSlot, Slots};
 
 /// The turns of a node: all its fronts share them.
 pub(crate) struct ParseTurns {

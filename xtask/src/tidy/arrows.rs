@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-learning", &["hopcache-core", "hopcache-packstream"]),
     ("hopcache-tags", &["hopcache-core", "hopcache-packstream"]),
     ("hopcache-engine", &["hopcache-core", "hopcache-learning", "hopcache-packstream", "hopcache-tags"]),
+    ("hopcache-slots", &["hopcache-core"]),
     ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),
     (
@@ -30,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-engine",
             "hopcache-embedded",
             "hopcache-gossip",
+            "hopcache-slots",
         ],
     ),
     (
@@ -41,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-learning",
             "hopcache-packstream",
             "hopcache-queryapi",
+            "hopcache-slots",
         ],
     ),
     (

@@ -36,6 +36,7 @@ pub(super) const FOLDERS: &[(&str, Level)] = &[
     ("crates/tags/src/", Level::ChildrenKnowParents),
     // From its first room on: see `rooms`.
     (rooms::SOURCE_FOLDER, Level::ChildrenKnowParents),
+    ("crates/slots/src/", Level::EveryArrow),
     ("crates/gossip/src/", Level::EveryArrow),
     ("crates/embedded/src/", Level::EveryArrow),
     ("crates/bolt/src/", Level::EveryArrow),

@@ -21,6 +21,7 @@ use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::{Credentials as Login, Identity};
 use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault};
+use hopcache_slots::{NoSlot, Slots};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -31,7 +32,6 @@ use super::credential_messages::{CredentialAnswer, Fingerprint};
 use super::lockout_guard::{LockoutGuard, Seen};
 use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
 use crate::origin::fault::is_credential_refusal;
-use crate::origin::run_slots::{NoSlot, Slots};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
 

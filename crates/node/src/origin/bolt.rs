@@ -8,7 +8,7 @@ mod asking;
 mod logins;
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -26,6 +26,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
 };
+use hopcache_slots::{NoSlot, Slot, Slots};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -40,7 +41,6 @@ use super::live::{self, LiveTap};
 use super::marker::Marker;
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
-use super::run_slots::{NoSlot, Slot, Slots};
 use super::server_runs::ServerRuns;
 pub use super::settings::{BoltSettings, Login, SharedOrigin};
 use super::updates::WriteWords;
@@ -92,7 +92,8 @@ impl BoltOrigin {
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
         let room = settings.results.clone().unwrap_or_else(own_room);
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
-        let slots = Slots::within(turn_bounds(&settings), limit_bounds(&settings)).in_order(settings.line);
+        let slots = Slots::within(turn_bounds(&settings), limit_bounds(&settings), wall_clock_us())
+            .in_order(settings.line);
         let slots = Arc::new(slots);
         let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick(Arc::downgrade(&slots))));
         let ticker = settings.is_adaptive.then(start_ticking);
@@ -460,6 +461,12 @@ fn limit_bounds(settings: &BoltSettings) -> LimitBounds {
     let max = settings.max_concurrent;
     let min = if settings.is_adaptive { limits::ORIGIN_LIMIT_MIN.min(max) } else { max };
     LimitBounds { min, max }
+}
+
+/// The time of day.
+fn wall_clock_us() -> u64 {
+    let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(wall_clock.as_micros()).unwrap_or_default()
 }
 
 async fn tick(slots: Weak<Slots<Fingerprint>>) {

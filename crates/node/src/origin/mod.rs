@@ -11,7 +11,6 @@ pub mod own_login;
 mod pools;
 pub mod relays;
 mod result_budget;
-pub(crate) mod run_slots;
 mod server_runs;
 mod settings;
 pub(crate) mod updates;

@@ -1,6 +1,6 @@
 //! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next, and
-//! [`hopcache_core::origin_limit`] how many slots there are. This file decides how long a run waits, and does not know
-//! the use of a slot.
+//! [`hopcache_core::origin_limit`] how many slots there are. This crate decides how long a run waits, and does not know
+//! the use of a slot. Its clock is tokio's, which the simulator turns.
 //!
 //! The race that dropping a waiting future has to survive:
 //!   a run ends and calls waiter 7 · waiter 7 has the slot · the future of 7 is dropped before it is polled again.
@@ -8,7 +8,7 @@
 //! whether the waiter had been called. If so, the slot goes to the next run.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::leftover::Leftover;
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 /// Slots, and the runs that wait for one.
-pub(crate) struct Slots<P: Ord + Clone> {
+pub struct Slots<P: Ord + Clone> {
     state: Mutex<State<P>>,
     started: Instant,
 }
@@ -35,7 +35,7 @@ struct State<P> {
 
 /// Why a run gets no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoSlot {
+pub enum NoSlot {
     /// The maximum of runs of this principal waits already.
     PrincipalFull,
     /// The maximum of runs of all principals waits already.
@@ -45,7 +45,7 @@ pub(crate) enum NoSlot {
 }
 
 /// A slot. Dropping it frees the slot.
-pub(crate) struct Slot<'a, P: Ord + Clone> {
+pub struct Slot<'a, P: Ord + Clone> {
     slots: &'a Slots<P>,
     since: Instant,
     start: RunStart,
@@ -55,51 +55,53 @@ pub(crate) struct Slot<'a, P: Ord + Clone> {
 
 impl<P: Ord + Clone> Slots<P> {
     /// All free, and always as many.
-    pub(crate) fn new(bounds: TurnBounds) -> Self {
-        Self::within(bounds, LimitBounds { min: bounds.slots, max: bounds.slots })
+    #[must_use]
+    pub fn new(bounds: TurnBounds) -> Self {
+        Self::within(bounds, LimitBounds { min: bounds.slots, max: bounds.slots }, 0)
     }
 
-    /// All free. Their number follows how long the runs take. [`Slots::tick`] has to be called now and then.
-    pub(crate) fn within(bounds: TurnBounds, limits: LimitBounds) -> Self {
-        let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let limit = OriginLimit::new(limits, u64::try_from(wall_clock.as_micros()).unwrap_or_default());
+    /// All free. Their number follows how long the runs take. [`Slots::tick`] has to be called now and then. `wall_clock_us` is the
+    /// time of day, in microseconds: nodes with the same clock probe at the same time.
+    #[must_use]
+    pub fn within(bounds: TurnBounds, limits: LimitBounds, wall_clock_us: u64) -> Self {
+        let limit = OriginLimit::new(limits, wall_clock_us);
         let turns = Turns::new(TurnBounds { slots: limit.limit(), ..bounds });
         let state = State { turns, limit, leftover: Leftover::default(), callers: HashMap::new() };
         Self { state: Mutex::new(state), started: Instant::now() }
     }
 
     /// The same, with the runs that wait in this order.
-    pub(crate) fn in_order(mut self, order: LineOrder) -> Self {
+    pub fn in_order(mut self, order: LineOrder) -> Self {
         self.state.get_mut().turns.put_in_order(order);
         self
     }
 
     /// Time has passed: the number of slots may change.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         let mut state = self.state.lock();
         state.limit.tick(self.now());
         state.resize();
     }
 
     /// How many slots there are, without regard to a short probe.
-    pub(crate) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.state.lock().limit.learned()
     }
 
     /// Whether there is something left over for a run that nobody waits for: no run waits, none has waited for long in
-    /// the last moment or for much of the last seconds, and runs take hardly longer than on an idle server.
-    pub(crate) fn has_spare(&self) -> bool {
+    /// the last moment or for much of the last seconds, and runs take less than twice as long as on an idle server.
+    pub fn has_spare(&self) -> bool {
         let state = self.state.lock();
         state.turns.waiting() == 0 && !state.limit.is_strained() && state.leftover.is_some(self.now())
     }
 
     /// Waits for a slot for a run of `principal`, until `deadline`.
-    pub(crate) async fn take(&self, principal: &P, deadline: Instant) -> Result<Slot<'_, P>, NoSlot> {
+    pub async fn take(&self, principal: &P, deadline: Instant) -> Result<Slot<'_, P>, NoSlot> {
         self.take_as(principal, deadline, |state, _| state.turns.ask(principal)).await
     }
 
     /// Like [`Slots::take`], for a run of this class and pattern. A run whose turn would come too late is refused at once.
-    pub(crate) async fn take_in_time(
+    pub async fn take_in_time(
         &self,
         principal: &P,
         (class, pattern): (RunClass, PatternId),
@@ -116,7 +118,7 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     /// Why [`Slots::take_in_time`] would refuse such a run at once. `None` when the run would start or wait.
-    pub(crate) fn would_refuse(&self, principal: &P, class: RunClass, wait: Duration) -> Option<NoSlot> {
+    pub fn would_refuse(&self, principal: &P, class: RunClass, wait: Duration) -> Option<NoSlot> {
         let mut state = self.state.lock();
         let refusal = state.turns.would_refuse(principal, class, self.now(), wait.into())?;
         match refusal {
@@ -164,19 +166,19 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     /// Slots in use.
-    pub(crate) fn running(&self) -> usize {
+    pub fn running(&self) -> usize {
         self.state.lock().turns.running()
     }
 
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
+    /// Runs that wait.
+    pub fn waiting(&self) -> usize {
         self.state.lock().turns.waiting()
     }
 }
 
 impl<P: Ord + Clone> Slot<'_, P> {
     /// The run has ended, and its time says something about the server.
-    pub(crate) fn ended_as(mut self, pattern: PatternId) {
+    pub fn ended_as(mut self, pattern: PatternId) {
         self.pattern = Some(pattern);
     }
 }
@@ -304,6 +306,7 @@ mod tests {
         let slots = Slots::within(
             TurnBounds { slots: 8, waiting_per_principal: 100, waiting: 100 },
             LimitBounds { min: 2, max: 8 },
+            0,
         );
         let pattern = PatternId(1);
         let pass = async |ms| tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: virtual time
@@ -365,7 +368,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_for_a_probe_leaves_over_what_was() {
         let bounds = TurnBounds { slots: 4, waiting_per_principal: 100, waiting: 100 };
-        let slots = Slots::within(bounds, LimitBounds { min: 1, max: 4 });
+        let slots = Slots::within(bounds, LimitBounds { min: 1, max: 4 }, 0);
         slots.state.lock().limit.was_full();
         while !slots.state.lock().limit.is_probing() {
             tokio::time::sleep(Duration::from_millis(5)).await; // tidy: virtual time
