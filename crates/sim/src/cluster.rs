@@ -83,8 +83,10 @@ impl Cluster {
             cluster.world.origin.count_exactly();
             cluster.world.origin.set_version(FIRST_VERSION);
         }
-        if let Some(slots) = cluster.profile.slots {
-            cluster.world.origin.set_slots(slots);
+        match cluster.profile.slots {
+            Some(slots) if cluster.profile.is_quiet() => cluster.world.origin.set_slots(slots),
+            Some(slots) => cluster.world.origin.set_line(slots),
+            None => {}
         }
         for node in 0..cluster.profile.nodes {
             if let Some(handle) = cluster.started(Life { node, life: 0 }) {

@@ -12,6 +12,7 @@ use crate::listeners::SimulatedListeners;
 use crate::map_memory::MapMemory;
 use crate::members::SimRouting;
 use crate::net::PeersPort;
+use crate::origin::Line;
 use crate::process::Process;
 use crate::record::Life;
 use crate::spread::SpreadPort;
@@ -49,6 +50,8 @@ pub struct NodeHandle {
     pub events: Arc<EventLog>,
     /// Its memory.
     pub memory: Arc<MapMemory>,
+    /// Its slots at the origin, and the line before them.
+    pub line: Option<Arc<Line>>,
     /// The node's way to all other nodes at once.
     pub(crate) spread: Arc<SpreadPort>,
     /// The task that announces that the node drains or leaves, if nodes do.

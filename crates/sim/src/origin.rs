@@ -3,23 +3,20 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::PrincipalScope;
-use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{
-    AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
-};
+use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun};
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
 mod behavior;
 mod capture;
 mod faults;
+mod line;
+mod port;
 mod results;
 mod transactions;
 mod writes;
@@ -30,16 +27,16 @@ pub(crate) use self::faults::seeded_panic;
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
 use capture::Captured;
+pub use line::{Line, WAITING_PER_SLOT};
+pub use port::OriginPort;
 pub use results::{BIG_BYTES, report_in};
-use results::{cut, result};
 use transactions::Transactions;
 pub use transactions::{DATABASE, bookmark};
 pub use writes::WriteFate;
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
-use crate::process::Process;
-use crate::record::{Life, Record, RunEnd, What};
+use crate::record::{Life, Record, What};
 use crate::subject::{Subject, ask_of_trace};
 
 /// The graph database of a simulated cluster.
@@ -61,6 +58,7 @@ struct State {
     kinds: u64,
     under_way: usize,
     slots: Option<usize>,
+    line_slots: Option<usize>,
     has_spare: bool,
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
@@ -105,6 +103,7 @@ impl ScriptedOrigin {
             kinds: 0,
             under_way: 0,
             slots: None,
+            line_slots: None,
             has_spare: true,
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
@@ -196,6 +195,16 @@ impl ScriptedOrigin {
     /// How many runs the origin takes at a time, as its ports report it.
     pub fn set_slots(&self, slots: usize) {
         self.state.lock().slots = Some(slots);
+    }
+
+    /// From now on each new node has so many slots at most, and a line before them.
+    pub fn set_line(&self, slots_max: usize) {
+        self.state.lock().line_slots = Some(slots_max);
+    }
+
+    /// A new node's line, if nodes have one.
+    pub(crate) fn line(&self) -> Option<Arc<Line>> {
+        self.state.lock().line_slots.map(|slots_max| Arc::new(Line::of(slots_max)))
     }
 
     /// Every question for a degree so far.
@@ -347,154 +356,11 @@ fn said_of(run: &OriginRun) -> Neo4jFailure {
     }
 }
 
-/// One node's way to the origin.
-pub struct OriginPort {
-    /// The origin.
-    pub shared: Arc<ScriptedOrigin>,
-    /// The node's process.
-    pub process: Process,
-    /// The principal of the failure.
-    pub by: Life,
-}
-
 /// Records the end of a run, also if the caller is gone.
 struct UnderWay<'a>(&'a ScriptedOrigin);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.state.lock().under_way -= 1;
-    }
-}
-
-#[async_trait]
-impl Origin for OriginPort {
-    async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
-        self.process.on().await;
-        if run.statement.ends_with("AS degree") {
-            return self.shared.tell_degree(run).await;
-        }
-        if capture::is_question(run) {
-            let told = self.shared.tell_changes(run);
-            tokio::time::sleep(Millis(1).duration()).await;
-            self.process.on().await;
-            return told;
-        }
-        if let Some(write) = writes::write_of(run)
-            && self.shared.state.lock().transactions.tells
-        {
-            let ended = self.shared.write(self.by, run, write).await;
-            self.process.on().await;
-            return ended;
-        }
-        let fate = self.shared.begin(self.by, run);
-        let _under_way = UnderWay(&self.shared);
-        let is_deaf = fate.behavior == OriginBehavior::Deaf;
-        let took_ms = if is_deaf { fate.delay_ms } else { fate.delay_ms.min(run.timeout_ms.0) };
-        tokio::time::sleep(Millis(took_ms).duration()).await;
-        self.process.on().await;
-        let number = fate.run;
-        let (ended, end) = match fate.behavior.clone() {
-            _ if took_ms < fate.delay_ms => {
-                (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
-            }
-            _ if self.shared.state.lock().transactions.restored != fate.restored => {
-                (Err(cut(run, &fate, "the database is restored".to_owned())), RunEnd::Cut)
-            }
-            OriginBehavior::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
-            OriginBehavior::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
-            OriginBehavior::Panic(_) => {
-                self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
-                seeded_panic()
-            }
-            OriginBehavior::Well | OriginBehavior::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
-            OriginBehavior::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
-        };
-        let ended = ended.map(|result| self.shared.with_range(self.by, result, fate.carried));
-        self.shared.record.note(What::RunEnded { run: number, end });
-        if end == RunEnd::Updates && run.mode == AccessMode::Write {
-            self.shared.record.note(What::Drifted { by: self.by });
-        }
-        ended
-    }
-
-    /// The statement `SLY` stands for a `CREATE` that the lexer takes for a read.
-    async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
-        self.process.on().await;
-        let (word_delay_ms, word_ahead) = {
-            let mut state = self.shared.state.lock();
-            state.kinds += 1;
-            let version = state.version;
-            state.transactions.saw(self.by, version);
-            (state.word_delay_ms, state.word_ahead.clone().filter(|_| run.class == RunClass::Prefetch))
-        };
-        if let Some((delay_ms, fault)) = word_ahead {
-            tokio::time::sleep(Millis(delay_ms.min(run.timeout_ms.0)).duration()).await;
-            return Err(OriginError::of_sent(fault));
-        }
-        let wordless = match self.shared.state.lock().trouble.wordless {
-            1.. if run.class == RunClass::Prefetch => 500,
-            usual => usual,
-        };
-        if word_delay_ms > 0 {
-            tokio::time::sleep(Millis(word_delay_ms).duration()).await;
-        }
-        if self.shared.dice.chance(wordless) {
-            // A run that a prefetch did not get explains no client's answer, so the checkers do not see it.
-            if run.class == RunClass::Prefetch {
-                self.shared.record.cover("no word for a prefetch");
-            } else {
-                let subject = Subject::of_run(run).map(Subject::place);
-                self.shared.record.note(What::Wordless { subject });
-            }
-            return Err(OriginFault::Unreachable("seeded".to_owned()).into());
-        }
-        if run.statement.contains("BROKEN") || run.statement.contains("ODD") {
-            let failure = Neo4jFailure {
-                code: "Neo.ClientError.Statement.SyntaxError".to_owned(),
-                message: "it is broken".to_owned(),
-            };
-            return Err(OriginFault::Failed(failure).into());
-        }
-        Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
-    }
-
-    async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
-        Ok(self.newest_and_run(of, timeout_ms).await?.map(|(newest, _)| newest))
-    }
-
-    async fn newest_and_run(
-        &self,
-        of: &WriteOf,
-        _: Millis,
-    ) -> Result<Option<(Position, Option<ServerRun>)>, OriginError> {
-        self.process.on().await;
-        if self.shared.is_silent_about(&of.database) {
-            return std::future::pending().await;
-        }
-        let told = self.shared.tell_newest(self.by, &of.database);
-        let run = self.shared.server_run();
-        tokio::time::sleep(Millis(1).duration()).await;
-        self.process.on().await;
-        told.map(|newest| Some((newest?, Some(run))))
-    }
-
-    async fn verify(&self, _: &Identity) -> Result<(), OriginError> {
-        Ok(())
-    }
-
-    fn in_flight(&self) -> usize {
-        self.shared.under_way()
-    }
-
-    fn is_reachable(&self) -> bool {
-        !self.shared.state.lock().is_away
-    }
-
-    fn has_spare(&self) -> bool {
-        self.shared.state.lock().has_spare
-    }
-
-    fn slots(&self) -> Option<usize> {
-        self.shared.state.lock().slots
     }
 }

@@ -87,7 +87,8 @@ pub struct Profile {
     pub policy: Policy,
     /// Whether weather resets messages to nodes that live.
     pub resets: bool,
-    /// Runs that the origin takes at a time, as far as the nodes know.
+    /// The slots of each node at the origin at most. In a quiet world nodes only hear of them, and no run waits: a wait is time in
+    /// which another node's run can end, so that I1 does not hold strictly.
     pub slots: Option<usize>,
     /// Largest difference of the nodes' clocks.
     pub apart_ms_max: u64,
@@ -111,7 +112,9 @@ pub const STALE_IF_ERROR_MS: u64 = 4_000;
 pub const NODES_MAX: usize = 6;
 
 /// Few enough that some prefetches find the origin busy.
-const SLOTS: usize = 6;
+pub const SLOTS_MAX: usize = 6;
+/// Few enough that runs wait.
+const FEW_SLOTS: usize = 3;
 /// Room in the store for a few small entries within the life of an entry: their runs take long enough to pay a tenth.
 const NARROW_ROOM: Room = Room { bytes: 64, life_ms: Millis(TTL_MS) };
 /// Fewer than are asked.
@@ -152,7 +155,7 @@ impl Profile {
             is_tagged: is_tagged(seed),
             has_one_name: has_one_name(seed),
             subjects: with_names(seed, if learns { walked(dice) } else { subjects(dice, is_living) }),
-            slots: (learns && seed.is_multiple_of(3)).then_some(SLOTS),
+            slots: slots(seed, kinds.is_empty()),
             resets: resets(seed),
             kinds,
             steps: 100,
@@ -297,6 +300,14 @@ fn is_living(seed: u64) -> bool {
 }
 
 /// Half of the worlds with joins and leaves: their origin tells transactions.
+/// The slots of each node, in a third of the worlds that learn and in a seventh of those with faults.
+fn slots(seed: u64, is_quiet: bool) -> Option<usize> {
+    match seed % 7 {
+        3 if !is_quiet => Some(FEW_SLOTS),
+        _ => (learns(seed) && seed.is_multiple_of(3)).then_some(SLOTS_MAX),
+    }
+}
+
 fn writes(seed: u64) -> bool {
     is_living(seed) && (seed / 40).is_multiple_of(2)
 }

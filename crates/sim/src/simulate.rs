@@ -285,6 +285,7 @@ impl Simulation {
                 noted: node.events.noted(),
                 pending: node.engine.prefetch().pending() as u64,
                 learned: node.engine.prefetch().learned(),
+                line: node.line.as_ref().map(|line| line.running_and_waiting()).unwrap_or_default(),
                 flights: keys
                     .iter()
                     .copied()

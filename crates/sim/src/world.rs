@@ -128,7 +128,9 @@ impl World {
             by: life,
             checksum_key: self.secrets.checksum_key.clone(),
         };
-        let origin = OriginPort { shared: Arc::clone(&self.origin), process: process.clone(), by: life };
+        let line = self.origin.line();
+        let (shared, by) = (Arc::clone(&self.origin), life);
+        let origin = OriginPort { shared, process: process.clone(), by, line: line.clone() };
         let spread = Arc::new(SpreadPort {
             net: Arc::clone(&self.net),
             by: life,
@@ -161,6 +163,7 @@ impl World {
             routing,
             events,
             memory,
+            line,
             spread,
             gossip_commands: None,
         }

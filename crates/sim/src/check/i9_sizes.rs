@@ -11,7 +11,9 @@ use hopcache_core::limits::{
 use hopcache_learning::Bounds;
 
 use super::{Check, NodeSeen, Seen};
+use crate::origin::WAITING_PER_SLOT;
 use crate::process::Power;
+use crate::profile::SLOTS_MAX;
 use crate::subject::{DATABASES, STATEMENTS};
 
 pub(super) struct SizesHold;
@@ -59,6 +61,8 @@ fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
         // A lease, a flight or a forward without a task would never end.
         ("leases", sizes.leases, sizes.tasks),
         ("flights and forwards", sizes.flights + sizes.forwards, sizes.tasks),
+        ("slots in use", node.line.0, SLOTS_MAX),
+        ("runs in line", node.line.1, WAITING_PER_SLOT * SLOTS_MAX),
     ];
     all_within(node, &bounds)
 }
@@ -93,7 +97,9 @@ fn all_within(node: &NodeSeen, bounds: &[(&str, usize, usize)]) -> Result<(), St
 
 fn empty(node: &NodeSeen) -> Result<(), String> {
     let sizes = node.sizes;
-    let left = sizes.flights
+    let left = node.line.0
+        + node.line.1
+        + sizes.flights
         + sizes.forwards
         + sizes.refreshes
         + sizes.questions

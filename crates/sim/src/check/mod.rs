@@ -86,6 +86,8 @@ pub struct NodeSeen {
     pub learned: Sum,
     /// Keys with a flight at the node.
     pub flights: Vec<KeyId>,
+    /// Its slots in use, and the runs that wait for one.
+    pub line: (usize, usize),
 }
 
 /// Knowledge of a world that all checkers share.

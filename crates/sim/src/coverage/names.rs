@@ -158,7 +158,7 @@ pub const OUTCOMES: [&str; 153] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 48] = [
+pub const FAULTS: [&str; 50] = [
     "message lost",
     "message late",
     "message twice",
@@ -195,6 +195,8 @@ pub const FAULTS: [&str; 48] = [
     "run cut",
     "run panicked",
     "run stalled",
+    "run waited in line",
+    "run refused in line",
     "purge",
     "memory forgotten",
     "majority healed",
