@@ -15,12 +15,13 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of all rounds. Without a round all figures are zero.
+    /// Of all rounds. Without a round all figures are zero. Of an even number the median is the mean of the two in the middle.
     pub fn of(rounds: &[f64]) -> Self {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
-        Self { min: at(0), median: at(sorted.len() / 2), max: at(sorted.len().saturating_sub(1)) }
+        let last = sorted.len().saturating_sub(1);
+        Self { min: at(0), median: f64::midpoint(at(last / 2), at(sorted.len() / 2)), max: at(last) }
     }
 }
 

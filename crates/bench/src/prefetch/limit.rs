@@ -9,6 +9,7 @@ mod cluster;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hopcache_testbed::http::post;
 use hopcache_testbed::report::{Report, Spread};
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     /// fast for one as for the other; entries age while other arms are asked. 0: one after the other, with the whole trace.
     #[arg(long, default_value_t = 0)]
     slice: usize,
+    /// After each slice all arms rest for so long. What nodes do then is charged to their arm, in the summary.
+    #[arg(long, default_value_t = 0, requires = "slice")]
+    rest_ms: u64,
     /// TTL in seconds.
     #[arg(long, default_value_t = 20)]
     ttl: u64,
@@ -85,8 +89,10 @@ struct Seen {
     by_page: Vec<(Page, Tail)>,
     errors: usize,
     counts: Counts,
-    /// While the nodes were asked, and from their start to their end.
-    node_cpu_us: [f64; 2],
+    /// Requests a second, if the nodes' CPU time while all rested were time of the whole machine.
+    charged_per_s: f64,
+    /// While the nodes were asked, while all rested after that, and from their start to their end.
+    node_cpu_us: [f64; 3],
     limits: String,
 }
 
@@ -113,7 +119,7 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
     }
     let warming = listed(&warm(options, &trace).await?);
     report.line(&format!("Runs of the first arm that warm Neo4j: {warming} requests/s.\n"));
-    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, in all | limits, load |");
+    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, while resting, in all | limits, load |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
     for round in 0..options.rounds {
@@ -189,7 +195,7 @@ async fn measure(
     for (turn, first) in (0..trace.len()).step_by(slice.max(1)).enumerate() {
         let asked = first..trace.len().min(first + slice);
         for place in turns(clusters.len(), turn) {
-            clusters[place].answer(trace, asked.clone()).await?;
+            clusters[place].answer(trace, (asked.clone(), Duration::from_millis(options.rest_ms))).await?;
         }
     }
     let mut seen = Vec::new();
@@ -202,12 +208,14 @@ async fn measure(
 impl Seen {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     fn of(Found { answers, took, counts, cpu, limits }: Found) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let tail = |page: Option<Page>| {
             let of_page = answers.iter().filter(|each| page.is_none_or(|page| page == each.page));
             Tail::of(of_page.map(|each| each.took_us).collect())
         };
         Self {
             per_s: answers.len() as f64 / took.as_secs_f64(),
+            charged_per_s: answers.len() as f64 / (took.as_secs_f64() + cpu[1].as_secs_f64() / cores),
             waits: tail(None),
             most_ms: answers.iter().map(|each| each.took_us).max().unwrap_or(0) as f64 / 1e3,
             by_page: Page::ALL.map(|page| (page, tail(Some(page)))).to_vec(),
@@ -222,27 +230,36 @@ impl Seen {
         let Tail { p50_ms, p95_ms, p99_ms, .. } = self.waits;
         let Counts { miss_runs, refresh_runs, prefetch_runs, .. } = self.counts;
         format!(
-            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0}, {:.0} | {}",
-            self.per_s, self.most_ms, self.errors, self.node_cpu_us[0], self.node_cpu_us[1], self.limits
+            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0}, {:.0}, {:.0} | {}",
+            self.per_s,
+            self.most_ms,
+            self.errors,
+            self.node_cpu_us[0],
+            self.node_cpu_us[1],
+            self.node_cpu_us[2],
+            self.limits
         )
     }
 }
 
 /// Medians of each arm, and round by round beside the first arm.
 fn summary(options: &Options, arms: &[Vec<Seen>], report: &mut Report) {
-    report.line("\n| arm | requests/s, median (least–greatest) | × the first arm, round by round | P99 ms | P99 by page: profile, friends, posts, replies, tags, tagged |");
-    report.line("|---|---|---|---|---|");
+    report.line("\n| arm | requests/s, median (least–greatest) | × the first arm, round by round | the same, with the CPU of its rests charged | P99 ms | P99 by page: profile, friends, posts, replies, tags, tagged |");
+    report.line("|---|---|---|---|---|---|");
     for (name, rounds) in options.limits.iter().zip(arms) {
         let of = |figure: &dyn Fn(&Seen) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
         let beside: Vec<f64> =
             rounds.iter().zip(&arms[0]).map(|(one, first)| one.per_s / first.per_s).collect();
+        let charged: Vec<f64> =
+            rounds.iter().zip(&arms[0]).map(|(one, first)| one.charged_per_s / first.charged_per_s).collect();
         let pages: Vec<String> = (0..Page::ALL.len())
             .map(|page| format!("{:.0}", of(&|seen| seen.by_page[page].1.p99_ms).median))
             .collect();
         report.line(&format!(
-            "| {name} | {} | {} | {} | {} |",
+            "| {name} | {} | {} | {} | {} | {} |",
             of(&|seen| seen.per_s),
             Spread::of(&beside),
+            Spread::of(&charged),
             of(&|seen| seen.waits.p99_ms),
             pages.join(", ")
         ));

@@ -45,8 +45,8 @@ pub(super) struct Found {
     /// How long it was asked.
     pub(super) took: Duration,
     pub(super) counts: Counts,
-    /// CPU time of its nodes: while they were asked, and in all.
-    pub(super) cpu: [Duration; 2],
+    /// CPU time of its nodes: while they were asked, while all rested after that, and in all.
+    pub(super) cpu: [Duration; 3],
     /// The nodes' limits at the end, and the machine's load.
     pub(super) limits: String,
 }
@@ -58,8 +58,8 @@ pub(super) struct Cluster {
     _redis: Process,
     answers: Vec<Answered>,
     took: Duration,
-    /// CPU time of the nodes while they were asked.
-    cpu: Duration,
+    /// CPU time of the nodes while they were asked, and while all rested after that.
+    cpu: [Duration; 2],
 }
 
 impl Cluster {
@@ -76,12 +76,16 @@ impl Cluster {
             _redis: redis,
             answers: Vec::new(),
             took: Duration::ZERO,
-            cpu: Duration::ZERO,
+            cpu: [Duration::ZERO; 2],
         })
     }
 
-    /// Asks this part of the trace, and waits for all answers.
-    pub(super) async fn answer(&mut self, trace: &Arc<Vec<Ask>>, asked: Range<usize>) -> anyhow::Result<()> {
+    /// Asks this part of the trace, and waits for all answers. Then all rest, so that what the nodes do later is theirs.
+    pub(super) async fn answer(
+        &mut self,
+        trace: &Arc<Vec<Ask>>,
+        (asked, rest): (Range<usize>, Duration),
+    ) -> anyhow::Result<()> {
         let addrs: Vec<_> = self.nodes.iter().map(|(_, addrs)| addrs.client).collect();
         let cpu_before = self.cpu_so_far()?;
         let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(asked.start)));
@@ -93,7 +97,10 @@ impl Cluster {
             self.answers.extend(ended??);
         }
         self.took += began.elapsed();
-        self.cpu += self.cpu_so_far()?.saturating_sub(cpu_before);
+        let cpu_asked = self.cpu_so_far()?;
+        tokio::time::sleep(rest).await;
+        self.cpu[0] += cpu_asked.saturating_sub(cpu_before);
+        self.cpu[1] += self.cpu_so_far()?.saturating_sub(cpu_asked);
         Ok(())
     }
 
@@ -110,7 +117,7 @@ impl Cluster {
             limits.push(limit.to_string());
             metrics.push_str(&text);
         }
-        let cpu = [self.cpu, self.cpu_so_far()?];
+        let cpu = [self.cpu[0], self.cpu[1], self.cpu_so_far()?];
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
         Ok(Found { answers: self.answers, took: self.took, counts: Counts::of(&metrics), cpu, limits })
