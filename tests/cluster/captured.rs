@@ -85,8 +85,8 @@ async fn captured_changes_end_only_what_they_touch() {
     .await;
     let captured = capture_at(&cluster);
     prove_all(&cluster).await;
-    // The database's owner watches from the first answer on that it gave. Its first look knows no change from before: what that
-    // finds may have touched anything.
+    // The database's owner begins to watch when it has given its first answer. Its first look knows no change from before, so a
+    // transaction that this look finds may have touched anything.
     let id = write_past(&neo4j, &captured, 1, Some(changed(0, 1))).await;
     until_accounted(&cluster, QUIET, id).await;
     prove_all(&cluster).await;

@@ -17,7 +17,7 @@
 //! probe queues. Then one run of each node already fills Neo4j, and the ratio to the probe is what counts: two runs of a
 //! node take twice as long as one, so the limit is the lowest. Requests wait in a probe, so a node that measures plenty in
 //! one takes shorter ones: with short runs down to 0.8 % of the time, which the 99th percentile of waits does not show; with
-//! long runs up to 4 %.
+//! long runs up to 3.1 %, and 12.5 % while quiet times are not known.
 //!
 //! **Doubt.** Runs that suddenly take longer queue, or Neo4j has changed. Without a new quiet time a changed Neo4j would
 //! bring the limit to the lowest. So the next probe comes soon where the slowdown is far above the usual one, or the limit

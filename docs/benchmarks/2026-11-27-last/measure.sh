@@ -23,6 +23,7 @@ program() { # name, change of the configuration $3, program
 limit() { echo "sed -i 's/^\\[origin\\]\$/[origin]\\nmax_concurrent = $1/' \"\$3\""; }
 UNPROVED='printf "\n[freshness]\nmax_life = \"0s\"\n" >> "$3"'
 social() { # $OLD: hopcache of 788795f (cargo build --release). Its configuration has no bolt_addr.
+  : "${OLD:?hopcache of 788795f}"
   program old 'sed -i "/^bolt_addr/d" "$3"' "$OLD"
   program head "" "$B/hopcache"; program head-4 "$(limit 4)" "$B/hopcache"
   program unproved "$UNPROVED" "$B/hopcache"

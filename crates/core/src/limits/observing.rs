@@ -16,8 +16,8 @@ pub const OBSERVED_OF_SESSION_MAX: usize = 32;
 /// (`learning/src/thinning.rs`). A node that answers thousands a second learns no better from all of them, and each costs some
 /// 50 µs, its steps and what other nodes hear of them included: 1 % of a core.
 pub const OBSERVED_IN_ROUND_MAX: usize = 60;
-/// Rounds without room for a launch after which fewer sessions are observed: 1.2 s. A full Neo4j has none in most of
-/// them ([`crate::leftover`]), and three seconds of observing all cost 9 µs a request.
+/// Rounds without room for a launch after which fewer sessions are observed: 1.2 s. A full Neo4j has room in few rounds
+/// ([`crate::leftover`]), and three seconds of observing all cost 9 µs a request.
 pub const OBSERVED_FULL_ROUNDS: u32 = 4;
 /// How many of them one round with room makes up for. So an origin is full that has room in fewer than a third of the rounds.
 pub const OBSERVED_ROOM_WEIGHT: u32 = 2;

@@ -37,7 +37,7 @@ pub const ORIGIN_SLOWDOWN_SMOOTHING: f64 = 0.5;
 /// A slowdown that is so many times the usual one brings the next probe soon: perhaps every run takes longer than before, and
 /// no queue is the reason. Single windows vary by a factor of two.
 pub const ORIGIN_SLOWDOWN_SUSPECT: f64 = 2.0;
-/// A limit at or below this part of the usual one also brings the next probe soon, if that is more than one run less.
+/// A limit below this part of the usual one also brings the next probe soon, if that is more than one run less.
 pub const ORIGIN_FALL_SUSPECT: f64 = 0.6;
 /// Weight of the newest window in the usual slowdown and limit: those of the last seconds.
 pub const ORIGIN_USUAL_SMOOTHING: f64 = 0.05;
@@ -61,22 +61,23 @@ pub const ORIGIN_WINDOW_SLOW_MS: u64 = 2_000;
 pub const ORIGIN_WINDOW_SLOW_RUNS: u32 = 3;
 /// A wait in the line leaves nothing over for prefetch for so many times its length ([`crate::leftover`]).
 pub const ORIGIN_LEFTOVER_WAITS: u64 = 8;
-/// The longest time that this makes.
+/// It leaves nothing over for no longer than this.
 pub const ORIGIN_LEFTOVER_MS_MAX: u64 = 2_000;
 /// Part of the last seconds in which waits may have left nothing over. Launches begin again within 0.7 of
 /// [`ORIGIN_LEFTOVER_MEAN_MS`] after the last wait of a full origin has left nothing over (e^-0.7 is a half).
 pub const ORIGIN_LEFTOVER_CLOSED_MAX: f64 = 0.5;
 /// Time after which earlier time counts e times less for that part.
 pub const ORIGIN_LEFTOVER_MEAN_MS: u64 = 2_000;
-/// Length of the shortest probe. These take 0.8 % of the time, so the 99th percentile of waits hardly shows them. Clocks of nodes
+/// Length of the shortest probe. Such probes take 0.8 % of the time, so the 99th percentile of waits hardly shows them. Clocks of nodes
 /// may differ by [`ORIGIN_PROBE_DRAIN`]'s part of it.
 pub const ORIGIN_PROBE_MS: u64 = 80;
 /// The first part of a probe, one of so many, lets the runs from before end.
 pub const ORIGIN_PROBE_DRAIN: u64 = 3;
-/// The length is so many times doubled at first, and when Neo4j seems to have changed.
+/// The length is so many times doubled at first, and when Neo4j seems to have changed: 320 ms, the first length.
 pub const ORIGIN_PROBE_LEVEL_START: u32 = 2;
 /// A probe of the first length, or a longer one, begins after so many times its length; a shorter one as seldom as one of the
-/// first length: every 10.2 s. So probes take 0.8, 1.6 or 3.1 % of the time.
+/// first length: every 10.2 s. So probes take 0.8, 1.6 or 3.1 % of the time, and four times
+/// as much while no quiet times are known ([`ORIGIN_PROBE_SOONER`]).
 pub const ORIGIN_PROBE_EVERY: u64 = 32;
 /// So many times as often as one of the first length, so every 2.6 s, while no quiet times are known.
 pub const ORIGIN_PROBE_SOONER: u64 = 4;

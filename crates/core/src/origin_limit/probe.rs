@@ -91,8 +91,7 @@ impl Probe {
     }
 
     /// Runs take much longer than before: perhaps every run does, and no queue is the reason. The next probe comes soon, and
-    /// is long enough to show it.
-    /// Returns whether that was not so already.
+    /// is long enough to show it. Returns whether this is a new doubt.
     pub(super) fn doubt(&mut self, now: MonoTime) -> bool {
         let is_new = !self.is_on() && self.is_known;
         if is_new {
