@@ -31,7 +31,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::limits::{
-    LINE_EXTRA_US_MAX, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING,
+    LINE_EXTRA_US_MAX, LINE_FORGETS_MS, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS,
+    SLOT_TIME_SMOOTHING,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -137,6 +138,8 @@ pub struct Turns<P> {
     waiters: u64,
     /// How long a run holds its slot, smoothed, in milliseconds; `None` before the first has ended.
     held_ms: Option<f64>,
+    /// When somebody last asked.
+    asked_at: MonoTime,
     seen: Seen<P>,
 }
 
@@ -162,6 +165,7 @@ impl<P: Ord + Clone> Turns<P> {
             is_bypasses_turn: false,
             waiters: 0,
             held_ms: None,
+            asked_at: MonoTime::default(),
             seen: Seen { last: None, before: None },
         }
     }
@@ -192,7 +196,7 @@ impl<P: Ord + Clone> Turns<P> {
         now: MonoTime,
         wait_max: Millis,
     ) -> Asked {
-        self.seen.note(principal, now);
+        self.note_asked(principal, now);
         if self.has_slot_for(class) && self.takes_free_slot() {
             return Asked::Runs;
         }
@@ -211,7 +215,7 @@ impl<P: Ord + Clone> Turns<P> {
         now: MonoTime,
         wait_max: Millis,
     ) -> Option<Asked> {
-        self.seen.note(principal, now);
+        self.note_asked(principal, now);
         if self.has_slot_for(class) {
             return None;
         }
@@ -297,6 +301,15 @@ impl<P: Ord + Clone> Turns<P> {
             RunClass::Bypass => &mut self.bypasses,
             RunClass::Refresh | RunClass::Prefetch => &mut self.refreshes,
         }
+    }
+
+    /// The last runs predict nothing after a silence: Neo4j may have been slow then, and all who ask at once now would be refused.
+    fn note_asked(&mut self, principal: &P, now: MonoTime) {
+        if self.running == 0 && now.since(self.asked_at) > Millis(LINE_FORGETS_MS) {
+            self.held_ms = None;
+        }
+        self.asked_at = now;
+        self.seen.note(principal, now);
     }
 
     /// The reason for not letting this run wait, if any. Behind fewer runs than there are slots it may always wait: the

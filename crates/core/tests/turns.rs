@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
+use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_FORGETS_MS, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use proptest::prelude::*;
@@ -395,4 +395,17 @@ proptest! {
         }
         prop_assert!(notes.waiting.is_empty(), "all that waited were called");
     }
+}
+
+/// Seed 10446 of the simulator: Neo4j was slow, then nobody asked for a while. Its times from then refuse nobody who asks now.
+#[test]
+fn times_from_before_a_silence_refuse_nobody() {
+    let after_a_slow_run = |silence_ms: u64| {
+        let mut turns = Turns::new(TurnBounds { slots: 2, waiting_per_principal: 24, waiting: 48 });
+        assert_eq!(turns.ask_within(&'a', RunClass::Miss, at(0), WAIT_MAX), Asked::Runs);
+        turns.done_after(Millis(60_000));
+        let asked = (0..10).map(|_| turns.ask_within(&'a', RunClass::Miss, at(silence_ms), WAIT_MAX));
+        asked.filter(|asked| *asked == Asked::WouldBeLate).count()
+    };
+    assert_eq!([LINE_FORGETS_MS, LINE_FORGETS_MS + 1].map(after_a_slow_run), [6, 0]);
 }

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 /// The longest wait for a slot, as `origin.wait`.
 const WAIT: Duration = Duration::from_secs(1);
-/// Runs that wait, for each slot. When all is well the line has room for all that clients ask at once.
-pub const WAITING_PER_SLOT: usize = 8;
+/// Runs that wait, for each slot: room for all that clients have under way. Runs that would wait for too long are refused.
+pub const WAITING_PER_SLOT: usize = 64;
 
 /// A node's line.
 pub struct Line(Arc<Slots<PrincipalScope>>);
