@@ -110,9 +110,17 @@ const FOUND_WITH_WRITES: [(u64, &str, &str); 12] = [
     (18_835, "I8 hops", "the same"),
 ];
 
+/// With a line before the origin.
+const FOUND_WITH_LINE: [(u64, &str, &str); 2] = [
+    (8_284, "liveness", "the line refused who came after a silence, by the times of a slow origin before it"),
+    (10_446, "liveness", "the same"),
+];
+
 #[test]
 fn what_was_found_once_stays_mended() {
-    for (seed, check, defect) in FOUND.into_iter().chain(FOUND_WITH_WRITES).chain(FOUND_WITH_PROOFS) {
+    for (seed, check, defect) in
+        FOUND.into_iter().chain(FOUND_WITH_WRITES).chain(FOUND_WITH_PROOFS).chain(FOUND_WITH_LINE)
+    {
         let report = simulate(seed, Keep::Failures);
         assert_eq!(report.violation, None, "seed {seed}, {check}: {defect}\n{}", report.trace.join("\n"));
     }
