@@ -9,6 +9,9 @@ line() { "$B/hopcache-bench" prefetch line $LDBC --rounds 3 --out "$O/line.md"; 
 hit() { "$B/hopcache-bench" hit --out "$O/hit.md"; }
 memory() { for bytes in 1024 100; do
     "$B/hopcache-bench" memory --entries 40000 --tags 3 --budget-mib 512 --bytes $bytes --asked 1 > "$O/memory-$bytes-asked-1.md"; done; }
+beside() { for slice in "120000 24000 4 beside-rest" "180000 60000 3 beside-long"; do set -- $slice
+  "$B/hopcache-bench" prefetch limit $LDBC --requests $1 --sessions 1024 --applications 16 --limits adaptive-off,adaptive \
+    --slice $2 --rest-ms 2500 --rounds $3 --out "$O/$4.md"; done; }
 second() { # two clusters before one Neo4j
   for r in 1 2 3; do for a in 4 adaptive; do
     "$B/hopcache-bench" prefetch limit $FULL --limits $a --rounds 1 --out "$O/second-b.md" > /dev/null &
@@ -33,4 +36,4 @@ social() { # $OLD: hopcache of 788795f (cargo build --release). Its configuratio
       --out "$O/$p/$r" > "$O/$p/$r.log" 2>&1
     echo "$p $r $(grep -E 'closed-32,all,(per_s|p99_ms|hits)' "$O/$p/$r/medians.csv" | cut -d, -f4,5 | tr '\n' ' ')"
   done; done; }
-for each in "${@:-line hit memory second social}"; do for name in $each; do echo "== $name $(date +%T)"; $name; done; done
+for each in "${@:-line hit memory beside second social}"; do for name in $each; do echo "== $name $(date +%T)"; $name; done; done
