@@ -138,8 +138,6 @@ pub struct Turns<P> {
     waiters: u64,
     /// How long a run holds its slot, smoothed, in milliseconds; `None` before the first has ended.
     held_ms: Option<f64>,
-    /// When somebody last asked.
-    asked_at: MonoTime,
     seen: Seen<P>,
 }
 
@@ -165,7 +163,6 @@ impl<P: Ord + Clone> Turns<P> {
             is_bypasses_turn: false,
             waiters: 0,
             held_ms: None,
-            asked_at: MonoTime::default(),
             seen: Seen { last: None, before: None },
         }
     }
@@ -305,10 +302,10 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// The last runs predict nothing after a silence: Neo4j may have been slow then, and all who ask at once now would be refused.
     fn note_asked(&mut self, principal: &P, now: MonoTime) {
-        if self.running == 0 && now.since(self.asked_at) > Millis(LINE_FORGETS_MS) {
+        let was_silent = |(_, at): &(P, MonoTime)| now.since(*at) > Millis(LINE_FORGETS_MS);
+        if self.running == 0 && self.seen.last.as_ref().is_some_and(was_silent) {
             self.held_ms = None;
         }
-        self.asked_at = now;
         self.seen.note(principal, now);
     }
 

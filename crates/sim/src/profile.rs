@@ -299,7 +299,6 @@ fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
 }
 
-/// Half of the worlds with joins and leaves: their origin tells transactions.
 /// The slots of each node, in a third of the worlds that learn and in a seventh of those with faults.
 fn slots(seed: u64, is_quiet: bool) -> Option<usize> {
     match seed % 7 {
@@ -308,6 +307,7 @@ fn slots(seed: u64, is_quiet: bool) -> Option<usize> {
     }
 }
 
+/// Half of the worlds with joins and leaves: their origin tells transactions.
 fn writes(seed: u64) -> bool {
     is_living(seed) && (seed / 40).is_multiple_of(2)
 }

@@ -129,8 +129,12 @@ impl World {
             checksum_key: self.secrets.checksum_key.clone(),
         };
         let line = self.origin.line();
-        let (shared, by) = (Arc::clone(&self.origin), life);
-        let origin = OriginPort { shared, process: process.clone(), by, line: line.clone() };
+        let origin = OriginPort {
+            shared: Arc::clone(&self.origin),
+            process: process.clone(),
+            by: life,
+            line: line.clone(),
+        };
         let spread = Arc::new(SpreadPort {
             net: Arc::clone(&self.net),
             by: life,

@@ -8,10 +8,12 @@
 //! whether the waiter had been called. If so, the slot goes to the next run.
 
 use std::collections::HashMap;
+use std::sync::Weak;
 use std::time::Duration;
 
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::leftover::Leftover;
+use hopcache_core::limits::ORIGIN_LIMIT_TICK_MS;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
@@ -60,7 +62,7 @@ impl<P: Ord + Clone> Slots<P> {
         Self::within(bounds, LimitBounds { min: bounds.slots, max: bounds.slots }, 0)
     }
 
-    /// All free. Their number follows how long the runs take. [`Slots::tick`] has to be called now and then. `wall_clock_us` is the
+    /// All free. Their number follows how long the runs take. [`tick_while_used`] has to run beside. `wall_clock_us` is the
     /// time of day, in microseconds: nodes with the same clock probe at the same time.
     #[must_use]
     pub fn within(bounds: TurnBounds, limits: LimitBounds, wall_clock_us: u64) -> Self {
@@ -77,7 +79,7 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     /// Time has passed: the number of slots may change.
-    pub fn tick(&self) {
+    fn tick(&self) {
         let mut state = self.state.lock();
         state.limit.tick(self.now());
         state.resize();
@@ -173,6 +175,15 @@ impl<P: Ord + Clone> Slots<P> {
     /// Runs that wait.
     pub fn waiting(&self) -> usize {
         self.state.lock().turns.waiting()
+    }
+}
+
+/// Lets the number of slots follow the time, until nobody else has the slots.
+pub async fn tick_while_used<P: Ord + Clone>(slots: Weak<Slots<P>>) {
+    while let Some(slots) = slots.upgrade() {
+        slots.tick();
+        drop(slots);
+        tokio::time::sleep(Duration::from_millis(ORIGIN_LIMIT_TICK_MS)).await;
     }
 }
 

@@ -21,7 +21,7 @@ use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::{Credentials as Login, Identity};
 use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault};
-use hopcache_slots::{NoSlot, Slots};
+use hopcache_slots::Slots;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -31,7 +31,7 @@ use super::credential_cache::{Acceptance, CredentialCache, Known};
 use super::credential_messages::{CredentialAnswer, Fingerprint};
 use super::lockout_guard::{LockoutGuard, Seen};
 use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
-use crate::origin::fault::is_credential_refusal;
+use crate::origin::fault::{is_credential_refusal, of_no_slot};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
 
@@ -287,10 +287,7 @@ impl Checker {
 
     async fn ask_about_unknown(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
-        let _slot = self.unknown_slots.take(&identity.scope, deadline).await.map_err(|why| match why {
-            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
-            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-        })?;
+        let _slot = self.unknown_slots.take(&identity.scope, deadline).await.map_err(of_no_slot)?;
         // Only wrong passwords count against a user at Neo4j, and there can be thousands of them.
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;

@@ -7,7 +7,7 @@
 mod asking;
 mod logins;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -26,7 +26,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
 };
-use hopcache_slots::{NoSlot, Slot, Slots};
+use hopcache_slots::{Slot, Slots, tick_while_used};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -95,7 +95,7 @@ impl BoltOrigin {
         let slots = Slots::within(turn_bounds(&settings), limit_bounds(&settings), wall_clock_us())
             .in_order(settings.line);
         let slots = Arc::new(slots);
-        let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick(Arc::downgrade(&slots))));
+        let start_ticking = || AbortOnDropHandle::new(tokio::spawn(tick_while_used(Arc::downgrade(&slots))));
         let ticker = settings.is_adaptive.then(start_ticking);
         Self {
             slots,
@@ -214,7 +214,7 @@ impl BoltOrigin {
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let deadline = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, wish, deadline).await.map_err(refused)
+        self.slots.take_in_time(whose, wish, deadline).await.map_err(fault::of_no_slot)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
@@ -275,13 +275,6 @@ struct Ended {
     range: Option<ReadRange>,
     /// What it did to the marker.
     marked: Option<Marked>,
-}
-
-fn refused(why: NoSlot) -> OriginFault {
-    match why {
-        NoSlot::PrincipalFull => OriginFault::TooManyRuns,
-        NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-    }
 }
 
 #[async_trait]
@@ -393,7 +386,7 @@ impl Origin for BoltOrigin {
             return Some(OriginFault::Overloaded);
         }
         let wait = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
-        self.slots.would_refuse(&whose, class, wait).map(refused)
+        self.slots.would_refuse(&whose, class, wait).map(fault::of_no_slot)
     }
 
     fn in_flight(&self) -> usize {
@@ -467,14 +460,6 @@ fn limit_bounds(settings: &BoltSettings) -> LimitBounds {
 fn wall_clock_us() -> u64 {
     let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(wall_clock.as_micros()).unwrap_or_default()
-}
-
-async fn tick(slots: Weak<Slots<Fingerprint>>) {
-    while let Some(slots) = slots.upgrade() {
-        slots.tick();
-        drop(slots);
-        tokio::time::sleep(Duration::from_millis(limits::ORIGIN_LIMIT_TICK_MS)).await;
-    }
 }
 
 /// Whether the time of this run shows how busy the server is: it was answered, or ran until its deadline.

@@ -3,6 +3,7 @@
 
 use hopcache_bolt::{Failure, OpenError, RunError, RunFault};
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault};
+use hopcache_slots::NoSlot;
 
 /// Codes that refuse the credentials (Neo4j status codes, "Neo.ClientError.Security"). `Forbidden` is not among them,
 /// because it refuses the statement.
@@ -19,6 +20,14 @@ const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit"
 /// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
 const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
 const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
+
+/// A run, or a check of credentials, that got no slot.
+pub(crate) fn of_no_slot(why: NoSlot) -> OriginFault {
+    match why {
+        NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+        NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+    }
+}
 
 /// A connection that was not opened.
 pub(super) fn of_open(error: OpenError) -> OriginFault {

@@ -1,17 +1,17 @@
 //! One node's slots at the simulated origin, and the line before them: those of production (`hopcache-slots`), whose limit follows
 //! how long the runs take.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::PrincipalScope;
-use hopcache_core::limits::{ORIGIN_LIMIT_MIN, ORIGIN_LIMIT_TICK_MS};
+use hopcache_core::limits::ORIGIN_LIMIT_MIN;
 use hopcache_core::origin_limit::LimitBounds;
 use hopcache_core::turns::{RunClass, TurnBounds};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{OriginFault, OriginRun};
-use hopcache_slots::{NoSlot, Slot, Slots};
+use hopcache_slots::{NoSlot, Slot, Slots, tick_while_used};
 use tokio::time::Instant;
 
 /// The longest wait for a slot, as `origin.wait`.
@@ -30,7 +30,7 @@ impl Line {
         let bounds = TurnBounds { slots: slots_max, waiting_per_principal: waiting / 2, waiting };
         let limits = LimitBounds { min: ORIGIN_LIMIT_MIN.min(slots_max), max: slots_max };
         let slots = Arc::new(Slots::within(bounds, limits, 0));
-        tokio::spawn(tick(Arc::downgrade(&slots)));
+        tokio::spawn(tick_while_used(Arc::downgrade(&slots)));
         Self(slots)
     }
 
@@ -68,13 +68,5 @@ fn refused(why: NoSlot) -> OriginFault {
     match why {
         NoSlot::PrincipalFull => OriginFault::TooManyRuns,
         NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-    }
-}
-
-async fn tick(slots: Weak<Slots<PrincipalScope>>) {
-    while let Some(slots) = slots.upgrade() {
-        slots.tick();
-        drop(slots);
-        tokio::time::sleep(Duration::from_millis(ORIGIN_LIMIT_TICK_MS)).await;
     }
 }

@@ -21,6 +21,7 @@ use super::faults::{failed, seeded_panic};
 use super::line::Line;
 use super::results::{cut, result};
 use super::{ScriptedOrigin, UnderWay, capture, writes};
+use crate::clock::sim_now;
 use crate::process::Process;
 use crate::record::{Life, RunEnd, What};
 use crate::subject::Subject;
@@ -42,11 +43,11 @@ impl OriginPort {
     /// refused counts as one that failed.
     async fn slot(&self, run: &OriginRun) -> Result<Option<Slot<'_, PrincipalScope>>, OriginFault> {
         let Some(line) = &self.line else { return Ok(None) };
-        let (_, waiting) = line.running_and_waiting();
+        let asked = sim_now();
         let slot = line.take(run).await;
         let record = &self.shared.record;
         match &slot {
-            Ok(_) if waiting > 0 => record.cover("run waited in line"),
+            Ok(_) if sim_now() > asked => record.cover("run waited in line"),
             Ok(_) => {}
             Err(_) => record.cover("run refused in line"),
         }
