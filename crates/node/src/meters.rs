@@ -64,6 +64,7 @@ pub struct Meters {
     stampedes: Counter,
     stampede_followers: u32,
     near_hits: BusyCounter,
+    write_access_hits: BusyCounter,
     lexed: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ labels::DEGREES.len() }>,
@@ -124,6 +125,7 @@ impl Meters {
             joined: defined::JOINED.counter(),
             stampedes: defined::STAMPEDES.counter(),
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
+            write_access_hits: BusyCounter::new(defined::WRITE_ACCESS_HITS.counter()),
             lexed: BusyCounter::new(defined::LEXED.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &labels::DEGREES),
@@ -294,6 +296,7 @@ impl Meters {
         self.gauges.set(now);
         self.hits.show();
         self.near_hits.show();
+        self.write_access_hits.show();
         self.lexed.show();
         self.by_error.show();
         self.refresh.stale_served.show();
@@ -362,6 +365,7 @@ impl Observer for Meters {
             Event::Late => self.refresh.late.increment(1),
             Event::ReadAfterWrite => self.refresh.on_write.increment(1),
             Event::NearHit => self.near_hits.add(),
+            Event::WriteAccessHit => self.write_access_hits.add(),
             Event::StatementLexed => self.lexed.add(),
             Event::Handover(word) => {
                 let (place, count) = handover_place(word);

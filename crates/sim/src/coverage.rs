@@ -145,6 +145,7 @@ impl Coverage {
             Event::Late => "late",
             Event::ReadAfterWrite => "read after a write",
             Event::NearHit => "near hit",
+            Event::WriteAccessHit => "write access hit",
             Event::StatementLexed => "statement lexed",
             Event::DegreeAsked { .. } => "degree asked",
             Event::Invalidation(word) => word_of_invalidation(*word),

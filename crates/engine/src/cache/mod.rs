@@ -315,7 +315,9 @@ impl Cache {
 
     /// Whether a fresh copy from elsewhere is an answer within these bounds, as far as transactions go.
     pub(crate) fn is_late_enough(&self, copy: &MemoryCopy, bounds: &ValueBounds) -> bool {
-        copy.carries_enough(bounds) && !self.written.is_of_earlier_epoch(copy)
+        copy.carries_enough(bounds)
+            && !self.written.is_of_earlier_epoch(copy)
+            && (!bounds.proved_only || self.is_proved(copy, self.context.now()))
     }
 
     /// Whether a copy from elsewhere is a stale answer within these bounds.

@@ -20,7 +20,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::Cache;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::proofs::Coverage;
-use crate::model::ask::{Ask, Freshness};
+use crate::model::ask::Ask;
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Class, How, Outcome};
 
@@ -82,7 +82,7 @@ impl Cache {
 
     /// The near copy's answer while it is permitted: no await and no hop, and a lock only for a bookmark that its run did not carry.
     pub(crate) fn near_hit(&self, ask: &Ask) -> Option<Outcome> {
-        if ask.freshness != Freshness::default() {
+        if !ask.freshness.is_plain() {
             return None;
         }
         let copy = self.memory.get(&ask.query.key)?;
@@ -96,7 +96,7 @@ impl Cache {
             return None;
         }
         let is_proved = self.proves(&copy, now);
-        if !coverage.holds(is_proved) {
+        if !coverage.holds(is_proved) || ask.freshness.may_write && !is_proved {
             return None;
         }
         debug_assert_eq!(

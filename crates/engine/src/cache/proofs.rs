@@ -185,6 +185,11 @@ impl Cache {
             && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
     }
 
+    /// Whether a copy is proved: no write has ended it, and [`Cache::proves`] holds. A copy without what it depends on is not.
+    pub(crate) fn is_proved(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        !self.written.has_ended(copy) && self.proves(copy, now)
+    }
+
     fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
         let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
         self.standing_of(range, settings, (copy.read_started(), now))
@@ -206,7 +211,7 @@ impl Cache {
 
     /// How a copy stands to the transactions of its database; `None` if its run told none.
     pub(crate) fn proof_of(&self, copy: &MemoryCopy) -> Option<CopyProof> {
-        let is_proved = !self.written.has_ended(copy) && self.proves(copy, self.context.now());
+        let is_proved = self.is_proved(copy, self.context.now());
         Some(CopyProof { is_proved, read_at: copy.range()?.carried() })
     }
 

@@ -313,8 +313,19 @@ pub struct Freshness {
     pub stale_max_ms: Option<Millis>,
     /// `Hopcache-Freshness: proved`: of stored entries only proved ones are accepted.
     pub proved_only: bool,
+    /// Its transaction may write (I14): of entries only proved ones are accepted, unless Neo4j cannot be reached.
+    /// [`TransactionReads`](crate::TransactionReads) sets it, and follows what was answered.
+    pub may_write: bool,
     /// `only-if-cached`: this request must not cause a run at the origin.
     pub only_if_cached: bool,
+}
+
+impl Freshness {
+    /// Whether nothing but `may_write` differs from the plain rules.
+    #[must_use]
+    pub(crate) fn is_plain(self) -> bool {
+        Self { may_write: false, ..self } == Self::default()
+    }
 }
 
 /// Hints that travel beside the parameters (`Hopcache-Hint`), already within their limits.

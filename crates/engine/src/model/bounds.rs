@@ -13,6 +13,8 @@ pub struct ValueBounds {
     pub age_max_ms: Option<Millis>,
     /// Whether a stale value is an answer.
     pub stale_use: StaleUse,
+    /// Whether only a value that is proved counts.
+    pub proved_only: bool,
     /// The client's bookmarks: a value whose run did not carry as much does not count, and a run carries them.
     pub after: Bookmark,
     /// The mark of the database when the request came: a value that a write has ended does not count, and a run carries
@@ -37,6 +39,7 @@ impl ValueBounds {
     pub const NOTHING: Self = Self {
         age_max_ms: Some(Millis::ZERO),
         stale_use: StaleUse::Ignore,
+        proved_only: false,
         after: Bookmark::NONE,
         written: None,
     };
@@ -45,14 +48,13 @@ impl ValueBounds {
     #[must_use]
     pub fn of_request(ask: &Ask) -> Self {
         let freshness = ask.freshness;
-        // A stored entry has no proof yet: a request for proved answers runs.
-        let stale_use = if freshness.no_cache || freshness.proved_only {
+        let proved_only = freshness.proved_only || freshness.may_write;
+        let stale_use = if freshness.no_cache || proved_only {
             StaleUse::Ignore
         } else {
             StaleUse::Serve { past_max_ms: freshness.stale_max_ms }
         };
         let (after, written) = (ask.bookmarks.clone(), ask.written);
-        let age_max_ms = if freshness.proved_only { Some(Millis::ZERO) } else { freshness.age_max_ms };
-        Self { age_max_ms, stale_use, after, written }
+        Self { age_max_ms: freshness.age_max_ms, stale_use, proved_only, after, written }
     }
 }

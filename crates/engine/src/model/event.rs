@@ -69,6 +69,8 @@ pub enum Event {
     Late,
     /// A near copy of a key that another node owns was served.
     NearHit,
+    /// A read of a transaction that may write was answered with an entry.
+    WriteAccessHit,
     /// This node lexed the text of a client's statement.
     StatementLexed,
     /// Something was handed over, or not, when a key moved or a node left.

@@ -38,16 +38,18 @@ pub struct FetchJob {
 }
 
 impl FetchJob {
-    /// The job of a request.
+    /// The job of a request, or of the refresh that its hit begins. A refresh takes what another node has read meanwhile, proved or not.
     #[must_use]
     pub fn of(ask: &Ask, cause: Cause) -> Self {
+        let mut bounds = ValueBounds::of_request(ask);
+        bounds.proved_only &= cause == Cause::Miss;
         Self {
             query: Arc::clone(&ask.query),
             rendering: ask.rendering,
             hints: ask.hints,
             traceparent: ask.traceparent.clone(),
             cause,
-            bounds: ValueBounds::of_request(ask),
+            bounds,
             until: None,
             run_ms_max: ask.run_ms_max,
             live: if cause == Cause::Miss { ask.live.clone() } else { None },

@@ -302,6 +302,12 @@ impl From<OriginError> for Failure {
 }
 
 impl How {
+    /// Whether the answer may be older than its request: an entry that is not proved.
+    #[must_use]
+    pub const fn may_be_old(&self) -> bool {
+        matches!(self.class, Class::Hit) && !self.is_proved
+    }
+
     /// A miss that produced nothing to keep.
     #[must_use]
     pub const fn failed(role: Role) -> Self {

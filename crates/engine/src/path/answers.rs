@@ -49,7 +49,7 @@ impl Path {
         let is_ended = self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         // A proof makes the copy younger, so it is looked for first.
         let is_proved = !is_ended && self.cache.proves(copy, now);
-        if ask.freshness.proved_only && !is_proved {
+        if !is_proved && self.needs_proof(ask) {
             return None;
         }
         if !coverage.holds(is_proved) || !copy.keeps_to(ask.freshness, now) {
@@ -92,7 +92,7 @@ impl Path {
             let now = self.context.now();
             let is_ended = self.cache.written().has_ended(&copy) || copy.is_ended_by(ask.written);
             match copy.life(now) {
-                _ if !copy.suits(ask, now) || ask.freshness.proved_only => {}
+                _ if !copy.suits(ask, now) || self.needs_proof(ask) => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}
                 Life::Fresh(_) if !is_ended => return self.hit_outcome(ask, &copy, None, now),
                 Life::Fresh(_) | Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
@@ -115,6 +115,9 @@ impl Path {
             FetchResult::Failed(error) => self.failed(ask, Failure::from(error.clone()), role),
             FetchResult::HeldBack { left_ms } => {
                 self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
+            }
+            FetchResult::Found(copy) if self.needs_proof(ask) && self.cache.is_proved(copy, now) => {
+                self.proved_outcome(ask, copy, now)
             }
             FetchResult::Found(copy) => self.hit_outcome(ask, copy, None, now),
             FetchResult::Stale(copy) => {
@@ -142,6 +145,35 @@ impl Path {
                 Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }
             }
         })
+    }
+
+    /// Whether the request takes no entry that is not proved. While Neo4j cannot be reached, a transaction that may write takes what a
+    /// reader takes: it can write no more then ([`crate::TransactionReads`]).
+    pub(super) fn needs_proof(&self, ask: &Ask) -> bool {
+        ask.freshness.proved_only || ask.freshness.may_write && self.origin.is_reachable()
+    }
+
+    /// Whether the end of a flight is good enough for a request of [`Path::needs_proof`] that came at `came`: it is of a run that began
+    /// after that, or it is proved now. A run that began before may have missed a write that did not go through Hopcache, long before
+    /// the request came, and nobody tells of such a write. Schedule:
+    ///   a run of 10 s begins · the write · 9 s later a transaction begins, and its read joins the run
+    /// A proof holds for the time of a report that is at most as old as the bound, however long the run took.
+    pub(super) fn is_current(&self, result: &FetchResult, came: MonoTime, now: MonoTime) -> bool {
+        match result {
+            FetchResult::Ran { copy, .. } if copy.read_started() >= came => true,
+            FetchResult::Ran { copy, .. } | FetchResult::Found(copy) | FetchResult::Stale(copy) => {
+                self.cache.is_proved(copy, now)
+            }
+            FetchResult::NotARead(_) | FetchResult::Failed(_) | FetchResult::HeldBack { .. } => true,
+        }
+    }
+
+    /// A client's request is answered at its entry node.
+    pub(super) fn note_answered(&self, ask: &Ask, outcome: &Outcome, came: MonoTime) {
+        if ask.freshness.may_write && outcome.how.class == Class::Hit {
+            self.context.note(Event::WriteAccessHit);
+        }
+        self.prefetch.observe(ask, outcome, came);
     }
 
     /// The outcome of a stale or dead copy, marked as such.

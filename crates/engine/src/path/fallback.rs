@@ -155,10 +155,15 @@ impl Path {
             || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         let may_be_ended =
             || trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now);
-        !ask.freshness.proved_only
-            && self.cache.is_stale_fallback(copy, now)
+        !self.needs_proof(ask)
+            && self.is_fallback(ask, copy, now)
             && copy.suits(ask, now)
             && may_be_ended()
+    }
+
+    /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.
+    fn is_fallback(&self, ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
+        self.cache.is_stale_fallback(copy, now) || ask.freshness.may_write && copy.is_kept_as_fallback(now)
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {

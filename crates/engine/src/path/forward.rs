@@ -16,7 +16,7 @@ use hopcache_core::written::Written;
 use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{Follower, Leader, Seat, Wait};
 use crate::cache::{Permission, add_near_hits};
-use crate::model::ask::{Ask, Freshness, Hints};
+use crate::model::ask::{Ask, Hints};
 use crate::model::event::{Event, ForwardWord};
 use crate::model::outcome::{Answer, AnsweredBy, Class, Detail, FailureKind, How, Outcome, Role};
 use crate::model::ports::PeerError;
@@ -90,7 +90,7 @@ enum Share {
 
 impl Path {
     pub(super) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
-        if ask.freshness != Freshness::default() {
+        if !ask.freshness.is_plain() {
             return self.forward_unshared(ask, to).await;
         }
         let failed = |kind: FailureKind, role| {
@@ -102,6 +102,8 @@ impl Path {
             let joined = self.context.now();
             let (follower, role) = match self.forwards.join(&forward_key(ask)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
+                // The node may have judged its answer before this request came. See [`Path::is_current`].
+                Seat::Follow(_) if ask.freshness.may_write => return self.forward_unshared(ask, to).await,
                 Seat::Follow(follower) => {
                     follower.wanted_by(ask.client.as_ref());
                     (follower, Role::Joined)
@@ -266,6 +268,10 @@ impl Path {
                 return Hop::Answered(LocalAnswer::Answered(outcome)).into();
             }
         };
+        // It cannot reach Neo4j, and this node can.
+        if outcome.how.may_be_old() && self.needs_proof(ask) {
+            return Hop::NextNode.into();
+        }
         outcome.key = ask.query.key;
         outcome.answered_by = Some(AnsweredBy { node: to.clone(), hop_ms: self.context.now().since(sent) });
         if let Some(range) = &outcome.range {

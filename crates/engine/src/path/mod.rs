@@ -12,6 +12,7 @@
 //! | `peer_side` | the same at the owner, for other nodes |
 //! | `explain` | why the cache did or did not answer a query |
 //! | `drain` | leaving in good order |
+//! | `transaction` | what a transaction that may write has read, and what it may still do |
 //! | `sizes` | the size of every table of this node |
 
 mod after_write;
@@ -25,6 +26,7 @@ mod peer_side;
 mod request;
 pub mod sizes;
 mod texts;
+mod transaction;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -50,6 +52,8 @@ use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 use crate::writes::Writes;
+
+pub use transaction::TransactionReads;
 
 /// Plain data: the rooms below, as the path uses them.
 #[derive(Clone)]

@@ -111,7 +111,7 @@ impl Path {
         let is_proved = is_answer && self.cache.proves(&copy, now);
         if !is_answer
             || !coverage.holds(is_proved)
-            || !(is_proved || matches!(copy.life(now), Life::Fresh(_)))
+            || !(is_proved || !forwarded.may_write() && matches!(copy.life(now), Life::Fresh(_)))
         {
             copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));

@@ -49,7 +49,7 @@ impl Path {
             // Boxed, so that the future of a hit is not as large as a miss's.
             None => Box::pin(self.answer_looked(ask, looked)).await,
         };
-        self.prefetch.observe(ask, &outcome, came);
+        self.note_answered(ask, &outcome, came);
         outcome
     }
 
@@ -71,7 +71,7 @@ impl Path {
                 outcome?
             }
         };
-        self.prefetch.observe(ask, &outcome, came);
+        self.note_answered(ask, &outcome, came);
         Ok(outcome)
     }
 
@@ -79,7 +79,7 @@ impl Path {
     #[must_use]
     pub fn request_hit(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Option<Outcome> {
         let outcome = self.hit(ask)?;
-        self.prefetch.observe(ask, &outcome, came);
+        self.note_answered(ask, &outcome, came);
         Some(outcome)
     }
 
@@ -234,6 +234,7 @@ impl Path {
     async fn compete(self: &Arc<Self>, ask: &Ask, mut held: Option<SharedCopy>) -> LocalAnswer {
         // The end of the previous flight, if this request tries again after it.
         let mut before: Option<Arc<FlightResult>> = None;
+        let came = self.context.now();
         for round in 0..COMPETE_ROUNDS_MAX {
             if self.context.lifecycle().leads_no_more() {
                 return self.hand_on();
@@ -268,7 +269,7 @@ impl Path {
             // One reading of the clock for both judgement and answer: by a second one the value could have died
             // meanwhile.
             let now = self.context.now();
-            match self.judge(ask, &landed, (role, joined, now), before.is_none()) {
+            match self.judge(ask, &landed, (role, joined, now), (came, before.is_none())) {
                 Judgement::Answer => return self.of_result(ask, landed.result(), role, now),
                 Judgement::OnceMore => before = Some(landed),
                 // A refused statement in forty spellings: in flights, one after the other, most of them would run out of rounds.
@@ -310,7 +311,7 @@ impl Path {
         ask: &Ask,
         landed: &FlightResult,
         (role, joined, now): (Role, MonoTime, MonoTime),
-        is_first: bool,
+        (came, is_first): (MonoTime, bool),
     ) -> Judgement {
         let result = landed.result();
         // Flights are shared by all requests with the same user's name, because a scope has no password. A refusal of
@@ -335,9 +336,7 @@ impl Path {
         if role == Role::Joined && is_before {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }
-        // What was read before the request came is not proved for it.
-        let is_older = || landed.copy().is_some_and(|copy| copy.read_started() < joined);
-        if role == Role::Joined && ask.freshness.proved_only && is_older() {
+        if self.needs_proof(ask) && !self.is_current(result, came, now) {
             return Judgement::Again;
         }
         // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Another failure

@@ -225,6 +225,7 @@ impl Prefetch {
             bounds: ValueBounds {
                 age_max_ms,
                 stale_use: StaleUse::Ignore,
+                proved_only: false,
                 after: Bookmark::NONE,
                 written: None,
             },

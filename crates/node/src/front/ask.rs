@@ -12,11 +12,11 @@ use hopcache_core::limits::{
     STATEMENT_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::Engine;
 use hopcache_engine::ask::{Ask, Hints, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_engine::rendering::RenderingId;
+use hopcache_engine::{Engine, TransactionReads};
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
@@ -201,7 +201,7 @@ impl AskReader {
         &self,
         (statement, params): (&StatementInTransaction, &Bytes),
         terms: &Terms,
-        (bookmarks, left_ms): (Bookmark, Option<u64>),
+        (reads, left_ms): (&TransactionReads, Option<u64>),
         now: MonoTime,
     ) -> Ask {
         let run_ms_max = left_ms.map(Millis).filter(|left_ms| *left_ms < self.run_timeout_ms);
@@ -215,11 +215,11 @@ impl AskReader {
         Ask {
             query: Arc::new(self.engine.path().read(parts)),
             rendering: RenderingId::RECORDS,
-            freshness: statement.control.freshness,
+            freshness: reads.freshness(statement.control.freshness),
             hints: statement.hints,
             mode: terms.mode,
             bypass: statement.control.no_store.then_some(RequestBypass::NoStore),
-            bookmarks,
+            bookmarks: reads.asked().cloned().unwrap_or_default(),
             written: None,
             deadline: now + self.answer_timeout_ms(run_ms_max),
             run_ms_max,

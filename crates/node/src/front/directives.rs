@@ -101,6 +101,7 @@ pub(crate) fn control_in(value: &str) -> Result<Control, CacheControlError> {
             cache_control::MaxStale::Seconds(most) => seconds(most),
         }),
         proved_only: false,
+        may_write: false,
         only_if_cached: control.only_if_cached,
     };
     Ok(Control { freshness, no_store: control.no_store })

@@ -87,6 +87,7 @@ metrics! {
     LATE = "hopcache_refresh_late_total": "Copies past their soft TTL at their next request, so that no refresh came in time. Each copy counts once: by a stale answer, or by a run in its place within half of its TTL and 10 s of its expiry. Requests with no-cache do not count.";
     ON_WRITE = "hopcache_refresh_on_write_total": "Hot keys that were read anew because a write had ended them, before their next reader came. They count as triggered refreshes too.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
+    WRITE_ACCESS_HITS = "hopcache_write_access_hits_total": "Hits of reads in explicit transactions with write access, at the node that the client asked: proved ones, and while Neo4j cannot be reached others. The same reads with READ access hit more often.";
     LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key trusts that node.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned; the owner of the query's key counts unconsidered.";

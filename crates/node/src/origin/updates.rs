@@ -38,6 +38,12 @@ impl WriteWords {
         }
     }
 
+    /// Whether it is not known that it only reads.
+    pub(crate) fn may_write(&self) -> bool {
+        let is_more = self.may_call || self.may_commit_in_parts || self.changes_rights;
+        is_more || !self.effects.touched().is_nothing()
+    }
+
     /// What a run has touched that ended well with this summary.
     pub(crate) fn touched(&self, summary: &Value) -> Touched {
         self.effects.counted(summary).touched()

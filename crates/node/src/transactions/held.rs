@@ -110,10 +110,11 @@ impl HeldTransaction {
     ) -> Result<Finished, OriginError> {
         let begins = self.relay.is_none();
         let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
+        let words = WriteWords::of(statement, params);
+        self.may_go_on(words.may_write())?;
         if begins {
             self.queue_begin().await?;
         }
-        let words = WriteWords::of(statement, params);
         self.writes.sent(&words);
         let write = if self.begin.is_implicit() {
             // It commits by itself, without a marker.
@@ -159,6 +160,8 @@ impl HeldTransaction {
         within: Duration,
         traces: &Traces,
     ) -> Result<Option<String>, OriginError> {
+        // Dropped with its relay, it is rolled back.
+        self.may_go_on(self.has_written())?;
         let marker = self.to_neo4j.as_ref().and_then(|to_neo4j| to_neo4j.relays.marker());
         // An implicit transaction has committed by itself, without a marker.
         let is_counted = marker.is_none() || !self.begin.is_implicit();
@@ -167,7 +170,7 @@ impl HeldTransaction {
         let write = if self.has_written() { self.begin_write(within, may) } else { None };
         let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
             self.begin.check_time()?;
-            return Ok(self.begin.asked().and_then(Bookmark::encode));
+            return Ok(self.begin.reads.asked().and_then(Bookmark::encode));
         };
         let begun = Instant::now();
         let cause = if write.is_some() { Cause::Write } else { Cause::Bypass };
@@ -196,7 +199,7 @@ impl HeldTransaction {
         relay.set_clean();
         let bookmark = success.get("bookmark").and_then(Value::as_str).map(str::to_owned);
         let position = bookmark.as_deref().and_then(|returned| {
-            let asked = self.begin.asked().cloned().unwrap_or_default();
+            let asked = self.begin.reads.asked().cloned().unwrap_or_default();
             relays.saw_bookmark(&self.terms.database, asked, returned, begun)
         });
         if let Some(write) = write {
@@ -210,6 +213,11 @@ impl HeldTransaction {
         if let Some(relay) = self.relay {
             relay.reset().await;
         }
+    }
+
+    /// Whether it may send a statement, or COMMIT, as far as its reads go.
+    fn may_go_on(&self, writes: bool) -> Result<(), OriginError> {
+        self.begin.reads.may_go_on(writes).map_err(|failure| OriginFault::Failed(failure).into())
     }
 
     /// Borrows a relay, and queues BEGIN.

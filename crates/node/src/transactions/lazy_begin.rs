@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::Kind;
-use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::bookmark::Bookmark;
+use hopcache_engine::TransactionReads;
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::{Reader, Value, encode};
 use tokio::time::Instant;
@@ -21,30 +22,22 @@ pub(crate) struct LazyBegin {
     /// Whether its statements may commit for themselves.
     is_implicit: bool,
     deadline: Option<Instant>,
-    /// What every read of the transaction must cover: the client's bookmarks, and all that the cache has shown. `None` if
-    /// only Neo4j understands the bookmarks.
-    asked: Option<Bookmark>,
-    /// Whether the cache has answered in the transaction.
-    has_shown: bool,
+    /// What the transaction has read from the cache.
+    pub(crate) reads: TransactionReads,
 }
 
 impl LazyBegin {
     /// A transaction that may take `timeout_ms` from now.
-    pub(crate) fn new(extra: &Value, timeout_ms: Option<u64>, asked: Option<Bookmark>) -> Self {
+    pub(crate) fn new(extra: &Value, timeout_ms: Option<u64>, reads: TransactionReads) -> Self {
         let deadline = timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let is_implicit = extra.get("tx_type").is_some_and(|kind| kind.as_str() != Some("DEFAULT"));
-        Self { extra: encode(extra).into(), is_implicit, deadline, asked, has_shown: false }
+        Self { extra: encode(extra).into(), is_implicit, deadline, reads }
     }
 
     /// Whether its statements may commit for themselves, as `CALL { … } IN TRANSACTIONS` does. Neo4j calls this kind
     /// implicit.
     pub(crate) fn is_implicit(&self) -> bool {
         self.is_implicit
-    }
-
-    /// What every read of the transaction must cover.
-    pub(crate) fn asked(&self) -> Option<&Bookmark> {
-        self.asked.as_ref()
     }
 
     /// The time that is left, if the transaction has a time limit.
@@ -62,14 +55,6 @@ impl LazyBegin {
         if self.left_ms() == Some(0) { Err(OriginFault::Failed(failure())) } else { Ok(()) }
     }
 
-    /// The cache has answered in the transaction. Later reads, at Neo4j as well, must not be older.
-    pub(crate) fn saw(&mut self, read_to: Option<Position>) {
-        self.has_shown = true;
-        if let (Some(asked), Some(position)) = (&mut self.asked, read_to) {
-            asked.add(position);
-        }
-    }
-
     /// The message is sent, and is not sent again.
     pub(crate) fn forget_options(&mut self) {
         self.extra = Bytes::new();
@@ -84,8 +69,8 @@ impl LazyBegin {
             set(&mut extra, "tx_timeout", Value::Int(left_ms));
         }
         // Neo4j must not show what is older than what the cache has shown.
-        if self.has_shown
-            && let Some(text) = self.asked.as_ref().and_then(Bookmark::encode)
+        if self.reads.has_read()
+            && let Some(text) = self.reads.asked().and_then(Bookmark::encode)
         {
             set(&mut extra, "bookmarks", Value::List(vec![Value::String(text)]));
         }
@@ -104,9 +89,14 @@ pub(crate) fn set(map: &mut Value, name: &str, value: Value) {
 
 #[cfg(test)]
 mod tests {
-    use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
+    use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+    use hopcache_engine::ports::AccessMode;
 
     use super::*;
+
+    fn reads(asked: Option<Bookmark>) -> TransactionReads {
+        TransactionReads::new(AccessMode::Write, asked)
+    }
 
     fn at(id: u64) -> Position {
         Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) }
@@ -121,7 +111,7 @@ mod tests {
         let begin = LazyBegin::new(
             &Value::Map(vec![("tx_timeout".to_owned(), Value::Int(5_000))]),
             Some(5_000),
-            None,
+            reads(None),
         );
         assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(5_000)));
         assert_eq!(begin.check_time(), Ok(()));
@@ -134,13 +124,13 @@ mod tests {
         assert_eq!(begin.left_ms(), Some(0));
         assert!(matches!(begin.check_time(), Err(OriginFault::Failed(failure)) if failure.code == TIMED_OUT));
         assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(1)), "zero would be no limit");
-        assert_eq!(LazyBegin::new(&Value::Map(Vec::new()), None, None).left_ms(), None);
+        assert_eq!(LazyBegin::new(&Value::Map(Vec::new()), None, reads(None)).left_ms(), None);
     }
 
     #[test]
     fn only_a_transaction_of_another_kind_commits_by_itself() {
         let of_kind = |kind: &str| Value::Map(vec![("tx_type".to_owned(), Value::from(kind))]);
-        let is_implicit = |extra| LazyBegin::new(&extra, None, None).is_implicit();
+        let is_implicit = |extra| LazyBegin::new(&extra, None, reads(None)).is_implicit();
         assert!(is_implicit(of_kind("IMPLICIT")) && is_implicit(of_kind("of a later server")));
         assert!(!is_implicit(of_kind("DEFAULT")) && !is_implicit(Value::Map(Vec::new())));
     }
@@ -151,11 +141,11 @@ mod tests {
         let client = Bookmark::NONE.with(Some(at(3)));
         let text = |bookmark: &Bookmark| Value::List(vec![Value::String(bookmark.encode().unwrap())]);
         let extra = Value::Map(vec![("bookmarks".to_owned(), text(&client))]);
-        let mut begin = LazyBegin::new(&extra, None, Some(client.clone()));
+        let mut begin = LazyBegin::new(&extra, None, reads(Some(client.clone())));
         assert_eq!(sent(&begin).get("bookmarks"), Some(&text(&client)));
-        begin.saw(Some(at(9)));
-        begin.saw(Some(at(5)));
+        begin.reads.saw(Some(at(9)));
+        begin.reads.saw(Some(at(5)));
         let newest = Bookmark::NONE.with(Some(at(9)));
-        assert_eq!((begin.asked(), sent(&begin).get("bookmarks")), (Some(&newest), Some(&text(&newest))));
+        assert_eq!((begin.reads.asked(), sent(&begin).get("bookmarks")), (Some(&newest), Some(&text(&newest))));
     }
 }

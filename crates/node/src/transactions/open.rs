@@ -272,6 +272,7 @@ impl Drop for InUse {
 mod tests {
     use futures_util::FutureExt;
     use hopcache_core::key::{KeyHasher, PrincipalScope};
+    use hopcache_engine::TransactionReads;
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
     use hopcache_packstream::Value;
@@ -298,7 +299,8 @@ mod tests {
             mode: AccessMode::Write,
             traceparent: None,
         };
-        HeldTransaction::new(terms, LazyBegin::new(&Value::Map(Vec::new()), None, None), None)
+        let reads = TransactionReads::new(AccessMode::Write, None);
+        HeldTransaction::new(terms, LazyBegin::new(&Value::Map(Vec::new()), None, reads), None)
     }
 
     fn open(all: &Arc<OpenTransactions>, whose: u8) -> TransactionId {

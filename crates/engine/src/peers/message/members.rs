@@ -8,19 +8,20 @@ use crate::model::ask::{Freshness, Hints};
 
 pub(super) fn write_freshness(writer: &mut Writer, freshness: Freshness) {
     writer.bool(freshness.no_cache);
-    writer.int(i64::from(freshness.only_if_cached) | i64::from(freshness.proved_only) << 1);
+    let words = [freshness.only_if_cached, freshness.proved_only, freshness.may_write];
+    writer.int(words.into_iter().rev().fold(0, |words, word| words << 1 | i64::from(word)));
     write_millis(writer, freshness.age_max_ms);
     write_millis(writer, freshness.stale_max_ms);
 }
 
 pub(super) fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
     let no_cache = reader.value()?.as_bool().ok_or(BadMessage::Form("no-cache"))?;
-    let words = reader.value()?.as_int().filter(|words| (0..4).contains(words));
+    let words = reader.value()?.as_int().filter(|words| (0..8).contains(words));
     let words = words.ok_or(BadMessage::Form("only-if-cached"))?;
-    let (only_if_cached, proved_only) = (words & 1 == 1, words & 2 == 2);
+    let [only_if_cached, proved_only, may_write] = [1, 2, 4].map(|word| words & word == word);
     let age_max_ms = read_millis(reader)?;
     let stale_max_ms = read_millis(reader)?;
-    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, proved_only, only_if_cached })
+    Ok(Freshness { no_cache, age_max_ms, stale_max_ms, proved_only, may_write, only_if_cached })
 }
 
 pub(super) fn write_hints(writer: &mut Writer, hints: Hints) {

@@ -4,7 +4,7 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
-//! Six additions came after version 1 and did not raise it.
+//! Seven additions came after version 1 and did not raise it.
 //!
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
 //! little slower. A node that does not ask for them never gets [`Reply::Near`].
@@ -20,6 +20,9 @@
 //! Writes: a request to a database that has been written has a kind of its own too (`KIND_ASK_AFTER_WRITE`), and so has
 //! the telling of a write (`written`). A node that does not know them refuses both. A telling that counts the writes
 //! (`KIND_COUNTED`) has another kind: a node that refuses it is told without counts.
+//!
+//! Transactions that may write (`MAY_WRITE`): a node that does not know the flag reads the question in full, finds a word of freshness
+//! that it does not know, and refuses it.
 //!
 //! Observations without credentials (`KIND_OBSERVED`), and orders together (`KIND_ORDERS`): a node that does not know
 //! them refuses them, and learns or launches nothing. Kind 7 had observations with credentials.
@@ -52,7 +55,7 @@ use hopcache_core::written::WrittenRecord;
 use hopcache_packstream::{DecodeError, Reader, Token, Value, Writer};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::ask::{Ask, Freshness, SessionTag};
+use crate::model::ask::{Ask, SessionTag};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::{AccessMode, LogMark, Scope};
 use crate::model::rendering::RenderingId;
@@ -105,6 +108,9 @@ const PLAIN_ASK: u8 = 1;
 const NEAR_ASK: u8 = 2;
 /// Added to each of them: the sender understands ranges.
 const WITH_RANGE: u8 = 4;
+/// Added to each of them: of entries, only a proved one is an answer, unless Neo4j cannot be reached
+/// ([`Freshness::may_write`](crate::model::ask::Freshness::may_write)).
+const MAY_WRITE: u8 = 8;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +180,8 @@ pub struct ForwardedAsk {
     rendering: RenderingId,
     /// Whether the plain freshness rules hold, so that a fresh copy is an answer without reading on.
     is_plain: bool,
+    /// Whether the request's transaction may write.
+    may_write: bool,
     /// Requests that the sender answered from its near copy since its last report; `None` if it keeps no near copy of
     /// the answer.
     near_hits: Option<u32>,
@@ -191,7 +199,7 @@ pub struct ForwardedAsk {
 #[must_use]
 pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Option<u32>) -> Bytes {
     debug_assert!(!ask.is_forwarded, "I8: a forwarded request is written for another hop");
-    let is_plain = ask.freshness == Freshness::default();
+    let is_plain = ask.freshness.is_plain();
     let near_hits = near_hits.filter(|_| is_plain);
     let mut head = Vec::with_capacity(256 + ask.query.statement.len() + ask.query.params.len());
     let is_after = !ask.bookmarks.is_empty();
@@ -210,7 +218,7 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
         None if is_plain => PLAIN_ASK,
         None => OWN_ASK,
     };
-    head.push(freshness | WITH_RANGE);
+    head.push(freshness | WITH_RANGE | if ask.freshness.may_write { MAY_WRITE } else { 0 });
     if kind != KIND_ASK {
         ask.bookmarks.write(&mut head);
     }
@@ -314,9 +322,10 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes, kind: u8) -> Result<ForwardedAsk
         KIND_ASK_AFTER_WRITE => Some(WrittenRecord::read(&mut head.0).ok_or(BadMessage::Form("mark"))?),
         _ => None,
     };
-    let knows_ranges = matches!(freshness, WITH_RANGE..=6);
+    let may_write = freshness & MAY_WRITE != 0;
+    let knows_ranges = matches!(freshness & !MAY_WRITE, WITH_RANGE..=6);
     // A value of a later version means that the plain rules do not hold; the rest has the rules.
-    let (is_plain, near_hits) = match freshness & !WITH_RANGE {
+    let (is_plain, near_hits) = match freshness & !WITH_RANGE & !MAY_WRITE {
         PLAIN_ASK => (true, None),
         NEAR_ASK => (true, Some(u32::from_be_bytes(head.take_last()?))),
         _ => (false, None),
@@ -328,6 +337,7 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes, kind: u8) -> Result<ForwardedAsk
         left_ms,
         rendering,
         is_plain,
+        may_write,
         near_hits,
         knows_ranges,
         after,
@@ -371,6 +381,12 @@ impl ForwardedAsk {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.is_plain
+    }
+
+    /// Whether the request's transaction may write: of entries only a proved one is an answer then.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        self.may_write
     }
 
     /// Requests that the sender answered from its near copy since its last report; `None` if it keeps no near copy.

@@ -116,6 +116,9 @@ impl Session {
         }
         self.count_answer(&ask, &outcome, started, span.as_mut());
         self.take_note(&ask, &outcome);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.was_answered(&outcome.how);
+        }
         self.result_of(options, &ask, outcome, has_relays)
     }
 

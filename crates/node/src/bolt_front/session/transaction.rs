@@ -13,10 +13,11 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
-use hopcache_engine::NetChange;
 use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
+use hopcache_engine::ports::{AccessMode, OriginFault};
 use hopcache_engine::trace::Step;
+use hopcache_engine::{NetChange, TransactionReads};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -65,7 +66,12 @@ impl Transaction {
 
     /// The cache has shown what was there at this position: all that follows must be no older.
     pub(super) fn has_read(&mut self, position: Option<Position>) {
-        self.begin.saw(position);
+        self.begin.reads.saw(position);
+    }
+
+    /// The cache has answered a statement in this way.
+    pub(super) fn was_answered(&mut self, how: &How) {
+        self.begin.reads.answered(how);
     }
 
     /// The options of a transaction whose statements may commit for themselves.
@@ -75,8 +81,9 @@ impl Transaction {
 
     /// The options for the cache's answer to a statement now.
     fn options_now(&self) -> StatementOptions {
-        let (timeout_ms, asked) = (self.begin.left_ms(), self.begin.asked().cloned());
-        StatementOptions { timeout_ms, asked, ..self.options.clone() }
+        let (timeout_ms, asked) = (self.begin.left_ms(), self.begin.reads.asked().cloned());
+        let freshness = self.begin.reads.freshness(self.options.freshness);
+        StatementOptions { timeout_ms, asked, freshness, ..self.options.clone() }
     }
 
     fn take_qid(&mut self) -> i64 {
@@ -127,7 +134,10 @@ impl Session {
         let extra = extra.decoded();
         let options = StatementOptions::read(&extra)?;
         let sent = for_neo4j(&extra, &self.hello, self.version);
-        let begin = LazyBegin::new(&sent, options.timeout_ms, options.asked.clone());
+        // No transaction of the sample graph writes.
+        let mode = if self.front.relays.is_some() { options.mode } else { AccessMode::Read };
+        let reads = TransactionReads::new(mode, options.asked.clone());
+        let begin = LazyBegin::new(&sent, options.timeout_ms, reads);
         Ok((options, begin))
     }
 
@@ -172,7 +182,10 @@ impl Session {
                 }
                 Asked::ToNeo4j(why) => reason = why,
             }
+            self.check_reads(statement).await?;
             self.queue_begin(&options).await?;
+        } else {
+            self.check_reads(statement).await?;
         }
         let (mut success, result) = self.relay_run(statement, (reason, span)).await?;
         let transaction = self.transaction_mut()?;
@@ -180,6 +193,21 @@ impl Session {
         transaction.results.insert(qid, OpenResult::Relayed(Box::new(result)));
         set(&mut success, "qid", Value::Int(qid));
         Ok(success)
+    }
+
+    /// Whether a statement may go to Neo4j, as far as the reads of the transaction go.
+    async fn check_reads(&mut self, statement: &Statement) -> Result<(), RequestError> {
+        if !self.transaction_mut()?.begin.reads.has_read_old() {
+            return Ok(());
+        }
+        let may_write = || WriteWords::of(&statement.text, &statement.params).may_write();
+        let may_write = self.read_apart(statement.text.len(), may_write).await?;
+        self.may_go_on(may_write)
+    }
+
+    fn may_go_on(&mut self, writes: bool) -> Result<(), RequestError> {
+        let may = self.transaction_mut()?.begin.reads.may_go_on(writes);
+        may.map_err(|failure| BoltFailure::of_fault(&OriginFault::Failed(failure)).into())
     }
 
     /// Begins the span of a RUN in the transaction, if the transaction is traced: its context came with BEGIN.
@@ -231,7 +259,7 @@ impl Session {
         let mut bookmark = None;
         if let Some(Transaction { begin, .. }) = transaction {
             begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
-            bookmark = begin.asked().and_then(Bookmark::encode);
+            bookmark = begin.reads.asked().and_then(Bookmark::encode);
         }
         let pair = bookmark.map(|text| ("bookmark".to_owned(), Value::String(text)));
         Ok(Value::Map(pair.into_iter().collect()))
@@ -254,12 +282,16 @@ impl Session {
                 writes.wrote(&relayed.may_touch(), None);
             }
         }
-        let asked = transaction.begin.asked().cloned();
+        let asked = transaction.begin.reads.asked().cloned();
         let options = StatementOptions { asked, ..transaction.options.clone() };
         let is_implicit = transaction.begin.is_implicit();
         if is_implicit && self.marker().is_some() {
             // It has committed by itself, without a marker.
             writes.tokens = None;
+        }
+        if kind == Kind::Commit {
+            // The client resets the connection, and Neo4j rolls back.
+            self.may_go_on(writes.has_written())?;
         }
         let write = match kind {
             Kind::Commit if writes.has_written() => self.begin_write(&options, writes.clone()).await?,

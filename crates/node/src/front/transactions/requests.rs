@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
+use hopcache_engine::TransactionReads;
 use hopcache_engine::outcome::{Failure, FailureKind, How, Reason};
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault};
 use hopcache_packstream::Value;
@@ -42,10 +43,14 @@ impl Front {
             mode: read.mode,
             traceparent: read.traceparent.clone(),
         };
-        let begin = LazyBegin::new(&extra_of(&read, &terms), read.time_ms_max, asked.clone());
+        let to_neo4j = self.to_neo4j();
+        // No transaction of the sample graph writes.
+        let mode = if to_neo4j.is_some() { read.mode } else { AccessMode::Read };
+        let reads = TransactionReads::new(mode, asked.clone());
+        let begin = LazyBegin::new(&extra_of(&read, &terms), read.time_ms_max, reads);
         let open = self.transactions.parts.open.open(identity.fingerprint, database);
         let mut in_use = open.map_err(|why| refused(why, endpoint, read.form.encoding))?;
-        let held = in_use.begin(HeldTransaction::new(terms, begin, self.to_neo4j()));
+        let held = in_use.begin(HeldTransaction::new(terms, begin, to_neo4j));
         // An empty statement is none here.
         let statement = read.statement.take().filter(|statement| !statement.text.is_empty());
         // Only Neo4j knows what it refuses of these, and BEGIN has to be refused now.

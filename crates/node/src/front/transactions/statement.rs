@@ -112,11 +112,17 @@ impl Front {
         if let Err(fault) = lazy.check_time() {
             return Ok(Err(failed(OriginError::from(fault).into())));
         }
-        let Some(asked) = lazy.asked().cloned() else { return Err(Reason::Bookmarks) };
+        let reads = lazy.reads.clone();
+        if reads.asked().is_none() {
+            return Err(Reason::Bookmarks);
+        }
         let (came, left_ms) = (self.clock.now(), lazy.left_ms());
-        let ask = self.reader.ask_in_transaction((statement, params), held.terms(), (asked, left_ms), came);
+        let ask = self.reader.ask_in_transaction((statement, params), held.terms(), (&reads, left_ms), came);
         let outcome = Box::pin(self.engine.path().request_cached(&ask, came)).await?;
         self.take_note(&ask, &outcome);
+        if let Some(lazy) = held.lazy() {
+            lazy.reads.answered(&outcome.how);
+        }
         let Outcome { answer, how, key, range, .. } = outcome;
         let body = match answer {
             Answer::Body(body) => body,
@@ -127,7 +133,7 @@ impl Front {
         };
         ask.query.name_columns(&mut fields);
         if let Some(lazy) = held.lazy() {
-            lazy.saw(range.map(|range| range.to()));
+            lazy.reads.saw(range.map(|range| range.to()));
         }
         Ok(Ok(Ran { fields, records, summary, how, key }))
     }
