@@ -8,6 +8,10 @@ pub(crate) enum Action {
     Write,
     /// A client writes through a node.
     WriteThrough,
+    /// A client runs a transaction through a node: it reads, works and writes.
+    Transact,
+    /// The database cannot be reached for a while, and nodes know it.
+    Outage,
     /// Users or rights change.
     Rights,
     /// The database is restored to an earlier state.
@@ -46,6 +50,10 @@ impl Profile {
         }
         if self.writes() {
             acts.extend([Action::WriteThrough; 4]);
+        }
+        if self.transacts {
+            acts.extend([Action::Transact; 8]);
+            acts.push(Action::Outage);
         }
         if self.proves() {
             acts.push(Action::Rights);

@@ -38,31 +38,32 @@ const STEPS_MAX: usize = 4;
 const THINK_MS_MAX: u64 = 1_500;
 
 /// A client of a node.
-struct Client {
-    number: u32,
+pub(crate) struct Client {
+    pub(crate) number: u32,
     handle: NodeHandle,
     record: Arc<Record>,
-    ask: Ask,
+    pub(crate) ask: Ask,
     subject: Subject,
     key: KeyId,
-    want: Want,
+    pub(crate) want: Want,
     wait_max: Millis,
     by_hit: bool,
 }
 
 impl Client {
     /// Asks its node. The node answers, refuses the connection, or dies without an answer.
-    async fn ask(self) {
+    pub(crate) async fn ask(self) -> Option<Outcome> {
         let Self { number, handle, record, ask, subject, key, want, wait_max, by_hit } = self;
         // A stopped process takes the request when it goes on.
         handle.process.on().await;
         // Refused: the client goes elsewhere.
-        let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
+        let _connection = handle.listeners.enter(ListenerKind::Client)?;
         let node = handle.life.node;
         record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, wait_max });
         let came = crate::clock::sim_now() + handle.apart;
         let ask = Ask { deadline: came + wait_max, ..ask };
-        let hit = if by_hit && want == Want::Plain { handle.engine.path().hit(&ask) } else { None };
+        let is_usual = matches!(want, Want::Plain | Want::ToWrite);
+        let hit = if by_hit && is_usual { handle.engine.path().hit(&ask) } else { None };
         // The clients left between the look at the ring and the answer.
         let is_near = hit.is_some() && !owns(&handle, &ask);
         let outcome = match hit {
@@ -74,6 +75,7 @@ impl Client {
         record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         // As a node's front does it.
         handle.engine.prefetch().observe(&ask, &outcome, came);
+        Some(outcome)
     }
 }
 
@@ -172,7 +174,7 @@ impl Cluster {
     }
 
     /// A client of a node, unless that is dead.
-    fn client(&mut self, node: usize, subject: Subject, is_plain: bool) -> Option<Client> {
+    pub(crate) fn client(&mut self, node: usize, subject: Subject, is_plain: bool) -> Option<Client> {
         let handle = self.world.nodes[node].clone();
         if handle.process.power() == Power::Off {
             return None;
@@ -239,6 +241,7 @@ impl Cluster {
             }
             Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
             Want::After(version) => ask.bookmarks = bookmark(version.into()),
+            Want::ToWrite => ask.freshness = Freshness { may_write: true, ..plain },
         }
         if self.profile.is_living && want == Want::Plain && self.profile.has(Kind::Clients) {
             // Sometimes a request says that its answer changes at once.

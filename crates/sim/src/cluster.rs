@@ -50,6 +50,7 @@ pub(crate) struct Cluster {
     pub(crate) asks: u32,
     purges: u32,
     pub(crate) writes: u32,
+    pub(crate) transactions: u32,
     /// Requests that may still be under way, and their nodes.
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
     /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
@@ -69,6 +70,7 @@ impl Cluster {
             asks: 0,
             purges: 0,
             writes: 0,
+            transactions: 0,
             clients: Vec::new(),
             tasks: Vec::new(),
             changes: MembershipChanges::default(),
@@ -187,6 +189,8 @@ impl Cluster {
         match act {
             Action::Write => self.world.origin.write_past(),
             Action::WriteThrough => self.write_through(node),
+            Action::Transact => self.transact(node),
+            Action::Outage => self.outage(),
             Action::Rights => self.world.origin.change_rights(),
             Action::Restore => self.restore(),
             Action::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
@@ -382,6 +386,7 @@ impl Cluster {
         self.world.store.set_mode(Mode::Up);
         self.world.origin.set_trouble(Trouble::default());
         self.world.origin.set_behavior(OriginBehavior::Well);
+        self.world.origin.set_away(false);
         self.world.origin.set_delay_ms(20);
     }
 

@@ -41,6 +41,7 @@ pub mod simulate;
 mod spread;
 pub mod store;
 pub mod subject;
+mod transactions;
 pub mod udp;
 pub mod world;
 pub mod write_statement;

@@ -156,7 +156,10 @@ impl ScriptedOrigin {
 
     /// Whether nodes know that it is away. It answers all the same.
     pub fn set_away(&self, is_away: bool) {
-        self.state.lock().is_away = is_away;
+        let before = std::mem::replace(&mut self.state.lock().is_away, is_away);
+        if before != is_away {
+            self.record.note(What::OriginAway { is_away });
+        }
     }
 
     /// Sets the fates of single runs.

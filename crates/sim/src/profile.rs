@@ -77,6 +77,8 @@ pub struct Profile {
     pub subjects: Vec<Subject>,
     /// Whether the usual statements name labels, and many writes touch only some of them.
     pub is_tagged: bool,
+    /// Whether clients run transactions that read and write, and the origin is away at times.
+    pub transacts: bool,
     /// Whether the database has one name for all. The writes by another name are foreign to the watcher of the first one.
     pub has_one_name: bool,
     /// The kinds of fault. None in a quiet world, where I1 holds strictly.
@@ -153,6 +155,7 @@ impl Profile {
             nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
             is_living,
             is_tagged: is_tagged(seed),
+            transacts: transacts(seed),
             has_one_name: has_one_name(seed),
             subjects: with_names(seed, if learns { walked(dice) } else { subjects(dice, is_living) }),
             slots: slots(seed, kinds.is_empty()),
@@ -310,6 +313,11 @@ fn slots(seed: u64, is_quiet: bool) -> Option<usize> {
 /// Half of the worlds with joins and leaves: their origin tells transactions.
 fn writes(seed: u64) -> bool {
     is_living(seed) && (seed / 40).is_multiple_of(2)
+}
+
+/// A fifth of the worlds with writes and faults. None of `tests/regression_seeds.rs`.
+fn transacts(seed: u64) -> bool {
+    writes(seed) && !seed.is_multiple_of(8) && (seed % 7 == 2 || seed % 11 == 10)
 }
 
 /// A third of the worlds with writes. None of the older ones in `tests/regression_seeds.rs`, which were found before writes

@@ -113,6 +113,8 @@ pub enum Want {
     Bypass,
     /// With the bookmark of this version.
     After(u32),
+    /// In a transaction that may write.
+    ToWrite,
 }
 
 impl Want {
@@ -222,6 +224,14 @@ pub enum What {
     WriteEnded { write: u32, version: Option<u32>, touches: Touches, is_told: bool },
     /// The origin has committed a client's write as this version.
     Wrote { write: u32, version: u32, touches: Touches },
+    /// A client began a transaction, which will write with this number.
+    TransactionBegan { transaction: u32, node: usize, write: u32 },
+    /// The transaction asks this.
+    TransactionAsks { transaction: u32, ask: u32 },
+    /// The transaction ends without its write: what it has read may be old.
+    TransactionOutdated { transaction: u32 },
+    /// Nodes know that the origin cannot be reached, or that it can be reached again.
+    OriginAway { is_away: bool },
     /// A write took fewer transaction ids than its node allows for: it may hide others (`core::proof`).
     Spared { by: Life },
     /// The origin was restored to an earlier version. The next writes have the same numbers again.

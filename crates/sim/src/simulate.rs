@@ -130,6 +130,7 @@ impl Simulation {
             jumps: Vec::new(),
             jumps_ahead: Vec::new(),
             history: History::default(),
+            away: Vec::new(),
         };
         Self {
             cluster,

@@ -16,8 +16,8 @@ use crate::subject::{DATABASES, PRINCIPALS, trace_of_write};
 use crate::write_statement::{Touches, WriteStatement};
 
 /// The body of a write's answer has nothing, but its range names its transaction.
-struct Writer {
-    number: u32,
+pub(crate) struct Writer {
+    pub(crate) number: u32,
     handle: NodeHandle,
     record: Arc<Record>,
     ask: Ask,
@@ -25,7 +25,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(self) {
+    pub(crate) async fn write(self) {
         let Self { number, handle, record, ask, touches } = self;
         handle.process.on().await;
         let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
@@ -53,17 +53,7 @@ impl Writer {
 impl Cluster {
     /// A client writes through a node. Some leave before their answer.
     pub(crate) fn write_through(&mut self, node: usize) {
-        let handle = self.world.nodes[node].clone();
-        if handle.process.power() == Power::Off {
-            return;
-        }
-        self.writes += 1;
-        let number = self.writes;
-        let database = DATABASES[self.dice.index(self.profile.names_written())];
-        let principal = PRINCIPALS[self.dice.index(PRINCIPALS.len())];
-        let WriteStatement { text, touches, .. } = self.statement_of_write();
-        let ask = self.world.ask_in(database, text, principal);
-        let writer = Writer { number, handle, record: Arc::clone(&self.world.record), ask, touches };
+        let Some(writer) = self.writer(node) else { return };
         let life = writer.handle.life;
         let task = tokio::spawn(writer.write());
         if self.dice.chance(100) {
@@ -74,6 +64,21 @@ impl Cluster {
             });
         }
         self.tasks.push((life, task.abort_handle()));
+    }
+
+    /// A client that will write through a node, unless that is dead.
+    pub(crate) fn writer(&mut self, node: usize) -> Option<Writer> {
+        let handle = self.world.nodes[node].clone();
+        if handle.process.power() == Power::Off {
+            return None;
+        }
+        self.writes += 1;
+        let number = self.writes;
+        let database = DATABASES[self.dice.index(self.profile.names_written())];
+        let principal = PRINCIPALS[self.dice.index(PRINCIPALS.len())];
+        let WriteStatement { text, touches, .. } = self.statement_of_write();
+        let ask = self.world.ask_in(database, text, principal);
+        Some(Writer { number, handle, record: Arc::clone(&self.world.record), ask, touches })
     }
 
     /// Worlds that have one statement of writes only draw no number, because the seeds of `tests/regression_seeds.rs` are

@@ -8,6 +8,7 @@ mod hot_keys;
 mod proofs;
 mod tags;
 mod transaction_ids;
+mod transactions;
 mod watching;
 
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;

@@ -7,7 +7,8 @@
 //!
 //! - a run of the same subject failed, or the origin did not classify the statement; or
 //! - a request waited for a run for at least the shortest lease, or for its whole time; or
-//! - a node's process was stopped, and its flights with it.
+//! - a node's process was stopped, and its flights with it; or
+//! - nodes knew that the origin could not be reached.
 //!
 //! The age is judged at the time of the request: any later answer was an answer of the time between.
 
@@ -150,6 +151,7 @@ impl Ages {
             || since(&self.failed)
             || self.wordless.get(&text_of(ask.subject)).is_some_and(|at| *at >= began)
             || since(&self.slow)
+            || ground.was_away_since(ask.at)
             || waited >= WAIT_MIN
             || waited >= ask.wait_max;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }

@@ -9,6 +9,7 @@ mod history;
 mod i10_i11_stored;
 mod i12_hits;
 mod i12_rings;
+mod i14_transactions;
 mod i1_i2_runs;
 mod i3_late_write;
 mod i4_age;
@@ -21,6 +22,7 @@ mod liveness;
 mod prefetch;
 mod proofs;
 mod purges;
+mod tellings;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -112,6 +114,8 @@ pub struct Ground {
     pub jumps_ahead: Vec<(MonoTime, Millis)>,
     /// The versions of the data.
     pub history: History,
+    /// When nodes knew that the origin could not be reached: from, and until.
+    pub away: Vec<(MonoTime, Option<MonoTime>)>,
 }
 
 /// An ask.
@@ -183,6 +187,10 @@ impl Ground {
                         seen.late = seen.late.max(fact.at.since(entry.offered));
                     }
                 }
+                What::OriginAway { is_away: true } => self.away.push((fact.at, None)),
+                What::OriginAway { is_away: false } => {
+                    self.away.last_mut().into_iter().for_each(|(_, until)| *until = Some(fact.at));
+                }
                 What::StoreJumped { by_ms, .. } if *by_ms < 0 => {
                     self.jumps.push((fact.at, Millis(by_ms.unsigned_abs())));
                 }
@@ -205,6 +213,12 @@ impl Ground {
     #[must_use]
     pub fn set_ahead_since(&self, from: MonoTime) -> Millis {
         Millis(self.jumps_ahead.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())
+    }
+
+    /// Whether nodes knew that the origin could not be reached, at this time or later.
+    #[must_use]
+    pub fn was_away_since(&self, from: MonoTime) -> bool {
+        self.away.last().is_some_and(|(_, until)| until.is_none_or(|until| until >= from))
     }
 
     /// The database of a subject, as entries and purges name it.
@@ -238,6 +252,7 @@ impl Default for Checks {
                 Box::new(i10_i11_stored::Stored),
                 Box::new(i12_rings::Rings::default()),
                 Box::new(i12_hits::Hits::default()),
+                Box::new(i14_transactions::Transactions::default()),
                 Box::new(counters::Identities),
                 Box::new(leaving::Leaving::default()),
                 Box::new(learning::Convergence::default()),

@@ -16,10 +16,10 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 
+use super::tellings::Tellings;
 use super::{Check, Ground, Seen};
 use crate::record::{Fact, Served, Want, What};
 use crate::subject::{Subject, USUAL};
@@ -38,15 +38,12 @@ pub(super) struct Proofs {
     answered: [u32; USUAL],
     /// The same as it was when a request came, for requests under way.
     needed: BTreeMap<u32, u32>,
-    /// When a node last failed to tell the store.
-    tell_failed: BTreeMap<usize, MonoTime>,
-    /// When the store last lost something, or its clock jumped.
-    store_changed: Option<MonoTime>,
+    tellings: Tellings,
 }
 
 /// For how long after a foreign write an entry from before it may be served as proved: `ProofSettings::report_ms_max`.
 /// `None` where nobody looks for foreign writes.
-fn bound(policy: &Policy) -> Option<Millis> {
+pub(super) fn bound(policy: &Policy) -> Option<Millis> {
     let watch_ms = policy.proofs?.watch_ms;
     let lease_ms = policy.freshness_lease_ms?;
     (watch_ms > Millis::ZERO).then_some(Millis(2 * lease_ms.0 + 2 * watch_ms.0 + ROUNDING.0))
@@ -62,6 +59,7 @@ impl Check for Proofs {
             return Ok(());
         }
         for fact in seen.facts {
+            self.tellings.learn(fact);
             match &fact.what {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
@@ -81,12 +79,6 @@ impl Check for Proofs {
                 What::Left { ask } => {
                     self.needed.remove(ask);
                 }
-                What::StoreSaid { by, word: "tell_written", .. } => {
-                    self.tell_failed.insert(by.node, fact.at);
-                }
-                What::StoreLost { .. } | What::StoreFellBack { .. } | What::StoreJumped { .. } => {
-                    self.store_changed = Some(fact.at);
-                }
                 What::Answered { ask, served } => self.judge(fact, seen.ground, *ask, served)?,
                 _ => {}
             }
@@ -102,7 +94,7 @@ impl Proofs {
         else {
             return;
         };
-        if !is_told || !self.is_held(began) {
+        if !is_told || !self.tellings.is_held(began) {
             return;
         }
         for (statement, answered) in self.answered.iter_mut().enumerate() {
@@ -110,13 +102,6 @@ impl Proofs {
                 *answered = version.max(*answered);
             }
         }
-    }
-
-    /// Whether the write was told as the protocol wants it.
-    fn is_held(&self, (node, began): (usize, MonoTime)) -> bool {
-        let lease = Millis(FRESHNESS_LEASE_MS_DEFAULT);
-        let is_told = self.tell_failed.get(&node).is_none_or(|at| *at < began);
-        is_told && self.store_changed.is_none_or(|at| at + lease < began)
     }
 
     fn judge(&mut self, fact: &Fact, ground: &Ground, number: u32, served: &Served) -> Result<(), String> {

@@ -1,11 +1,11 @@
 //! Writes are seen: a request that began after a write was answered gets nothing from before it, on any node in touch, if
 //! the write has touched what it reads.
 //! Answers that are marked `stale-if-error` may be older while the origin fails: a run of the same subject failed, or the
-//! origin did not classify the statement, a back-off before the request at most. A slow origin is no reason.
+//! origin did not classify the statement, a back-off before the request at most; or nodes knew that the origin could not be
+//! reached. A slow origin is no reason.
 //!
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
-//! A write is not held against anybody if its node could not tell the store, because then no node that it cannot reach
-//! hears of it (a fault of two ways at once), or if the store has just lost its list of those who listen.
+//! [`Tellings`] says which writes are held against nobody.
 //!
 //! Nor is it held against a node that comes back, or joins, just after the store lost its marks. Seed 4837:
 //!   node 0 is stopped · a write ends, and its mark is in the store and at the other nodes · the store loses everything ·
@@ -18,6 +18,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::Detail;
 
 use super::i4_age::text_of;
+use super::tellings::Tellings;
 use super::{Check, Seen};
 use crate::record::{Fact, RunEnd, Served, Want, What};
 use crate::subject::{Subject, USUAL};
@@ -38,14 +39,11 @@ pub(super) struct Writes {
     needed: BTreeMap<u32, u32>,
     /// When a look of a node last failed.
     look_failed: BTreeMap<usize, MonoTime>,
-    /// When a node last failed to tell the store.
-    tell_failed: BTreeMap<usize, MonoTime>,
+    tellings: Tellings,
     /// When each node last went on, or began.
     came_back: BTreeMap<usize, MonoTime>,
     /// When the store last lost something.
     store_lost: Option<MonoTime>,
-    /// When the store last lost something, or its clock jumped.
-    store_changed: Option<MonoTime>,
 }
 
 /// A look is under way for as long as a command lasts, and the next comes after half a lease. After a pause a node waits so
@@ -59,6 +57,7 @@ impl Check for Writes {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
+            self.tellings.learn(fact);
             match &fact.what {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
@@ -66,7 +65,7 @@ impl Check for Writes {
                 What::WriteEnded { write, version, touches, .. } => {
                     let began = self.under_way.remove(write);
                     if let (Some(began), Some(version)) = (began, version)
-                        && self.is_held(began)
+                        && self.tellings.is_held(began)
                     {
                         self.note_answered(*version, *touches);
                     }
@@ -89,16 +88,10 @@ impl Check for Writes {
                 What::StoreSaid { by, word: "hear_written", .. } => {
                     self.look_failed.insert(by.node, fact.at);
                 }
-                What::StoreSaid { by, word: "tell_written", .. } => {
-                    self.tell_failed.insert(by.node, fact.at);
-                }
                 What::Power { node, power: "on" | "joined" | "restarted" } => {
                     self.came_back.insert(*node, fact.at);
                 }
-                What::StoreLost { .. } | What::StoreFellBack { .. } => {
-                    (self.store_lost, self.store_changed) = (Some(fact.at), Some(fact.at));
-                }
-                What::StoreJumped { .. } => self.store_changed = Some(fact.at),
+                What::StoreLost { .. } | What::StoreFellBack { .. } => self.store_lost = Some(fact.at),
                 What::RunEnded { run, end } if !matches!(end, RunEnd::Whole | RunEnd::Updates) => {
                     if let Some(subject) = seen.ground.runs.get(run).and_then(|run| run.subject) {
                         self.failed.insert(subject, fact.at);
@@ -130,12 +123,6 @@ impl Writes {
         }
     }
 
-    fn is_held(&self, (node, began): (usize, MonoTime)) -> bool {
-        let lease = Millis(FRESHNESS_LEASE_MS_DEFAULT);
-        let is_told = self.tell_failed.get(&node).is_none_or(|at| *at < began);
-        is_told && self.store_changed.is_none_or(|at| at + lease < began)
-    }
-
     /// Whether a node may have looked at a store that had lost its marks, before another node's look put them back.
     fn came_back_to_nothing(&self, node: usize, now: MonoTime) -> bool {
         let was_away = |lost: &MonoTime| self.came_back.get(&node).is_some_and(|back| back >= lost);
@@ -153,7 +140,8 @@ impl Writes {
             return Ok(());
         };
         let is_marked = served.how.detail == Some(Detail::StaleIfError);
-        let is_allowed = is_marked && self.was_failing(ask.subject, ask.at);
+        let is_failing = self.was_failing(ask.subject, ask.at) || seen.ground.was_away_since(ask.at);
+        let is_allowed = is_marked && is_failing;
         // Runs that bypass the cache carry what their client sent.
         let is_cached = Subject::at(ask.subject).is_usual() && ask.want != Want::Bypass;
         let was_in_touch = self.look_failed.get(&ask.node).is_none_or(|at| *at + Millis(LOOK_MS) < ask.at);

@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 153] = [
+pub const OUTCOMES: [&str; 156] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -95,6 +95,9 @@ pub const OUTCOMES: [&str; 153] = [
     "refresh took",
     "late",
     "near hit",
+    "write access hit",
+    "transaction written",
+    "transaction outdated",
     "degree asked",
     "entries ended by a write",
     "hit after a write elsewhere",
