@@ -25,6 +25,7 @@ mod leaving;
 mod marked;
 mod origin_cut;
 mod origin_restored;
+mod outdated;
 mod owner_killed;
 mod proved;
 mod purge;

@@ -6,7 +6,7 @@ Prints one line of JSON for each read: [round, the text of Cache-Status, bookmar
 import json
 import sys
 
-from neo4j import GraphDatabase
+from neo4j import READ_ACCESS, GraphDatabase
 
 URI, USER, PASSWORD, TAG = sys.argv[1:5]
 
@@ -17,7 +17,7 @@ def one(tx, text):
     return result.consume().metadata["hopcache"]
 
 
-with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver, driver.session() as session:
+with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver, driver.session(default_access_mode=READ_ACCESS) as session:
     for round in range(3):
         for place in range(9):
             text = f"RETURN 'bolt {TAG} {place}'"

@@ -6,7 +6,7 @@ Prints one line of JSON for each read: [name, value, the text of Cache-Status].
 import json
 import sys
 
-from neo4j import GraphDatabase, Query
+from neo4j import READ_ACCESS, GraphDatabase, Query
 
 URI, USER, PASSWORD, TAG = sys.argv[1:5]
 
@@ -27,7 +27,7 @@ with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver:
             show(f"{time} session.run", *one(session, f"RETURN 'run {TAG}'"))
             show(f"{time} execute_read", *session.execute_read(one, f"RETURN 'read {TAG}'"))
             show(f"{time} execute_write that reads", *session.execute_write(one, f"RETURN 'write {TAG}'"))
-            with session.begin_transaction() as tx:
+            with driver.session(default_access_mode=READ_ACCESS) as reads, reads.begin_transaction() as tx:
                 show(f"{time} transaction", *one(tx, f"RETURN 'transaction {TAG}'"))
             records, summary, _ = driver.execute_query(f"RETURN 'query {TAG}'", routing_="r")
             show(f"{time} execute_query", records[0][0], summary)
