@@ -223,11 +223,17 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
 fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     let plain =
         Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
-    for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
-        let head = forwarded(&encode_ask(&plain, Millis(5), RingEpoch(1), near_hits));
-        assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
-        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
-        assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
+    // I14: the head says whether the transaction may write, so that the owner takes no entry by its age.
+    let may_write = Freshness { may_write: true, ..Freshness::default() };
+    for freshness in [Freshness::default(), may_write] {
+        let plain = Ask { freshness, ..plain.clone() };
+        for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
+            let head = forwarded(&encode_ask(&plain, Millis(5), RingEpoch(1), near_hits));
+            let expected = (true, near_hits, freshness.may_write);
+            assert_eq!((head.is_plain(), head.near_hits(), head.may_write()), expected);
+            let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+            assert_eq!((got.query.key, got.freshness), (plain.query.key, freshness));
+        }
     }
     let mut cut = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
     cut.truncate(2 + 32 + 8 + 8 + 2 + 3);
