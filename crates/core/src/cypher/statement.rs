@@ -30,8 +30,7 @@ impl Statement {
     pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
         let tokens: Vec<Token> = tokens(text).collect();
         let lexed = Lexed::of_tokens(text, &tokens, procedures);
-        let may_read = matches!(lexed, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams);
-        let shared = if shares && may_read { SharedForm::of_tokens(text, &tokens) } else { None };
+        let shared = if shares && lexed.may_read() { SharedForm::of_tokens(text, &tokens) } else { None };
         Self {
             normal: NormalForm::of_tokens(text, &tokens),
             lexed,
