@@ -145,6 +145,18 @@ pub fn is_known_function(name: &str) -> bool {
         || is_temporal
 }
 
+/// Whether the procedure with this exact name is known to read only.
+#[must_use]
+pub(super) fn only_reads(procedure: &str) -> bool {
+    names::PROCEDURES.contains(&procedure)
+}
+
+/// Whether it is known to search an index, and to tell nothing but what it finds there.
+#[must_use]
+pub(super) fn searches_index(procedure: &str) -> bool {
+    only_reads(procedure) && procedure.starts_with("db.index.")
+}
+
 /// Plain data: the function, the procedure or the keyword that decides a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {
