@@ -40,6 +40,9 @@ pub enum Touched {
 impl TagId {
     /// The mark of foreign transactions: nobody knows what they touch. No read depends on it; without it none is proved.
     pub const FOREIGN: Self = Self(u64::MAX);
+    /// The mark of labels, relationship types and property keys that may be new. A transaction that is rolled back leaves it too: what
+    /// it has made of them stays.
+    pub const TOKENS: Self = Self(u64::MAX - 1);
 }
 
 impl Touched {
@@ -64,6 +67,12 @@ impl Touched {
     #[must_use]
     pub fn nothing() -> Self {
         Self::These(Arc::from([]))
+    }
+
+    /// Labels, types and keys that may be new, and nothing else.
+    #[must_use]
+    pub fn tokens() -> Self {
+        Self::These(Arc::from([TagId::TOKENS]))
     }
 
     /// Whether it is certain that it has changed nothing.

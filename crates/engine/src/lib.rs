@@ -46,5 +46,6 @@ pub use path::{Path, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{
-    DatabaseMarks, Effects, Invalidated, MARKER_KEY, NetChange, PendingWrite, Writes, watched_words,
+    DatabaseMarks, Effects, Invalidated, MARKER_KEY, MadeTokens, NetChange, PendingWrite, Writes,
+    watched_words,
 };

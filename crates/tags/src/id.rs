@@ -24,6 +24,7 @@ impl From<Mark<'_>> for TagId {
             Mark::EveryRelationshipKey => (12, ""),
             Mark::RelationshipKeys => (13, ""),
             Mark::Change => (14, ""),
+            Mark::Tokens => return Self::TOKENS,
             Mark::Everything => (15, ""),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hopcache_core::cypher::calls::may_read_tokens;
 use hopcache_core::tags::TagId;
 
 use crate::id::{ids, share};
@@ -25,7 +26,10 @@ impl ReadTags {
     /// The tags of `statement`, for any parameters.
     #[must_use]
     pub fn of(statement: &str) -> Self {
-        let Ok(query) = parse(statement) else { return Self::anything() };
+        let Ok(query) = parse(statement) else {
+            let anything = Self::anything();
+            return if may_read_tokens(statement) { anything } else { anything.without_tokens() };
+        };
         let tags = match Names::of(&query) {
             Some(names) => Self::from_needs(needs(&query, &names)),
             None => Self::anything(),
@@ -36,7 +40,20 @@ impl ReadTags {
     /// The tags of a read about which nothing is known: every write touches it, and it is volatile.
     #[must_use]
     pub fn anything() -> Self {
-        Self::from_needs(BTreeSet::from([Need::Anything]))
+        Self::from_few(BTreeSet::from([Need::Anything, Need::Tokens]))
+    }
+
+    /// The same read, if the client gets a result that tells what the database has not: a warning of an unknown label, type or key.
+    #[must_use]
+    pub fn with_tokens(mut self) -> Self {
+        self.needs.insert(Need::Tokens);
+        let volatility = self.volatility;
+        Self { volatility, ..Self::from_few(self.needs) }
+    }
+
+    fn without_tokens(mut self) -> Self {
+        self.needs.remove(&Need::Tokens);
+        Self::from_few(self.needs)
     }
 
     /// The tags of a read with these needs; [`ReadTags::anything`] if there are too many. Its functions are not known, so
@@ -44,11 +61,13 @@ impl ReadTags {
     #[must_use]
     pub fn from_needs(needs: BTreeSet<Need>) -> Self {
         let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
-        let found = ids(needs.iter().flat_map(Need::marks).chain([Mark::Everything]));
-        if is_anything || found.len() > TAGS_MAX {
-            return Self::anything();
-        }
-        Self { needs, ids: found, volatility: Volatility::Volatile }
+        let found = Self::from_few(needs);
+        if is_anything || found.ids.len() > TAGS_MAX { Self::anything() } else { found }
+    }
+
+    fn from_few(needs: BTreeSet<Need>) -> Self {
+        let ids = ids(needs.iter().flat_map(Need::marks).chain([Mark::Everything]));
+        Self { needs, ids, volatility: Volatility::Volatile }
     }
 
     /// The needs, for people.

@@ -15,6 +15,7 @@
 //! | N6 | `n.key`, `{key: …}` in a pattern, `n['key']`, `n {.key}` | `NodeKey(key)` or `RelationshipKey(key)`, by the kinds that `n` may have |
 //! | N7 | `properties(n)`, `keys(n)`, `n[$key]`, `n {.*}`, a whole element in the result | `NodeKeys`, `RelationshipKeys` |
 //! | N8 | an unknown construct, a write, a procedure, `LOAD CSV` | `Anything` |
+//! | N9 | N8, unless all that it calls are searches of an index; a result whose summary warns of an unknown label, type or key | `Tokens` |
 //!
 //! A node without a label needs no `Nodes` if it is only found over a relationship of the same path (N4 or N5 says when
 //! that comes or goes), if another node of its path has a label, or if an earlier clause has bound it. A variable that
@@ -41,7 +42,8 @@
 //! |---|---|---|
 //! | T11 | labels, types and keys in `CREATE`, `MERGE` and `SET`; dynamic ones as in T9, else unknown | `Label`, `Type`, `Key` |
 //!
-//! What is read or removed gets no token. A token is not narrowed: a run that fails may have created it.
+//! What is read or removed gets no token. A token is not narrowed: a run that fails may have created it. It stays when its transaction
+//! is rolled back: such a write marks `Tokens` alone, and needs no touch. `Change` is with every other.
 //!
 //! T1, T2 and T8 have no keys: nobody has read the new element before, so a read sees its properties only if it sees
 //! the element itself, and then it has the need of its label, its type, or `Nodes`. The same holds for T3: a deleted
@@ -62,7 +64,8 @@
 //! | `NodeKey(k)`, `RelationshipKey(k)` | the same | the same |
 //! | `EveryNodeKey`, `EveryRelationshipKey` | `NodeKey(…)`; `RelationshipKey(…)` | `AnyNodeKey`; `AnyRelationshipKey` |
 //! | `NodeKeys`, `RelationshipKeys` | the same | every touch of a node's, a relationship's key |
-//! | `Change` | `Anything` | every touch |
+//! | `Change` | `Anything`, `Tokens` | every touch |
+//! | `Tokens` | `Tokens` | none: a write with T11 that is rolled back |
 //! | `Everything` | every read | `Anything` |
 //!
 //! # Volatile reads
@@ -112,6 +115,8 @@ pub enum Need {
     RelationshipKey(String),
     /// All properties of the relationships of the read.
     RelationshipKeys,
+    /// Which labels, types and keys the database has.
+    Tokens,
     /// Anything.
     Anything,
 }
@@ -176,6 +181,7 @@ pub enum Mark<'a> {
     EveryRelationshipKey,
     RelationshipKeys,
     Change,
+    Tokens,
     Everything,
 }
 
@@ -192,6 +198,7 @@ impl std::fmt::Display for Need {
             Self::NodeKeys => to.write_str("any property of nodes"),
             Self::RelationshipKey(name) => write!(to, ".{name} of relationships"),
             Self::RelationshipKeys => to.write_str("any property of relationships"),
+            Self::Tokens => to.write_str("new labels, types and keys"),
             Self::Anything => to.write_str("anything"),
         }
     }
@@ -211,6 +218,7 @@ impl Need {
             Self::NodeKeys => vec![Mark::NodeKeys],
             Self::RelationshipKey(name) => vec![Mark::RelationshipKey(name), Mark::EveryRelationshipKey],
             Self::RelationshipKeys => vec![Mark::RelationshipKeys],
+            Self::Tokens => vec![Mark::Tokens, Mark::Change],
             Self::Anything => vec![Mark::Change],
         }
     }

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use hopcache_packstream::{Value, encode};
-use hopcache_tags::{Counters, Need, ReadTags, Touch, WriteEffects};
+use hopcache_tags::{Counters, Need, ReadTags, TagId, Touch, WriteEffects};
 
 use Need::{
     Anything, Label, LabelsOfNodes, NodeKey, NodeKeys, Nodes, RelationshipKey, RelationshipKeys,
-    Relationships, Type,
+    Relationships, Tokens, Type,
 };
 
 fn label(name: &str) -> Need {
@@ -207,7 +207,7 @@ fn n7_elements_that_the_client_does_not_get() {
 #[test]
 fn n8_unknown_constructs() {
     for read in [
-        "CALL db.labels()",
+        "CALL db.index.fulltext.queryNodes('names', 'Ada')",
         "MATCH (n) RETURN my.function(n)",
         "LOAD CSV FROM 'x' AS row RETURN row",
         "MATCH (n:A) RETURN n.x IS :: INTEGER",
@@ -223,11 +223,26 @@ fn n8_unknown_constructs() {
         "MATCH (n RETURN n",
         "RETURN 'cut",
         "RETURN 1; RETURN 2",
-        "SHOW INDEXES",
         "",
     ] {
         needs(read, &[Anything]);
     }
+}
+
+#[test]
+fn n9_tokens() {
+    for read in ["CALL db.labels()", "CALL db.propertyKeys() YIELD propertyKey RETURN 1", "SHOW INDEXES"] {
+        needs(read, &[Anything, Tokens]);
+        assert!(ReadTags::of(read).ids().contains(&TagId::TOKENS), "{read}");
+    }
+    let plain = ReadTags::of("MATCH (n:A) RETURN n.x");
+    assert!(!plain.ids().contains(&TagId::TOKENS));
+    let warned = plain.clone().with_tokens();
+    assert!(
+        warned.ids().contains(&TagId::TOKENS) && warned.is_volatile(&[0xa0]) == plain.is_volatile(&[0xa0])
+    );
+    let elsewhere = WriteEffects::of("CREATE (:Elsewhere {x: 1})", &[0xa0]);
+    assert!(warned.touched_by(&elsewhere) && !plain.touched_by(&elsewhere));
 }
 
 #[test]

@@ -1,38 +1,62 @@
 //! Whether a statement may commit otherwise than as one transaction at its end: it calls a procedure, which may have transactions of its
 //! own, or it is one in batches (`CALL { … } IN TRANSACTIONS`).
 //!
-//! So counters without an update do not show that a procedure has changed nothing, and a failure does not show that either has. This
-//! module does not say which procedures write.
+//! So counters without an update do not show that a procedure has changed nothing, and a failure does not show that either has.
+//! Of the procedures only those on the verdict's list are known to read. Of any other, Neo4j's EXPLAIN tells whether it writes.
 
 use super::escapes::decoded;
 use super::lexer::{Token, TokenKind, tokens};
+use super::verdict::{only_reads, searches_index};
 
-/// Whether `text` may call a procedure. A subquery (`CALL { … }`, `CALL (x) { … }`) is none. Takes time linear in the length of the text.
+/// Whether `text` may call a procedure that is not known to read only. A subquery (`CALL { … }`, `CALL (x) { … }`) is none. Takes time
+/// linear in the length of the text.
 #[must_use]
 pub fn may_call_procedure(text: &str) -> bool {
-    let text = decoded(text);
-    let mut follows_call = false;
-    for token in tokens(&text) {
-        if follows_call && matches!(token.kind, TokenKind::Word | TokenKind::QuotedWord) {
-            return true;
-        }
-        if matches!(token.kind, TokenKind::Trouble(_)) {
-            return follows_call || holds(&text, "call");
-        }
-        follows_call = is_word(&text, token, "call");
-    }
-    false
+    calls_other_than(&decoded(text), only_reads)
 }
 
-/// Whether parts of `text` may be committed although it fails.
+/// Whether `text` may be a statement in batches.
 #[must_use]
-pub fn may_commit_in_parts(text: &str) -> bool {
+pub fn may_be_in_batches(text: &str) -> bool {
     let text = decoded(text);
-    let is_in_batches = tokens(&text).any(|token| match token.kind {
+    tokens(&text).any(|token| match token.kind {
         TokenKind::Trouble(_) => holds(&text, "transactions"),
         _ => is_word(&text, token, "transactions"),
-    });
-    is_in_batches || may_call_procedure(&text)
+    })
+}
+
+/// Whether the result of `text`, which no parser reads, may tell which labels, types and keys the database has: by a procedure that
+/// does more than search an index, or by a `SHOW`.
+#[must_use]
+pub fn may_read_tokens(text: &str) -> bool {
+    let text = decoded(text);
+    calls_other_than(&text, searches_index) || holds(&text, "show")
+}
+
+fn calls_other_than(text: &str, is_harmless: fn(&str) -> bool) -> bool {
+    let is_name = |token: &Token| matches!(token.kind, TokenKind::Word | TokenKind::QuotedWord);
+    let mut tokens = tokens(text).peekable();
+    while let Some(token) = tokens.next() {
+        if matches!(token.kind, TokenKind::Trouble(_)) {
+            return holds(text, "call");
+        }
+        if !is_word(text, token, "call") {
+            continue;
+        }
+        // Backticks stay in the name, so that no list has it.
+        let mut name = String::new();
+        while let Some(part) = tokens.next_if(is_name) {
+            name.push_str(part.text(text));
+            if tokens.next_if(|next| next.is('.')).is_none() {
+                break;
+            }
+            name.push('.');
+        }
+        if !name.is_empty() && !is_harmless(&name) {
+            return true;
+        }
+    }
+    false
 }
 
 fn is_word(text: &str, token: Token, word: &str) -> bool {
@@ -51,15 +75,17 @@ mod tests {
     #[test]
     fn a_call_of_a_procedure_is_seen_wherever_it_stands() {
         for text in [
-            "CALL db.labels()",
+            "CALL own.labels",
+            "CALL db.labels() YIELD label CALL own.write(label)",
+            "CALL `db.labels`()",
             "WITH datetime() AS t CALL apoc.periodic.iterate('MATCH (n) RETURN n', 'SET n.x = 1', {}) YIELD total RETURN total",
             "PROFILE cAlL apoc.periodic.commit('…')",
             "MERGE (j:Job {id: 1}) WITH j OPTIONAL CALL apoc.periodic.commit('…') YIELD updates RETURN updates",
             "CALL { CALL `own`.write() } IN TRANSACTIONS",
-            r"\u0043ALL db.labels()",
+            r"\u0043ALL own.write()",
             "CALL own.write('not ended",
         ] {
-            assert!(may_call_procedure(text) && may_commit_in_parts(text), "{text}");
+            assert!(may_call_procedure(text), "{text}");
         }
     }
 
@@ -69,7 +95,7 @@ mod tests {
             "UNWIND $rows AS row CALL (row) { CREATE (:A) } IN TRANSACTIONS",
             "CALL { CREATE (:A) } IN 3 CONCURRENT TRANSACTIONS",
         ] {
-            assert!(!may_call_procedure(text) && may_commit_in_parts(text), "{text}");
+            assert!(!may_call_procedure(text) && may_be_in_batches(text), "{text}");
         }
     }
 
@@ -80,8 +106,19 @@ mod tests {
             "MATCH (n) CALL (n) { MATCH (n)--(m) RETURN m } SET m.v = 1",
             r"MERGE (:File {path: 'C:\\x', mail: 'a\u000Ab'})",
             "SET n.v = 'not ended",
+            "CALL db.labels() YIELD label RETURN label",
+            "CALL db.index.fulltext.queryNodes('names', 'Ada') YIELD node RETURN node",
         ] {
-            assert!(!may_call_procedure(text) && !may_commit_in_parts(text), "{text}");
+            assert!(!may_call_procedure(text) && !may_be_in_batches(text), "{text}");
         }
+    }
+
+    #[test]
+    fn what_tells_labels_and_keys_is_told_from_searches() {
+        for text in ["CALL db.propertyKeys()", "CALL own.report()", "SHOW INDEXES", r"\u0043ALL db.labels"] {
+            assert!(may_read_tokens(text), "{text}");
+        }
+        let search = "CALL db.index.fulltext.queryNodes('names', 'Ada') YIELD node RETURN node";
+        assert!(!may_read_tokens(search) && may_read_tokens(&format!("{search} UNION CALL db.labels()")));
     }
 }

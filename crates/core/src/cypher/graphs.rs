@@ -1,16 +1,19 @@
 //! Whether a statement may name a graph by itself (`USE`). Such a statement reads and writes in another database than
 //! the one its client has named.
 
+use super::calls::holds;
+use super::escapes::decoded;
 use super::lexer::{Token, TokenKind, tokens};
 
-/// Whether `text` may have a `USE` clause. A text that the lexer does not read to its end may have one: `\u0055SE` is
-/// `USE` to the server. Takes time linear in the length of the text.
+/// Whether `text` may have a `USE` clause: `\u0055SE` is one to the server. A text that the lexer does not read to its end may have
+/// one if it has the letters. Takes time linear in the length of the text.
 #[must_use]
 pub fn may_name_graph(text: &str) -> bool {
-    may_hold_use(text.as_bytes()) && names_graph(text)
+    let text = decoded(text);
+    holds(&text, "use") && names_graph(&text)
 }
 
-/// The same for bytes that contain a text, as a request's body does: more of them may.
+/// The same for bytes that contain a text, as a request's body does: more of them may. They may have escapes of their own.
 #[must_use]
 pub fn may_hold_use(bytes: &[u8]) -> bool {
     bytes.contains(&b'\\') || bytes.windows(3).any(|word| word.eq_ignore_ascii_case(b"use"))
@@ -70,6 +73,8 @@ mod tests {
             "CREATE (:Note {text: 'we use neo4j\\n'}) // use neo4j",
             "MATCH (n:Use {use: $use}) SET n.use = 1",
             "CREATE (use) SET use.v = 1",
+            r"RETURN 1/0 AS \u0041",
+            "CREATE (n {v: 'cut",
         ] {
             assert!(!may_name_graph(text), "{text}");
         }

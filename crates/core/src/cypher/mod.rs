@@ -14,3 +14,4 @@ pub mod rights;
 pub mod shared;
 pub mod statement;
 pub mod verdict;
+pub mod writing;

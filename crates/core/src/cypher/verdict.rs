@@ -157,6 +157,18 @@ pub fn may_follow_variable(word: &str) -> bool {
     names::AFTER_VARIABLE.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
+/// Whether the procedure with this exact name is known to read only.
+#[must_use]
+pub(super) fn only_reads(procedure: &str) -> bool {
+    names::PROCEDURES.contains(&procedure)
+}
+
+/// Whether it is known to search an index, and to tell nothing but what it finds there.
+#[must_use]
+pub(super) fn searches_index(procedure: &str) -> bool {
+    only_reads(procedure) && procedure.starts_with("db.index.")
+}
+
 /// Plain data: the function, the procedure or the keyword that decides a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {

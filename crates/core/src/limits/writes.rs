@@ -72,6 +72,9 @@ pub const WRITTEN_LOOK_MS_MAX: u64 = 500;
 pub const WRITTEN_ASK_MS_MAX: u64 = 1_000;
 /// Pause between two such questions after a write whose answer was lost: Neo4j may still commit it.
 pub const WRITTEN_ASK_AGAIN_MS: u64 = 1_000;
+/// Pause between two looks at what a statement that commits in parts has committed: with a question and a telling, each of a few
+/// milliseconds, no more than 500 ms pass between two tellings.
+pub const WRITTEN_PARTS_MS: u64 = 400;
 /// How long beyond a run's timeout they are asked: Neo4j ends a transaction about a second after its timeout.
 pub const WRITTEN_ASK_BEYOND_MS: u64 = 2_000;
 /// For how long a node tries to purge the store of a restored database's entries.

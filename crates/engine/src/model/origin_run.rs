@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::cypher::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
@@ -57,8 +58,8 @@ pub struct WriteOf {
     pub timeout_ms: Millis,
     /// Whether a statement of it may name a graph by itself (`USE`). Then it may have written in any database.
     pub may_name_graph: bool,
-    /// Whether parts of it may be committed although it fails: by a procedure that it calls, or in batches.
-    pub may_commit_in_parts: bool,
+    /// Whether parts of it may be committed before its end.
+    pub parts: Parts,
     /// Whether a statement of it may change users or rights, which Neo4j does in `system` whatever database is named. Then it ends
     /// all entries.
     pub changes_rights: bool,
@@ -67,6 +68,34 @@ pub struct WriteOf {
     /// The labels, types and keys that its statements may use; each that is new takes one transaction id more. `None` if nobody
     /// knows how many ids it takes.
     pub tokens: Option<Arc<[TagId]>>,
+}
+
+/// Whether parts of a write may be committed before its end, and although it fails.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// It is committed as a whole, or not at all.
+    #[default]
+    None,
+    /// In batches (`CALL { … } IN TRANSACTIONS`), or by a statement of its transaction that nobody can be asked about any more.
+    Batches,
+    /// By a procedure that its statement calls. The server tells whether that statement writes.
+    Called {
+        /// The statement.
+        statement: Arc<str>,
+        /// Its parameters: one PackStream map.
+        params: Bytes,
+    },
+}
+
+impl Parts {
+    /// The parts of a statement that is a write by itself.
+    #[must_use]
+    pub fn of(statement: &str, params: &[u8]) -> Self {
+        if may_call_procedure(statement) {
+            return Self::Called { statement: statement.into(), params: Bytes::copy_from_slice(params) };
+        }
+        if may_be_in_batches(statement) { Self::Batches } else { Self::None }
+    }
 }
 
 /// The bookmarks of a run.

@@ -30,7 +30,7 @@ pub use hopcache_core::lease::log::{LogCursor, LogMark};
 pub use hopcache_core::written::Heard;
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
-pub use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks, WriteOf};
+pub use crate::model::origin_run::{AccessMode, OriginRun, Parts, RunBookmarks, WriteOf};
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
-use hopcache_core::cypher::calls::{may_call_procedure, may_commit_in_parts};
+use hopcache_core::cypher::calls::may_call_procedure;
 use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::rights::may_change_rights;
+use hopcache_core::cypher::writing::may_write;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
@@ -19,7 +20,7 @@ use crate::model::ask::{Ask, RequestBypass, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
-use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, WriteOf};
+use crate::model::ports::{AccessMode, OriginError, OriginRun, Parts, WriteOf};
 use crate::model::trace::{self, Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
@@ -36,10 +37,12 @@ impl Path {
         };
         let (path, query) = (Arc::clone(self), Arc::clone(&ask.query));
         let rendering = ask.rendering;
-        // A run in read mode changes nothing, and neither does a statement that the server calls a read.
-        let may_write =
-            run.mode == AccessMode::Write && self.fetch.classifier().verdict(&ask.query) != Verdict::Read;
-        let write = may_write.then(|| {
+        // A run in read mode changes nothing, and neither does a statement that the server calls a read, or that has no word of a
+        // write.
+        let is_write = run.mode == AccessMode::Write
+            && self.fetch.classifier().verdict(&ask.query) != Verdict::Read
+            && may_write(&run.statement);
+        let write = is_write.then(|| {
             let effects = Effects::of(&run.statement, &run.params);
             (self.writes.begin(write_of(&run, &effects)), effects)
         });
@@ -105,7 +108,7 @@ fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
         may_name_graph: may_name_graph(&run.statement),
-        may_commit_in_parts: may_commit_in_parts(&run.statement),
+        parts: Parts::of(&run.statement, &run.params),
         changes_rights: may_change_rights(&run.statement),
         touched: effects.touched(),
         tokens: effects.tokens(),
@@ -129,12 +132,7 @@ async fn end_write(
                 write.has_changed(Some(Effects::net_change(&result.summary))).with_marker(result.marked);
             write.committed(result.range.as_ref().map(ReadRange::to)).await;
         }
-        Err(error) if !error.was_sent => write.changed_nothing(),
-        Err(OriginError {
-            kind: OriginFault::Failed(said) | OriginFault::Transient(said) | OriginFault::Unauthorized(said),
-            ..
-        }) => write.refused(&said.code).await,
-        Err(_) => write.in_doubt().await,
+        Err(error) => write.failed(error).await,
     }
 }
 

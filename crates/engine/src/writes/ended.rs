@@ -14,6 +14,8 @@
 //! client's. So the marks of all other databases become unsettled. If the write has ended, all entries are purged too:
 //! another node may have entries of databases that this node does not know. While it is in doubt they stay, for
 //! stale-if-error.
+//!
+//! Only what was written ends anything: a failure that proves that nothing was, ends nothing (`refusals`).
 
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
 use crate::writes::Writes;
 use crate::writes::pending::{OpenWrite, WriteEnd};
+use crate::writes::refusals::Fate;
 
 /// A write whose answer was lost.
 pub(super) struct Doubt {
@@ -38,8 +41,14 @@ pub(super) struct Doubt {
     until: MonoTime,
 }
 
+/// Plain data: a mark, and what Neo4j was asked for after it.
+pub(super) struct Asked {
+    pub(super) before: Option<Written>,
+    pub(super) newest: Newest,
+}
+
 /// What Neo4j said about its newest transaction.
-enum Newest {
+pub(super) enum Newest {
     At(Position),
     /// The database does not exist, so nothing was written.
     NoDatabase,
@@ -54,14 +63,24 @@ enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, of, name, before, known, has_changed, tallied } = self;
+        let Self { writes, of, name, before, known, has_changed, tallied, parts } = self;
+        // From here on its end is told.
+        drop(parts);
+        let end = match writes.fate_of(&of, end).await {
+            Fate::ChangedNothing => return tallied.uncounted(),
+            Fate::RolledBack => {
+                writes.end_tokens(&of, name).await;
+                return tallied.uncounted();
+            }
+            Fate::MayHaveChanged(end) => end,
+        };
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
-        // Of a refused one nothing is carried out, and whoever may not do it must not end everything.
-        let changes_rights = of.changes_rights && !matches!(end, WriteEnd::Refused);
-        let is_of_rights = changes_rights || of.database.eq_ignore_ascii_case("system");
-        if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || is_of_rights {
+        // What is refused has changed no user and no right, whatever a procedure may have committed before.
+        let is_of_rights = of.changes_rights || of.database.eq_ignore_ascii_case("system");
+        let changes_rights = is_of_rights && !matches!(end, WriteEnd::Refused(_));
+        if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || changes_rights {
             writes.purge(&Scope::All).await;
         }
         let ended = end.clone();
@@ -72,7 +91,7 @@ impl OpenWrite {
                 writes.own_write(&of, (name, count), before, position).await
             }
             WriteEnd::Committed(None) => writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await,
-            WriteEnd::Refused => writes.ask_of_refused(&of, name).await,
+            WriteEnd::Refused(_) => writes.ask_of_refused(&of, name).await,
             WriteEnd::InDoubt => {
                 writes.ask_again_later(of.clone(), name);
                 writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await
@@ -85,7 +104,7 @@ impl OpenWrite {
                 tallied.committed(kept);
             }
             // A write in doubt may still be committed.
-            WriteEnd::Refused | WriteEnd::InDoubt => tallied.uncounted(),
+            WriteEnd::Refused(_) | WriteEnd::InDoubt => tallied.uncounted(),
         }
     }
 }
@@ -113,26 +132,24 @@ impl Writes {
         (of, name): (&WriteOf, DatabaseTag),
         word: InvalidationWord,
     ) -> Option<Written> {
-        let before = self.cache.written().of(name);
-        let newest = self.newest(of).await;
-        self.tell_newest((of, name), before, newest, word).await
+        let asked = self.ask_newest(of, name).await;
+        self.tell_newest((of, name), asked, word).await
     }
 
     /// As [`Writes::ask_and_tell`], after Neo4j has refused the write. If it refuses this identity even the question, it has carried out
     /// nothing for it, and nothing ends: otherwise anybody without rights could end all entries again and again.
-    async fn ask_of_refused(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
-        let before = self.cache.written().of(name);
-        match self.newest(of).await {
-            Newest::Forbidden => None,
-            newest => self.tell_newest((of, name), before, newest, InvalidationWord::OwnWrite).await,
+    pub(super) async fn ask_of_refused(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
+        match self.ask_newest(of, name).await {
+            Asked { newest: Newest::Forbidden, .. } => None,
+            asked => self.tell_newest((of, name), asked, InvalidationWord::OwnWrite).await,
         }
     }
 
-    async fn tell_newest(
+    /// Tells what a write has touched, at what Neo4j has said.
+    pub(super) async fn tell_newest(
         self: &Arc<Self>,
         (of, name): (&WriteOf, DatabaseTag),
-        before: Option<Written>,
-        newest: Newest,
+        Asked { before, newest }: Asked,
         word: InvalidationWord,
     ) -> Option<Written> {
         match newest {
@@ -162,6 +179,12 @@ impl Writes {
             self.note_and_tell(name, (written, &Touched::Anything), false, InvalidationWord::OwnWrite)
         });
         let _ = join_all(told.collect::<Vec<_>>()).await;
+    }
+
+    /// Asks Neo4j for its newest transaction.
+    pub(super) async fn ask_newest(&self, of: &WriteOf, name: DatabaseTag) -> Asked {
+        let before = self.cache.written().of(name);
+        Asked { before, newest: self.newest(of).await }
     }
 
     async fn newest(&self, of: &WriteOf) -> Newest {

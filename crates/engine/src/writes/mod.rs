@@ -7,6 +7,9 @@
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
+//! | `refusals` | what a failure of Neo4j proves about a write |
+//! | `parts` | what a write commits before its end |
+//! | `tokens` | labels, types and keys of transactions that are rolled back |
 //! | `runs` | what a run has to carry, and what its end shows |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
@@ -29,11 +32,14 @@ mod invalidated;
 mod listen;
 mod marked;
 mod marks;
+mod parts;
 mod pending;
+mod refusals;
 mod restored;
 mod runs;
 mod tallies;
 mod telling;
+mod tokens;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -54,6 +60,7 @@ use crate::model::ports::{Origin, Routing, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::capture::Capture;
 use crate::writes::ended::Doubt;
+use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
 use crate::writes::restored::Purging;
 use crate::writes::runs::later;
@@ -66,6 +73,7 @@ pub use invalidated::Invalidated;
 pub use marked::MARKER_KEY;
 pub use marks::{DatabaseMarks, watched_words};
 pub use pending::PendingWrite;
+pub use tokens::MadeTokens;
 
 /// Follows the writes of this node and of others.
 pub struct Writes {
@@ -142,8 +150,10 @@ impl Writes {
         }
         drop(shown);
         let tallied = self.tallies.begin(name, self.ids_of(&of));
+        let parts = OpenParts::begin(self, (&of, name), known);
         let writes = Arc::clone(self);
-        PendingWrite::new(Some(OpenWrite { writes, of, name, before, known, has_changed: false, tallied }))
+        let open = OpenWrite { writes, of, name, before, known, has_changed: false, tallied, parts };
+        PendingWrite::new(Some(open))
     }
 
     /// The latest id of a database that this node knows of: by the last report, and by its mark.

@@ -7,8 +7,10 @@
 //! write.has_changed(net)              its summaries show that it has certainly changed something
 //! write.committed(position).await     it ended well; then the client is answered
 //! write.changed_nothing()             the summary shows no updates, or a rollback
+//! write.shows_rows().await            its client gets rows before its end: they may show what it has committed so far
 //! write.refused(code).await           the origin refused or failed it, and said so
 //! write.in_doubt().await              its answer was lost, or it timed out
+//! write.failed(error).await           either of these
 //! ```
 //!
 //! When one of the futures is done, no node that is in touch serves an entry from before the write that depends on what it
@@ -23,8 +25,9 @@ use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
 use hopcache_core::written::Written;
 
-use crate::model::ports::WriteOf;
+use crate::model::ports::{OriginError, OriginFault, WriteOf};
 use crate::writes::marked::touched_with;
+use crate::writes::parts::OpenParts;
 use crate::writes::tallies::TalliedWrite;
 use crate::writes::{NetChange, Writes};
 
@@ -48,6 +51,8 @@ pub(super) struct OpenWrite {
     pub(super) has_changed: bool,
     /// Its place in this node's tally.
     pub(super) tallied: TalliedWrite,
+    /// What it commits before its end is told meanwhile.
+    pub(super) parts: Option<OpenParts>,
 }
 
 /// How a write ended.
@@ -55,8 +60,8 @@ pub(super) struct OpenWrite {
 pub(super) enum WriteEnd {
     /// Well, at this position or before it.
     Committed(Option<Position>),
-    /// The origin said that it failed. Parts of it may have been committed.
-    Refused,
+    /// The origin said that it failed, with this code.
+    Refused(String),
     /// Nobody knows. It may still be committed.
     InDoubt,
 }
@@ -107,16 +112,33 @@ impl PendingWrite {
         self.end(WriteEnd::Committed(position)).await;
     }
 
-    /// The origin refused it, or failed it, with this code. A statement that was never executed has changed nothing. What a
-    /// statement calls may have committed before it failed, with any code:
-    ///   a first batch is committed · the second one meets a label that its user may not write · `Security.Forbidden`.
+    /// The origin refused it, or failed it, with this code (`refusals`).
     pub async fn refused(self, code: &str) {
-        let is_in_parts = self.open.as_ref().is_some_and(|open| open.of.may_commit_in_parts);
-        if !is_in_parts && was_never_executed(code) {
-            return self.changed_nothing();
+        self.end(WriteEnd::Refused(code.to_owned())).await;
+    }
+
+    /// It did not end well.
+    pub async fn failed(self, error: &OriginError) {
+        match &error.kind {
+            _ if !error.was_sent => self.changed_nothing(),
+            OriginFault::Failed(said) | OriginFault::Transient(said) | OriginFault::Unauthorized(said) => {
+                self.refused(&said.code).await;
+            }
+            _ => self.in_doubt().await,
         }
-        let end = if may_be_committed_later(code) { WriteEnd::InDoubt } else { WriteEnd::Refused };
-        self.end(end).await;
+    }
+
+    /// Whether it may commit parts of it before its end.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.parts.is_some())
+    }
+
+    /// Its client is about to get rows of it. Completes when no node in touch serves an entry from before what they may show.
+    pub async fn shows_rows(&self) {
+        if let Some(parts) = self.open.as_ref().and_then(|open| open.parts.as_ref()) {
+            parts.tell().await;
+        }
     }
 
     /// Its answer was lost, or its time was over. It may have been committed, or may be later.
@@ -137,54 +159,6 @@ impl Drop for PendingWrite {
         if let Some(open) = self.open.take() {
             let context = open.writes.context().clone();
             context.spawn(async move { open.end(WriteEnd::InDoubt).await });
-        }
-    }
-}
-
-/// Neo4j's codes for statements that it has not begun to execute.
-fn was_never_executed(code: &str) -> bool {
-    const CODES: [&str; 4] = [
-        "Neo.ClientError.Statement.SyntaxError",
-        "Neo.ClientError.Statement.ParameterMissing",
-        "Neo.ClientError.Database.DatabaseNotFound",
-        "Neo.ClientError.Transaction.InvalidBookmark",
-    ];
-    CODES.contains(&code) || code.starts_with("Neo.ClientError.Security.")
-}
-
-/// Neo4j's codes for a commit whose outcome its server does not know: a cluster may still replicate it, by its next leader
-/// (`org.neo4j.kernel.api.exceptions.Status` of Neo4j 5.26).
-fn may_be_committed_later(code: &str) -> bool {
-    const CODES: [&str; 4] = [
-        "Neo.TransientError.Cluster.ReplicationFailure",
-        "Neo.TransientError.Transaction.LeaderSwitch",
-        "Neo.TransientError.Transaction.LeaseExpired",
-        "Neo.DatabaseError.Transaction.TransactionCommitFailed",
-    ];
-    CODES.contains(&code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the server has not begun is over. What a cluster cannot answer for is in doubt. Any other failure is asked about once.
-    #[test]
-    fn a_code_says_whether_a_write_may_be_committed() {
-        let table = [
-            ("Neo.ClientError.Statement.SyntaxError", true, false),
-            ("Neo.ClientError.Security.Forbidden", true, false),
-            ("Neo.TransientError.Transaction.DeadlockDetected", false, false),
-            ("Neo.ClientError.Schema.ConstraintValidationFailed", false, false),
-            ("Neo.TransientError.Transaction.LeaderSwitch", false, true),
-            ("Neo.DatabaseError.Transaction.TransactionCommitFailed", false, true),
-        ];
-        for (code, never_executed, in_doubt) in table {
-            assert_eq!(
-                (was_never_executed(code), may_be_committed_later(code)),
-                (never_executed, in_doubt),
-                "{code}"
-            );
         }
     }
 }

@@ -14,7 +14,7 @@ use hopcache_core::written::{Change, Written, WrittenRecord};
 
 use crate::model::ask::Query;
 use crate::model::event::InvalidationWord;
-use crate::model::ports::WriteOf;
+use crate::model::ports::{Parts, WriteOf};
 use crate::writes::Writes;
 
 /// With whose credentials the origin is asked for the newest transaction of a query's database.
@@ -25,7 +25,7 @@ fn asker(query: &Query) -> WriteOf {
         impersonated: query.impersonated.clone(),
         timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
         may_name_graph: false,
-        may_commit_in_parts: false,
+        parts: Parts::None,
         changes_rights: false,
         touched: Touched::nothing(),
         tokens: None,

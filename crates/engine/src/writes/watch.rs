@@ -92,7 +92,8 @@ impl Watching {
         }
     }
 
-    fn all(&self) -> Vec<(DatabaseTag, WriteOf)> {
+    /// The databases that this node has run something in, each with whom it asks as.
+    pub(super) fn all(&self) -> Vec<(DatabaseTag, WriteOf)> {
         self.databases.lock().iter().map(|(name, watched)| (*name, watched.of.clone())).collect()
     }
 

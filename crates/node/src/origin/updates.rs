@@ -4,20 +4,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hopcache_core::cypher::calls::{may_call_procedure, may_commit_in_parts};
+use hopcache_core::cypher::calls::may_call_procedure;
 use hopcache_core::cypher::graphs::may_name_graph;
 use hopcache_core::cypher::rights::may_change_rights;
+use hopcache_core::cypher::writing::may_write;
 use hopcache_core::tags::{TagId, Touched};
+use hopcache_engine::ports::Parts;
 use hopcache_engine::{Effects, NetChange};
 use hopcache_packstream::Value;
 
 /// Plain data: what the text of a statement says about its writes.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteWords {
-    /// Whether it may call a procedure.
+    /// Whether it may write at all.
+    pub(crate) may_write: bool,
+    /// Whether it may call a procedure that writes.
     pub(crate) may_call: bool,
-    /// Whether parts of it may be committed although it fails.
-    pub(crate) may_commit_in_parts: bool,
+    /// Whether parts of it may be committed before its end.
+    pub(crate) parts: Parts,
     /// Whether it may name a graph by itself (`USE`).
     pub(crate) may_name_graph: bool,
     /// Whether it may change users or rights.
@@ -30,18 +34,18 @@ impl WriteWords {
     /// `params` are the parameters of the run: one PackStream map.
     pub(crate) fn of(statement: &str, params: &[u8]) -> Self {
         Self {
+            may_write: may_write(statement),
             may_call: may_call_procedure(statement),
-            may_commit_in_parts: may_commit_in_parts(statement),
+            parts: Parts::of(statement, params),
             may_name_graph: may_name_graph(statement),
             changes_rights: may_change_rights(statement),
             effects: Effects::of(statement, params),
         }
     }
 
-    /// Whether it is not known that it only reads.
-    pub(crate) fn may_write(&self) -> bool {
-        let is_more = self.may_call || self.may_commit_in_parts || self.changes_rights;
-        is_more || !self.effects.touched().is_nothing()
+    /// Whether it may make a label, a type or a key, also if it fails.
+    pub(crate) fn may_make_tokens(&self) -> bool {
+        self.may_write && self.effects.tokens().is_none_or(|tokens| !tokens.is_empty())
     }
 
     /// What a run has touched that ended well with this summary.
@@ -56,8 +60,8 @@ pub(crate) struct TransactionWrites {
     has_written: bool,
     /// Whether one of them may name a graph by itself: then the COMMIT ends the entries of all databases.
     pub(crate) may_name_graph: bool,
-    /// Whether parts of one of them may be committed although it fails.
-    pub(crate) may_commit_in_parts: bool,
+    /// Whether parts of one of them may be committed before the COMMIT.
+    pub(crate) parts: Parts,
     /// Whether one of them may change users or rights.
     pub(crate) changes_rights: bool,
     pub(crate) touched: Touched,
@@ -72,7 +76,7 @@ impl Default for TransactionWrites {
         Self {
             has_written: false,
             may_name_graph: false,
-            may_commit_in_parts: false,
+            parts: Parts::None,
             changes_rights: false,
             touched: Touched::nothing(),
             net_change: Some(NetChange::default()),
@@ -86,6 +90,7 @@ impl TransactionWrites {
     pub(crate) fn of_one(words: &WriteWords) -> Self {
         let mut writes = Self::default();
         writes.sent(words);
+        writes.parts = words.parts.clone();
         writes.wrote(&words.effects.touched(), None);
         writes
     }
@@ -93,7 +98,9 @@ impl TransactionWrites {
     /// A statement goes to Neo4j.
     pub(crate) fn sent(&mut self, words: &WriteWords) {
         self.may_name_graph |= words.may_name_graph;
-        self.may_commit_in_parts |= words.may_commit_in_parts;
+        if words.parts != Parts::None {
+            self.parts = Parts::Batches;
+        }
         self.changes_rights |= words.changes_rights;
         self.tokens = self.tokens.take().zip(words.effects.tokens()).map(|(own, more)| {
             if more.iter().all(|token| own.contains(token)) {

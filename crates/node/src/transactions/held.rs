@@ -18,9 +18,9 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, FaultWord};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, WriteOf};
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, Parts, WriteOf};
 use hopcache_engine::trace::{Step, Tracer as _};
-use hopcache_engine::{Effects, PendingWrite, Writes};
+use hopcache_engine::{Effects, MadeTokens, PendingWrite, Writes};
 use hopcache_packstream::Value;
 use tokio::time::{Instant, timeout};
 
@@ -63,12 +63,14 @@ pub(crate) struct HeldTransaction {
     /// Present from BEGIN on.
     relay: Option<LentRelay>,
     writes: TransactionWrites,
+    /// Labels, types and keys that it may have made at Neo4j, which stay whatever becomes of it.
+    tokens: Option<MadeTokens>,
 }
 
 impl HeldTransaction {
     /// A transaction that Neo4j does not know of yet.
     pub(crate) fn new(terms: Terms, begin: LazyBegin, to_neo4j: Option<ToNeo4j>) -> Self {
-        Self { terms, begin, to_neo4j, relay: None, writes: TransactionWrites::default() }
+        Self { terms, begin, to_neo4j, relay: None, writes: TransactionWrites::default(), tokens: None }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -111,18 +113,20 @@ impl HeldTransaction {
         let begins = self.relay.is_none();
         let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
         let words = WriteWords::of(statement, params);
-        self.may_go_on(words.may_write())?;
+        self.may_go_on(words.may_write)?;
         if begins {
             self.queue_begin().await?;
         }
         self.writes.sent(&words);
-        let write = if self.begin.is_implicit() {
+        let write = if self.begin.is_implicit() && words.may_write {
             // It commits by itself, without a marker.
             let tokens = words.effects.tokens().filter(|_| relays.marker().is_none());
-            self.begin_write(within, (words.effects.touched(), tokens))
+            let may = (words.effects.touched(), tokens, words.parts.clone());
+            self.begin_write(within, may)
         } else {
             None
         };
+        self.may_make_tokens(within, &words);
         let Some(relay) = &mut self.relay else { return Err(no_relays()) };
         relay.queue(&request_bytes::run(statement, params, &Value::Map(Vec::new())));
         relay.queue(&request_bytes::pull_all());
@@ -145,6 +149,9 @@ impl HeldTransaction {
             }
             Err(mut error) => {
                 write_failed(write, &error).await;
+                if let Some(tokens) = self.tokens.take() {
+                    tokens.rolled_back().await;
+                }
                 error.records = place.keep(error.records);
                 Err(error)
             }
@@ -166,7 +173,8 @@ impl HeldTransaction {
         // An implicit transaction has committed by itself, without a marker.
         let is_counted = marker.is_none() || !self.begin.is_implicit();
         let marker = marker.filter(|_| is_counted && Marker::is_for_commit(&self.writes)).cloned();
-        let may = (self.writes.touched.clone(), self.writes.tokens.clone().filter(|_| is_counted));
+        let tokens = self.writes.tokens.clone().filter(|_| is_counted);
+        let may = (self.writes.touched.clone(), tokens, self.writes.parts.clone());
         let write = if self.has_written() { self.begin_write(within, may) } else { None };
         let (Some(relay), Some(ToNeo4j { relays, .. })) = (&mut self.relay, &self.to_neo4j) else {
             self.begin.check_time()?;
@@ -205,6 +213,7 @@ impl HeldTransaction {
         if let Some(write) = write {
             write.has_changed(self.writes.net_change).with_marker(marked).committed(position).await;
         }
+        self.tokens.take().into_iter().for_each(MadeTokens::committed);
         Ok(bookmark)
     }
 
@@ -212,6 +221,9 @@ impl HeldTransaction {
     pub(crate) async fn roll_back(self) {
         if let Some(relay) = self.relay {
             relay.reset().await;
+        }
+        if let Some(tokens) = self.tokens {
+            tokens.rolled_back().await;
         }
     }
 
@@ -233,23 +245,42 @@ impl HeldTransaction {
     fn begin_write(
         &self,
         within: Duration,
-        (touched, tokens): (Touched, Option<Arc<[TagId]>>),
+        may: (Touched, Option<Arc<[TagId]>>, Parts),
     ) -> Option<PendingWrite> {
         let ToNeo4j { writes, .. } = self.to_neo4j.as_ref()?;
+        Some(writes.begin(self.write_of(within, may)?))
+    }
+
+    /// A statement of an explicit transaction goes to Neo4j now, which may make labels, types or keys.
+    fn may_make_tokens(&mut self, within: Duration, words: &WriteWords) {
+        let is_first = self.tokens.is_none() && !self.begin.is_implicit();
+        let Some(ToNeo4j { writes, .. }) = self.to_neo4j.as_ref().filter(|_| is_first) else { return };
+        if words.may_make_tokens() {
+            let of = self.write_of(within, (Touched::nothing(), None, Parts::None));
+            self.tokens = of.and_then(|of| writes.may_make_tokens(of));
+        }
+    }
+
+    /// What a write is made of. `None` in read mode.
+    fn write_of(
+        &self,
+        within: Duration,
+        (touched, tokens, parts): (Touched, Option<Arc<[TagId]>>, Parts),
+    ) -> Option<WriteOf> {
         if self.terms.mode == AccessMode::Read {
             return None;
         }
-        Some(writes.begin(WriteOf {
+        Some(WriteOf {
             database: Arc::clone(&self.terms.database),
             identity: Arc::clone(&self.terms.acting),
             impersonated: self.terms.impersonated.clone(),
             timeout_ms: Millis::from(within),
             may_name_graph: self.writes.may_name_graph,
-            may_commit_in_parts: self.writes.may_commit_in_parts,
+            parts,
             changes_rights: self.writes.changes_rights,
             touched,
             tokens,
-        }))
+        })
     }
 
     /// A statement has ended well. Returns what it may have written.
@@ -264,11 +295,8 @@ impl HeldTransaction {
 
 /// Says how a write without an answer of success has ended. The client gets its answer after that.
 async fn write_failed(write: Option<PendingWrite>, error: &OriginError) {
-    let Some(write) = write else { return };
-    match &error.kind {
-        _ if !error.was_sent => write.changed_nothing(),
-        OriginFault::Failed(failure) => write.refused(&failure.code).await,
-        _ => write.in_doubt().await,
+    if let Some(write) = write {
+        write.failed(error).await;
     }
 }
 

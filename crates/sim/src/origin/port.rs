@@ -25,6 +25,7 @@ use crate::clock::sim_now;
 use crate::process::Process;
 use crate::record::{Life, RunEnd, What};
 use crate::subject::Subject;
+use crate::write_statement::WriteStatement;
 
 /// One node's way to the origin.
 pub struct OriginPort {
@@ -157,7 +158,13 @@ impl Origin for OriginPort {
             };
             return Err(OriginFault::Failed(failure).into());
         }
-        Ok(if run.statement.contains("SLY") { StatementKind::Write } else { StatementKind::Read })
+        if run.statement.contains("nope") {
+            let code = "Neo.ClientError.Procedure.ProcedureNotFound".to_owned();
+            let failure = Neo4jFailure { code, message: "there is none".to_owned() };
+            return Err(OriginFault::Failed(failure).into());
+        }
+        let is_write = run.statement.contains("SLY") || WriteStatement::of_text(&run.statement).is_some();
+        Ok(if is_write { StatementKind::Write } else { StatementKind::Read })
     }
 
     async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {

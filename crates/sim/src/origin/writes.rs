@@ -53,6 +53,10 @@ pub enum WriteFate {
     RefusedInPart,
     /// Well, and it has taken no id although its summary counts updates: `SET` to the same value.
     NoEffect,
+    /// With an error. It is rolled back, but for a label that it has made: that takes an id, and stays.
+    LeavesLabel,
+    /// Well, in batches: so many, each committed so many milliseconds after the one before.
+    Batches(u32, u64),
 }
 
 /// The write that a run is; none for a read.
@@ -157,6 +161,19 @@ impl ScriptedOrigin {
             }
             WriteFate::NoEffect => {
                 self.record.note(What::Spared { by: by.by });
+                Ok(written_result(i64::from(self.version()), write, 1))
+            }
+            WriteFate::LeavesLabel => {
+                self.write_past();
+                Err(OriginError::of_sent(OriginFault::Failed(seeded(
+                    "Neo.ClientError.Statement.ArithmeticError",
+                ))))
+            }
+            WriteFate::Batches(count, every_ms) => {
+                for _ in 0..count {
+                    tokio::time::sleep(Millis(every_ms).duration()).await;
+                    self.commit_write(by, write);
+                }
                 Ok(written_result(i64::from(self.version()), write, 1))
             }
             WriteFate::Uncounted => Ok(written_result(self.commit_write(by, write), write, 0)),

@@ -133,6 +133,7 @@ fn database(marks: DatabaseMarks, words: &BTreeMap<TagId, (&str, u32)>) -> Value
         let word = match tag {
             None => Some("anything"),
             Some(TagId::FOREIGN) => Some("writes past Hopcache"),
+            Some(TagId::TOKENS) => Some("new labels, types and keys"),
             Some(_) => known.map(|(word, _)| *word),
         };
         json!({"word": word, "at": at, "patterns": known.map_or(0, |(_, patterns)| *patterns)})

@@ -106,7 +106,7 @@ impl Session {
         self.transaction_has_words(&words);
         let is_wrapped = self.is_wrapped(&words);
         let write = match &may_commit {
-            Some(options) => {
+            Some(options) if words.may_write => {
                 let mut writes = TransactionWrites::of_one(&words);
                 if !is_wrapped && self.marker().is_some() && !words.effects.touched().is_nothing() {
                     // It commits by itself, without a marker.
@@ -114,8 +114,9 @@ impl Session {
                 }
                 self.begin_write(options, writes).await?
             }
-            None => None,
+            _ => None,
         };
+        self.transaction_may_make_tokens(&words).await;
         let database = may_commit.as_ref().and_then(|options| options.database.as_deref());
         let line = self.line_of_run(&statement.text, (database, reason), span.as_ref());
         let spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
@@ -205,12 +206,22 @@ impl Session {
         self.front.relays.as_deref().and_then(Relays::marker)
     }
 
-    /// A statement, or a COMMIT, that may write goes to Neo4j now. In read mode Neo4j refuses writes.
+    /// A statement, or a COMMIT, that may write goes to Neo4j now.
     pub(super) async fn begin_write(
         &mut self,
         options: &StatementOptions,
         writes: TransactionWrites,
     ) -> Result<Option<PendingWrite>, RequestError> {
+        let of = self.write_of(options, writes).await?;
+        Ok(of.map(|of| self.front.engine.writes().begin(of)))
+    }
+
+    /// What a write is made of. `None` in read mode, in which Neo4j refuses writes.
+    pub(super) async fn write_of(
+        &mut self,
+        options: &StatementOptions,
+        writes: TransactionWrites,
+    ) -> Result<Option<WriteOf>, RequestError> {
         if options.mode == AccessMode::Read {
             return Ok(None);
         }
@@ -221,18 +232,17 @@ impl Session {
         };
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
-        let of = WriteOf {
+        Ok(Some(WriteOf {
             database,
             identity,
             impersonated: options.impersonated.clone(),
             timeout_ms,
             may_name_graph: writes.may_name_graph,
-            may_commit_in_parts: writes.may_commit_in_parts,
+            parts: writes.parts,
             changes_rights: writes.changes_rights,
             touched: writes.touched,
             tokens: writes.tokens,
-        };
-        Ok(Some(self.front.engine.writes().begin(of)))
+        }))
     }
 
     /// What a write that failed has changed is told before its client gets the failure. If the connection broke, the
@@ -242,9 +252,14 @@ impl Session {
         write: Option<PendingWrite>,
         error: RequestError,
     ) -> RequestError {
-        let (Some(write), RequestError::Neo4j(message)) = (write, &error) else { return error };
-        let told = self.out.wait_for(write.refused(&code_of(message))).await;
-        told.map_or_else(RequestError::from, |()| error)
+        let RequestError::Neo4j(message) = &error else { return error };
+        let told = match write {
+            Some(write) => {
+                self.out.wait_for(write.refused(&code_of(message))).await.map_err(RequestError::from)
+            }
+            None => self.tell_tokens().await,
+        };
+        told.err().unwrap_or(error)
     }
 
     /// PULL or DISCARD: records go straight to the client. Returns the last SUCCESS, and whether more is left.
@@ -258,7 +273,7 @@ impl Session {
         let mut extra = vec![("n".to_owned(), Value::Int(count))];
         extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
         self.queue(&request_bytes::with_map(kind, &Value::Map(extra)))?;
-        let mut success = match self.answer().await {
+        let mut success = match self.answer_showing(result.write.as_ref()).await {
             Ok(success) => success,
             Err(error) => {
                 result.end(Some(&error));
@@ -334,10 +349,23 @@ impl Session {
 
     /// Neo4j's next SUCCESS. Records before it go to the client.
     pub(super) async fn answer(&mut self) -> Result<Value, RequestError> {
+        self.answer_showing(None).await
+    }
+
+    /// The same of a statement whose records may show parts of this write: these are told before the client gets the records. The
+    /// end of the write is told by whoever gets the SUCCESS.
+    async fn answer_showing(&mut self, write: Option<&PendingWrite>) -> Result<Value, RequestError> {
+        let write = write.filter(|write| write.has_parts());
+        let mut has_records = false;
         let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
         self.out.wait_for(relay.flush()).await??;
         loop {
-            let (kind, message) = match relay.received()? {
+            let received = relay.received()?;
+            if let Some(write) = write.filter(|_| has_records && (received.is_none() || self.out.is_full())) {
+                self.out.wait_for(write.shows_rows()).await?;
+                has_records = false;
+            }
+            let (kind, message) = match received {
                 Some(received) => received,
                 None => {
                     self.out.flush().await?;
@@ -346,12 +374,20 @@ impl Session {
             };
             match kind {
                 ReplyKind::Record => {
-                    frame(self.out.bytes(), &message);
                     if self.out.is_full() {
                         self.out.flush().await?;
                     }
+                    frame(self.out.bytes(), &message);
+                    has_records = true;
                 }
-                ReplyKind::Success => return metadata(&message).map_err(|error| RequestError::cut(&error)),
+                ReplyKind::Success => {
+                    let success = metadata(&message).map_err(|error| RequestError::cut(&error))?;
+                    let has_more = success.get("has_more") == Some(&Value::Bool(true));
+                    if let Some(write) = write.filter(|_| has_records && has_more) {
+                        self.out.wait_for(write.shows_rows()).await?;
+                    }
+                    return Ok(success);
+                }
                 ReplyKind::Failure => return Err(RequestError::Neo4j(message)),
                 ReplyKind::Ignored => return Err(RequestError::cut("a request was ignored")),
             }

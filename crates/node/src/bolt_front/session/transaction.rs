@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
 use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::cypher::writing::may_write;
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::Marked;
 use hopcache_core::tags::Touched;
@@ -17,7 +18,7 @@ use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
 use hopcache_engine::ports::{AccessMode, OriginFault};
 use hopcache_engine::trace::Step;
-use hopcache_engine::{NetChange, TransactionReads};
+use hopcache_engine::{MadeTokens, NetChange, TransactionReads};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -43,6 +44,8 @@ pub(super) struct Transaction {
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
     writes: TransactionWrites,
+    /// Labels, types and keys that it may have made at Neo4j, which stay whatever becomes of it.
+    tokens: Option<MadeTokens>,
 }
 
 impl Transaction {
@@ -112,6 +115,7 @@ impl Session {
             results: BTreeMap::new(),
             next_qid: 0,
             writes: TransactionWrites::default(),
+            tokens: None,
         };
         if is_eager && self.front.relays.is_some() {
             self.need_relay(&options).await?;
@@ -200,9 +204,8 @@ impl Session {
         if !self.transaction_mut()?.begin.reads.has_read_old() {
             return Ok(());
         }
-        let may_write = || WriteWords::of(&statement.text, &statement.params).may_write();
-        let may_write = self.read_apart(statement.text.len(), may_write).await?;
-        self.may_go_on(may_write)
+        let writes = self.read_apart(statement.text.len(), || may_write(&statement.text)).await?;
+        self.may_go_on(writes)
     }
 
     fn may_go_on(&mut self, writes: bool) -> Result<(), RequestError> {
@@ -309,12 +312,17 @@ impl Session {
             Ok(ended) => ended,
             Err(error) => return Err(self.write_failed(write, error).await),
         };
-        self.transaction = None;
+        let tokens = self.transaction.take().and_then(|transaction| transaction.tokens);
         let sent = (options.asked.unwrap_or_default(), begun);
         let position = self.note_bookmark(&success, options.database.as_deref(), sent);
         if let Some(write) = write {
             let write = write.has_changed(writes.net_change).with_marker(marked);
             self.out.wait_for(write.committed(position)).await?;
+        }
+        match tokens {
+            Some(tokens) if kind == Kind::Rollback => self.out.wait_for(tokens.rolled_back()).await?,
+            Some(tokens) => tokens.committed(),
+            None => {}
         }
         self.release();
         Ok(success)
@@ -356,6 +364,33 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             transaction.writes.sent(words);
         }
+    }
+
+    /// A statement of an explicit transaction goes to Neo4j now, which may make labels, types or keys.
+    pub(super) async fn transaction_may_make_tokens(&mut self, words: &WriteWords) {
+        let is_first = |transaction: &&Transaction| {
+            transaction.tokens.is_none() && transaction.implicit_options().is_none()
+        };
+        let Some(transaction) = self.transaction.as_ref().filter(is_first) else { return };
+        if !words.may_make_tokens() {
+            return;
+        }
+        let options = transaction.options.clone();
+        // Without a name of its database, the COMMIT fails for the same reason.
+        let of = self.write_of(&options, TransactionWrites::of_one(words)).await.ok().flatten();
+        let tokens = of.and_then(|of| self.front.engine.writes().may_make_tokens(of));
+        if let Some(transaction) = &mut self.transaction {
+            transaction.tokens = tokens;
+        }
+    }
+
+    /// A statement of the transaction has failed at Neo4j, and the transaction with it.
+    pub(super) async fn tell_tokens(&mut self) -> Result<(), RequestError> {
+        let tokens = self.transaction.as_mut().and_then(|transaction| transaction.tokens.take());
+        if let Some(tokens) = tokens {
+            self.out.wait_for(tokens.rolled_back()).await?;
+        }
+        Ok(())
     }
 
     /// A statement of the transaction has written this: its COMMIT ends entries.

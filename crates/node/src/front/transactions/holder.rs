@@ -24,7 +24,7 @@ use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::PendingWrite;
 use hopcache_engine::event::ForwardWord;
-use hopcache_engine::ports::{PeerError, WriteOf};
+use hopcache_engine::ports::{self, PeerError, WriteOf};
 use hopcache_engine::trace::{Fact, Span, Step, Tracer as _};
 use hopcache_queryapi::headers::cache_status::{self, Forward, Member};
 use hopcache_queryapi::render::Encoding;
@@ -180,8 +180,8 @@ impl Front {
                 Verb::Open | Verb::Run => may_hold_use(&arrived.body),
                 Verb::RollBack => false,
             },
-            // This node does not know the statements of the transaction.
-            may_commit_in_parts: true,
+            // The holder tells its parts. Of a failure it tells too.
+            parts: ports::Parts::None,
             changes_rights: false,
             touched: Touched::Anything,
             // The holder counts its own write. This one only stands in for it.
