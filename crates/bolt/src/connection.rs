@@ -80,6 +80,7 @@ pub struct Connection {
     minor: u8,
     server: String,
     auth: Auth,
+    must_change_password: bool,
 }
 
 impl std::fmt::Debug for Connection {
@@ -157,6 +158,7 @@ impl Connection {
             minor,
             server: String::new(),
             auth: auth.clone(),
+            must_change_password: false,
         };
         connection.greet().await?;
         connection.state = State::Ready;
@@ -173,6 +175,13 @@ impl Connection {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether the server accepted the password at the last log-on only so that the user changes it: it refuses every other
+    /// statement.
+    #[must_use]
+    pub fn must_change_password(&self) -> bool {
+        self.must_change_password
     }
 
     /// Whether every exchange so far has ended, so that another may begin.
@@ -220,12 +229,12 @@ impl Connection {
         let requests = [message::logoff(), message::logon(&self.auth)];
         let exchange = async {
             write_messages(&mut self.stream, &requests).await?;
-            for _ in &requests {
-                expect_success(&mut self.stream).await?;
-            }
-            Ok(())
+            expect_success(&mut self.stream).await?;
+            expect_success(&mut self.stream).await
         };
-        timeout(self.options.exchange_timeout, exchange).await.unwrap_or(Err(OpenError::TimedOut))?;
+        let exchanged = timeout(self.options.exchange_timeout, exchange).await;
+        let logged_on = exchanged.unwrap_or(Err(OpenError::TimedOut))?;
+        self.must_change_password = are_credentials_expired(&logged_on);
         self.state = State::Ready;
         Ok(())
     }
@@ -272,15 +281,21 @@ impl Connection {
             requests.push(message::logon(&self.auth));
         }
         write_messages(&mut self.stream, &requests).await?;
-        let metadata = expect_success(&mut self.stream).await?;
+        let mut metadata = expect_success(&mut self.stream).await?;
         if let Some(server) = metadata.get("server").and_then(Value::as_str) {
             server.clone_into(&mut self.server);
         }
         for _ in 1..requests.len() {
-            expect_success(&mut self.stream).await?;
+            metadata = expect_success(&mut self.stream).await?;
         }
+        self.must_change_password = are_credentials_expired(&metadata);
         Ok(())
     }
+}
+
+/// Whether the answer to a log-on says so.
+fn are_credentials_expired(metadata: &Value) -> bool {
+    metadata.get("credentials_expired") == Some(&Value::Bool(true))
 }
 
 async fn handshake(stream: &mut BufReader<Box<dyn Duplex>>, address: &Address) -> Result<u8, OpenError> {

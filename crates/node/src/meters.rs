@@ -169,10 +169,10 @@ impl Meters {
         self.times.requests[labels::class_place(&how.class)].exemplify(took, trace);
     }
 
-    /// Counts a request over HTTP that was refused before it became a query.
-    pub fn count_rejected(&self, status: u16) {
+    /// Counts a request that was refused before it became a query.
+    pub fn count_rejected(&self, front: Front, status: u16) {
         self.bypasses.add(labels::reason_place(Reason::Rejected));
-        self.count_status(Front::Http, 2, status);
+        self.count_status(front, 2, status);
     }
 
     fn count_status(&self, front: Front, class: usize, status: u16) {

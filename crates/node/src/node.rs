@@ -257,12 +257,15 @@ impl Node {
         let says_addresses = says_addresses(settings);
         let clock = Arc::new(clock);
         // The fronts alone hold the credentials, so that checks under way end with the last front.
-        let credentials = self.credentials(settings, Arc::clone(&link), Arc::clone(&clock));
+        let others = Arc::new(OtherMembers::new(Arc::clone(&link), Arc::clone(&self.state.members)));
+        let credentials = self.credentials(settings, Arc::clone(&others), Arc::clone(&clock));
         let known_credentials = Arc::downgrade(&credentials);
         let senders = Arc::new(Senders::new(self.state.engine.hasher(), settings));
         let origin = Arc::clone(&self.state.origin);
-        let databases = Databases::new(origin, settings.origin.timeout_ms, relays.is_some());
-        let shared = FrontShared::new((senders, credentials), Arc::new(databases), settings);
+        let times = (settings.origin.timeout_ms, settings.entry.stale_if_error);
+        let databases = Arc::new(Databases::new((origin, others), times, relays.is_some()));
+        let known_databases = Arc::downgrade(&databases);
+        let shared = FrontShared::new((senders, credentials), databases, settings);
         let transactions = self.transaction_parts(&shared, relays.clone(), &link);
         let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
         if let Some(listener) = listeners.bolt {
@@ -293,6 +296,7 @@ impl Node {
             members: Arc::clone(&self.state.members),
             engine: Arc::clone(&self.state.engine),
             credentials: known_credentials,
+            databases: known_databases,
             front,
         };
         let peers = crate::peer::server::service(Arc::new(peer_service), keys);
@@ -352,11 +356,10 @@ impl Node {
     fn credentials(
         &self,
         settings: &Settings,
-        link: Arc<PeerLink>,
+        others: Arc<OtherMembers>,
         clock: Arc<SystemClock>,
     ) -> Arc<Credentials> {
         let grace_ms = settings.entry.stale_if_error;
-        let others = Arc::new(OtherMembers::new(link, Arc::clone(&self.state.members)));
         Arc::new(Credentials::new(grace_ms, Arc::clone(&self.state.origin), others, clock))
     }
 

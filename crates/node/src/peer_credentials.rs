@@ -1,5 +1,5 @@
-//! The way of `credentials` to the other nodes: its messages over the sealed link between peers, to every member that
-//! can be reached. It decides only which members get a message. It does not interpret an answer, and reports no
+//! The way of `credentials` and `databases` to the other nodes: their messages over the sealed link between peers, to every
+//! member that can be reached. It decides only which members get a message. It does not interpret an answer, and reports no
 //! failure to membership.
 
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use hopcache_core::limits::REFUSALS_TOLD_WITHIN_MS;
+use hopcache_core::limits::{HOME_NAME_BYTES_MAX, REFUSALS_TOLD_WITHIN_MS};
 use hopcache_core::time::Millis;
 
-use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage, KnownHome};
 use crate::credentials::peer_answers::OtherNodes;
 use crate::credentials::{Credentials, Fingerprint};
+use crate::databases::{Databases, OtherHomes};
 use crate::peer::PeerPath;
 use crate::peer::link::PeerLink;
 use crate::routing::Members;
@@ -52,8 +53,25 @@ impl OtherNodes for OtherMembers {
     }
 }
 
+#[async_trait]
+impl OtherHomes for OtherMembers {
+    async fn ask_home(
+        &self,
+        whose: &Fingerprint,
+        impersonated: Option<&str>,
+        within: Millis,
+    ) -> Vec<KnownHome> {
+        if impersonated.is_some_and(|user| user.len() > HOME_NAME_BYTES_MAX) {
+            return Vec::new();
+        }
+        let message = CredentialMessage::Home(*whose, impersonated.map(str::to_owned));
+        let answers = self.ask_all(&message.encode(), within).await;
+        answers.iter().filter_map(|answer| KnownHome::decode(answer)).collect()
+    }
+}
+
 /// Answers another node's message about credentials.
-pub(crate) fn answer(message: &CredentialMessage, credentials: &Credentials) -> Bytes {
+pub(crate) fn answer(message: &CredentialMessage, credentials: &Credentials, databases: &Databases) -> Bytes {
     match message {
         CredentialMessage::Asked(whose) => credentials.peer_answer(whose).encode(),
         CredentialMessage::Refused(refused) => {
@@ -61,6 +79,10 @@ pub(crate) fn answer(message: &CredentialMessage, credentials: &Credentials) -> 
                 credentials.refuse_from_peer(whose, *age_ms);
             }
             Bytes::new()
+        }
+        CredentialMessage::Home(whose, impersonated) => {
+            let home = databases.peer_answer(whose, impersonated.as_deref());
+            home.map_or_else(Bytes::new, |home| home.encode())
         }
     }
 }

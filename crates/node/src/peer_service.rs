@@ -12,6 +12,7 @@ use hopcache_engine::Engine;
 use crate::admin::console::Console;
 use crate::credentials::Credentials;
 use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use crate::databases::Databases;
 use crate::front::Front;
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
@@ -29,6 +30,8 @@ pub struct PeerService {
     pub engine: Arc<Engine>,
     /// The credentials of the fronts, which own them.
     pub credentials: Weak<Credentials>,
+    /// Neo4j's answers about databases, which the fronts own too.
+    pub(crate) databases: Weak<Databases>,
     /// Tells other nodes this node's part of what their consoles show.
     pub console: Arc<Console>,
     /// Answers about the transactions that this node holds.
@@ -39,7 +42,8 @@ pub struct PeerService {
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
         if let Some(message) = CredentialMessage::decode(&message) {
-            let answered = self.credentials.upgrade().map(|credentials| answer(&message, &credentials));
+            let parts = self.credentials.upgrade().zip(self.databases.upgrade());
+            let answered = parts.map(|(credentials, databases)| answer(&message, &credentials, &databases));
             return Ok(answered.unwrap_or_else(|| CredentialAnswer::Unknown.encode()));
         }
         if let Some(part) = self.console.answer(&message) {

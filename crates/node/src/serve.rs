@@ -142,6 +142,7 @@ pub async fn open_origin(
             bolt.newest = Arc::clone(&shared.newest);
             bolt.results = Some(Arc::clone(&shared.results));
             bolt.marker.clone_from(&shared.marker);
+            bolt.gate = Some(Arc::clone(&shared.gate));
             bolt.max_concurrent = origin.concurrent_max.most();
             bolt.is_adaptive = origin.concurrent_max == MaxConcurrent::Adaptive;
             bolt.line = match origin.line {

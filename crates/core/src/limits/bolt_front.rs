@@ -36,8 +36,13 @@ pub const RELAYS_IDLE_MAX: usize = 64;
 pub const RELAY_WAIT_MS_MAX: u64 = 10_000;
 /// How long Neo4j may take to answer RESET before the connection is closed instead, which ends the statement too.
 pub const RELAY_RESET_MS_MAX: u64 = 2_000;
-/// For how long Neo4j's version and agent are remembered. A new connection after an upgrade refreshes them.
+/// For how long Neo4j's version and agent are used without another question. A new connection after an upgrade refreshes
+/// them. While Neo4j does not answer they are used for longer.
 pub const SERVER_INFO_MS: u64 = 60_000;
+/// How long a new connection waits for that answer, if an earlier one is known.
+pub const SERVER_INFO_WAIT_MS: u64 = 250;
+/// The same if none is known.
+pub const SERVER_INFO_WAIT_MS_FIRST: u64 = 2_000;
 /// The same while Neo4j has not answered yet: a node that starts before Neo4j finds it soon.
 pub const SERVER_INFO_RETRY_MS: u64 = 1_000;
 const _: () = assert!(RELAY_RESET_MS_MAX < ORIGIN_CONNECT_MS_MAX);
@@ -45,6 +50,10 @@ const _: () = assert!(RELAY_RESET_MS_MAX < ORIGIN_CONNECT_MS_MAX);
 pub const DATABASES_MAX: usize = 4_096;
 /// For how long they are remembered. A transaction on a database that is gone gets Neo4j's error.
 pub const DATABASES_MS: u64 = 30_000;
+/// While Neo4j does not answer: pause between two questions about the same database.
+pub const DATABASES_RETRY_MS: u64 = 5_000;
+/// Longest name of a user or a database in a question to another node, in bytes. Neo4j's own names are shorter.
+pub const HOME_NAME_BYTES_MAX: usize = 512;
 /// How long a routing table is valid, in seconds: after it no driver's table has a drained node.
 pub const ROUTING_TTL_S: i64 = 10;
 /// Longest Bolt address in a card, in bytes: names of pods and services are about 60, and gossip's datagrams are small.

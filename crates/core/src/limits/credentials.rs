@@ -53,6 +53,11 @@ pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
 const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
+/// How long a request waits for a Neo4j that may be silent before an earlier answer counts in its place: whether it accepts
+/// these credentials, and how a database is called. The gate knows of a silence only after
+/// [`ORIGIN_DOUBT_MS`](super::ORIGIN_DOUBT_MS) and a probe, and drivers should not feel one.
+pub const SILENCE_PATIENCE_MS: u64 = 500;
+const _: () = assert!(CREDENTIALS_RETRY_WAIT_MS <= SILENCE_PATIENCE_MS);
 /// Largest body, in bytes, that is read before its sender's credentials are checked. A request with a larger one is
 /// never remembered, and for a remembered one that check would cost time.
 pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;

@@ -30,6 +30,16 @@ pub(super) fn code_of(message: &[u8]) -> String {
     metadata.as_ref().and_then(failure_code).unwrap_or_default().to_owned()
 }
 
+/// The status that a failure with this code would have over HTTP, for counters.
+pub(super) fn status_of(code: &str) -> u16 {
+    match code.rsplit('.').next() {
+        Some("TooManyRequests") => 429,
+        Some("OriginTimedOut") => 504,
+        _ if code.starts_with("Neo.TransientError.") => 503,
+        _ => hopcache_queryapi::failure::status(code),
+    }
+}
+
 impl BoltFailure {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
@@ -148,6 +158,22 @@ mod tests {
         assert!(missing.message.contains("routing table for database 'films'"), "{missing:?}");
         let other = BoltFailure::of_routing(&fault("Neo.ClientError.Security.Forbidden"), "films");
         assert_eq!(other.message, "Neo4j's");
+    }
+
+    #[test]
+    fn refusals_are_counted_by_the_status_of_http() {
+        for (code, status) in [
+            ("Neo.ClientError.Security.Unauthorized", 401),
+            ("Neo.ClientError.Security.CredentialsExpired", 400),
+            (DATABASE_NOT_FOUND, 404),
+            (INVALID, 400),
+            ("Neo.TransientError.Hopcache.OriginUnreachable", 503),
+            ("Neo.TransientError.Hopcache.OriginTimedOut", 504),
+            ("Neo.TransientError.Hopcache.TooManyRequests", 429),
+            ("", 500),
+        ] {
+            assert_eq!(status_of(code), status, "{code}");
+        }
     }
 
     /// Drivers split a code at its dots and expect four parts.

@@ -22,6 +22,7 @@ use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, BadRequest, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
+use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::Reason;
@@ -34,12 +35,14 @@ use self::route::RouteOptions;
 use self::statement::{Asked, Statement};
 use self::transaction::Transaction;
 use super::BoltFront;
-use super::failure::BoltFailure;
+use super::failure::{BoltFailure, code_of, status_of};
 use super::options::StatementOptions;
 use super::outbox::Outbox;
 use super::records::{CachedResult, Piece, RecordForm};
 use crate::body_budget::Reserved;
 use crate::client_addr::ClientAddr;
+use crate::credentials::Standing;
+use crate::labels::Front;
 use crate::origin::relays::LentRelay;
 use crate::traces::RequestSpan;
 
@@ -103,6 +106,8 @@ pub(crate) struct Session {
     pub(super) relay: Option<LentRelay>,
     /// Scratch space of `known`.
     pub(super) raw: Vec<u8>,
+    /// Whether the present request is counted.
+    is_counted: bool,
 }
 
 impl Session {
@@ -126,6 +131,7 @@ impl Session {
             transaction: None,
             relay: None,
             raw: Vec::new(),
+            is_counted: false,
         }
     }
 
@@ -157,6 +163,7 @@ impl Session {
     /// Carries a request out and appends its replies.
     pub(super) async fn handle(&mut self, received: Received, room: Reserved) {
         let kind = received.kind;
+        self.is_counted = false;
         match self.machine.admit(kind) {
             Admission::Handle => {}
             Admission::Ignore => return reply::ignored(self.out.bytes()),
@@ -236,10 +243,12 @@ impl Session {
             }
             Err(RequestError::Failed(failure)) => {
                 reply::failure(self.out.bytes(), self.version, &failure.code, &failure.message);
+                self.count_refused(kind, &failure.code);
                 Ending::Failure
             }
             Err(RequestError::Neo4j(message)) => {
                 self.take_note_of(&message);
+                self.count_refused(kind, &code_of(&message));
                 append_as_is(self.out.bytes(), &message);
                 Ending::Failure
             }
@@ -254,6 +263,15 @@ impl Session {
             (self.result, self.transaction) = (None, None);
         }
         self.machine.ended(kind, ending);
+    }
+
+    /// Counts a request that was refused before it became a query, as over HTTP: a log-on, a routing table, a transaction, or a
+    /// statement.
+    fn count_refused(&self, kind: Kind, code: &str) {
+        let begins = matches!(kind, Kind::Hello | Kind::Logon | Kind::Route | Kind::Begin | Kind::Run);
+        if begins && !self.is_counted {
+            self.front.state.meters.count_rejected(Front::Bolt, status_of(code));
+        }
     }
 
     /// A request can wait for long, and a decoded map takes up to 40 times its bytes: so the maps are gone before the first wait.
@@ -272,7 +290,7 @@ impl Session {
             Request::Logon(auth) => {
                 let credentials = credentials_in(&auth);
                 drop(auth);
-                self.log_on(credentials).await.map(|()| nothing())
+                self.log_on(credentials).await.map(Value::Map)
             }
             Request::Logoff => {
                 self.login = None;
@@ -306,8 +324,12 @@ impl Session {
         }
         let options = StatementOptions::read(&statement.extra.decoded())?;
         let identity = self.login()?.identity.clone();
-        let acceptance = self.check(&identity).await?;
+        let standing = self.check(&identity).await?;
         let mut span = self.span_of("RUN", &options, Instant::now());
+        let Standing::Accepted(acceptance) = standing else {
+            let reason = Reason::Text(BypassReason::Administration);
+            return Box::pin(self.run_at_neo4j(&options, statement, (Some(reason), span))).await;
+        };
         match self.ask(&options, statement, Some(acceptance), &mut span).await? {
             Asked::Answered(result) => Ok(self.open_cached(result, &options.filters)),
             Asked::Live(mut result) => {

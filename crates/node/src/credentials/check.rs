@@ -13,7 +13,7 @@ use std::sync::Arc;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
     COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
-    ORIGIN_WAIT_MS_MAX, PEER_ANSWERS_ASKED_MAX, PEER_ANSWERS_WAIT_MS, STRANGERS_CHECKED_MAX,
+    ORIGIN_WAIT_MS_MAX, PEER_ANSWERS_ASKED_MAX, PEER_ANSWERS_WAIT_MS, SILENCE_PATIENCE_MS, STRANGERS_CHECKED_MAX,
     STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
@@ -31,9 +31,18 @@ use super::credential_cache::{Acceptance, CredentialCache, Known};
 use super::credential_messages::{CredentialAnswer, Fingerprint};
 use super::lockout_guard::{LockoutGuard, Seen};
 use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
-use crate::origin::fault::{is_credential_refusal, of_no_slot};
+use crate::origin::fault::{is_credential_refusal, must_change_password, of_no_slot};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
+
+/// What Neo4j lets the sender of a request do.
+#[derive(Debug, Clone)]
+pub enum Standing {
+    /// Everything that its rights allow. Its requests may be answered from the cache.
+    Accepted(Arc<Acceptance>),
+    /// Nothing but changing the password. Its statements go to Neo4j, which knows what it allows.
+    MustChangePassword,
+}
 
 /// Accepted credentials and the checks under way. Dropping it ends the checks.
 pub struct Credentials {
@@ -96,7 +105,8 @@ impl Credentials {
     ///
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served,
     /// because credentials cannot be revoked in a database that is down. The answer that Neo4j gave to another node
-    /// counts as well (`peer_answers`). An identity that Neo4j never accepted is not served.
+    /// counts as well (`peer_answers`). An identity that Neo4j never accepted is not served. A Neo4j that is silent for
+    /// [`SILENCE_PATIENCE_MS`] counts as one that cannot be reached, until its answer comes.
     ///
     /// A refusal is cached briefly. Neo4j is asked about at most two unknown passwords of one user between two successful
     /// logins (`lockout_guard`). At the third wrong password Neo4j locks the user out, and a client with an old password
@@ -105,10 +115,14 @@ impl Credentials {
     ///
     /// # Errors
     /// Neo4j's own error, or that Neo4j cannot be reached.
-    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, OriginError> {
+    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Standing, OriginError> {
         let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
-        timeout(check_timeout, self.compete(identity)).await.unwrap_or_else(late)
+        match timeout(check_timeout, self.compete(identity)).await.unwrap_or_else(late) {
+            Ok(acceptance) => Ok(Standing::Accepted(acceptance)),
+            Err(error) if is_password_to_change(&error.kind) => Ok(Standing::MustChangePassword),
+            Err(error) => Err(error),
+        }
     }
 
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
@@ -131,17 +145,14 @@ impl Credentials {
                     follower
                 }
             };
-            let wait = match known {
-                Some(acceptance) if acceptance.is_in_grace() => {
-                    match self.checker.wait_briefly(&identity.fingerprint, follower).await {
-                        Ok(served_on) => return Ok(served_on),
-                        Err(wait) => wait,
-                    }
-                }
-                _ => follower.wait().await,
+            let wait_ms = match known {
+                Some(acceptance) if acceptance.is_in_grace() => CREDENTIALS_RETRY_WAIT_MS,
+                _ => SILENCE_PATIENCE_MS,
             };
-            if let Wait::Landed(check) = wait {
-                return check;
+            match self.checker.wait_for(&identity.fingerprint, follower, Millis(wait_ms)).await {
+                Ok(served_on) => return Ok(served_on),
+                Err(Wait::Landed(check)) => return check,
+                Err(Wait::Lost) => {}
             }
         }
         Err(OriginFault::Overloaded.into())
@@ -166,15 +177,19 @@ impl Credentials {
     /// of a check that is not in the table is ignored (`Checker::settle`), and its followers ask again.
     pub fn distrust(&self, identity: &Identity) {
         let now = self.checker.clock.now();
-        {
-            let mut cache = self.checker.cache.lock();
-            cache.forget(&identity.fingerprint);
-            self.checker.checks.detach(|whose| *whose == identity.fingerprint);
-        }
+        self.ask_again(identity);
         if self.checker.refusals.push(identity.fingerprint, now) {
             let checker = Arc::clone(&self.checker);
             self.spawn(async move { checker.send_refusals().await });
         }
+    }
+
+    /// Neo4j refused a run because the password has to be changed: the credentials are checked again before the next request.
+    /// They are right, so no other node is told that Neo4j refuses them.
+    pub fn ask_again(&self, identity: &Identity) {
+        let mut cache = self.checker.cache.lock();
+        cache.forget(&identity.fingerprint);
+        self.checker.checks.detach(|whose| *whose == identity.fingerprint);
     }
 
     /// This node's cached result about these credentials, for a node that asks.
@@ -211,22 +226,38 @@ impl Checker {
         self.cache.lock().known(whose, self.clock.now())
     }
 
-    /// Neo4j did not answer the last check, so a hit waits only briefly for this one. The check goes on, and its result
-    /// counts.
-    async fn wait_briefly(
+    /// Waits for a check. Neo4j may be silent: after `patience_ms` an earlier acceptance counts as if it could not be
+    /// reached, this node's or another's. The check goes on, and its result counts.
+    async fn wait_for(
         &self,
         whose: &Fingerprint,
         follower: Follower<Check>,
+        patience_ms: Millis,
     ) -> Result<Arc<Acceptance>, Wait<Check>> {
         let mut wait = pin!(follower.wait());
-        if let Ok(wait) = timeout(Millis(CREDENTIALS_RETRY_WAIT_MS).duration(), &mut wait).await {
+        if let Ok(wait) = timeout(patience_ms.duration(), &mut wait).await {
             return Err(wait);
         }
-        let served_on = self.cache.lock().serve_on(whose, self.clock.now());
-        match served_on {
+        match self.served_in_silence(whose).await {
             Some(acceptance) => Ok(acceptance),
             None => Err(wait.await),
         }
+    }
+
+    /// The acceptance that counts while Neo4j does not answer. None counts from before a refusal or a lock-out: Neo4j was there
+    /// then, and its answer is waited for. Otherwise a revoked user could go on by making Neo4j slow.
+    async fn served_in_silence(&self, whose: &Fingerprint) -> Option<Arc<Acceptance>> {
+        {
+            let mut cache = self.cache.lock();
+            if cache.last_refusal(whose).is_some() {
+                return None;
+            }
+            if let Some(acceptance) = cache.serve_on(whose, self.clock.now()) {
+                return Some(acceptance);
+            }
+        }
+        let Some(PeerVerdict::Accepted(decided_at)) = self.ask_others(whose).await else { return None };
+        self.cache.lock().accept_from_peer(whose, decided_at, self.clock.now())
     }
 
     async fn settle(&self, leader: Leader<Fingerprint, Check>, identity: &Identity) {
@@ -256,8 +287,12 @@ impl Checker {
     /// Asks the other nodes about these credentials while Neo4j cannot be asked. It asks only if this node's own
     /// cache cannot serve the identity.
     async fn ask_others(&self, whose: &Fingerprint) -> Option<PeerVerdict> {
-        if self.cache.lock().may_serve_on(whose, self.clock.now()) {
-            return None;
+        {
+            let cache = self.cache.lock();
+            let must_change = cache.last_refusal(whose).is_some_and(|error| is_password_to_change(&error.kind));
+            if must_change || cache.may_serve_on(whose, self.clock.now()) {
+                return None;
+            }
         }
         let within = Millis(PEER_ANSWERS_WAIT_MS);
         let _place = timeout(within.duration(), self.asking_others.acquire()).await.ok()?.ok()?;
@@ -279,7 +314,8 @@ impl Checker {
             Known::Unknown => self.ask_about_unknown(identity).await,
             Known::Accepted(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
         };
-        if verified.is_ok() {
+        // Neo4j has found the password right in both cases.
+        if verified.as_ref().map_or_else(|error| is_password_to_change(&error.kind), |()| true) {
             self.lockout_guard.lock().begin_anew(identity.scope, self.clock.now());
         }
         verified
@@ -315,6 +351,10 @@ impl Checker {
         let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
         let now = self.clock.now();
         match &error.kind {
+            OriginFault::Unauthorized(failure) if must_change_password(failure) => {
+                cache.refuse(whose, now, error.clone());
+                Err(error)
+            }
             // The user is locked out: Neo4j has not looked at these credentials.
             OriginFault::Unauthorized(failure) if !is_credential_refusal(failure) => {
                 cache.put_off(whose, now, error.clone());
@@ -351,6 +391,11 @@ fn is_absence(fault: &OriginFault) -> bool {
 /// Whether Neo4j looked at the credentials and refused them.
 fn is_refusal(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::Unauthorized(error) if is_credential_refusal(error))
+}
+
+/// Whether the password is right, and has to be changed.
+fn is_password_to_change(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unauthorized(error) if must_change_password(error))
 }
 
 /// The error for a refusal that another node has reported.

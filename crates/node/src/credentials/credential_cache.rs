@@ -14,6 +14,7 @@ use hopcache_engine::ports::{OriginError, OriginFault};
 use lru::LruCache;
 
 use super::credential_messages::{CredentialAnswer, Fingerprint};
+use crate::origin::fault::must_change_password;
 
 /// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
 /// the lock of the cache.
@@ -172,8 +173,13 @@ impl CredentialCache {
         if let Some(acceptance) = self.accepted.peek(whose) {
             return CredentialAnswer::Accepted(now.since(acceptance.accepted_at()));
         }
-        self.refused_at(whose)
-            .map_or(CredentialAnswer::Unknown, |decided_at| CredentialAnswer::Refused(now.since(decided_at)))
+        // That a password has to be changed does not make it wrong.
+        let is_wrong = |refused: &&Refused| match &refused.error.kind {
+            OriginFault::Unauthorized(error) => !must_change_password(error),
+            _ => false,
+        };
+        let refused = self.refused.peek(whose).filter(is_wrong).and_then(|refused| refused.decided_at);
+        refused.map_or(CredentialAnswer::Unknown, |decided_at| CredentialAnswer::Refused(now.since(decided_at)))
     }
 
     /// When Neo4j refused these credentials, as far as this node has it cached.
@@ -197,7 +203,9 @@ impl CredentialCache {
         decided_at: MonoTime,
         now: MonoTime,
     ) -> Option<Arc<Acceptance>> {
-        if now >= decided_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms {
+        let is_over = now >= decided_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms;
+        // The refusal may have come while the other nodes were asked.
+        if is_over || self.refused_at(whose).is_some_and(|refused_at| refused_at >= decided_at) {
             return None;
         }
         let own = self.accepted.peek(whose).map(|acceptance| acceptance.accepted_at());
@@ -248,7 +256,7 @@ impl CredentialCache {
 
     /// Whether the caller has to start another check of an identity that is served meanwhile. Of all hits only the
     /// first one after the due time gets `true`. If Neo4j did not answer the last check, the identity is served until
-    /// this check has its answer, as in `Checker::wait_briefly`.
+    /// this check has its answer, as in `Checker::wait_for`.
     pub(super) fn take_recheck(&mut self, whose: &Fingerprint, now: MonoTime) -> bool {
         let Some(acceptance) = self.accepted.get(whose) else { return false };
         if !acceptance.holds(now) || !acceptance.is_due(now) {

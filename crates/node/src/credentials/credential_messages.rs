@@ -5,12 +5,13 @@
 //! ```text
 //! asked     version, 64, digest                              → 0 | 1, age of the acceptance | 2, age of the refusal
 //! refused   version, 65, (digest, age of the refusal) × n    → nothing
+//! home      version, 68, digest, impersonated user or nothing → nothing | age of Neo4j's answer, the home database
 //! ```
 //!
 //! A node of a release before these messages refuses them, and counts as a node without an answer.
 
 use bytes::Bytes;
-use hopcache_core::limits::REFUSALS_TOLD_AT_ONCE;
+use hopcache_core::limits::{HOME_NAME_BYTES_MAX, REFUSALS_TOLD_AT_ONCE};
 use hopcache_core::time::Millis;
 use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 
@@ -19,6 +20,7 @@ pub type Fingerprint = [u8; 32];
 
 const KIND_ASKED: u8 = KIND_OF_FRONTS_MIN;
 const KIND_REFUSED: u8 = KIND_OF_FRONTS_MIN + 1;
+const KIND_HOME: u8 = KIND_OF_FRONTS_MIN + 4;
 
 /// A node's cached result about credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,36 @@ pub enum CredentialAnswer {
     Refused(Millis),
 }
 
+/// What Neo4j has told a node of a home database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownHome {
+    /// The age of Neo4j's answer.
+    pub age_ms: Millis,
+    /// The database.
+    pub name: String,
+}
+
+impl KnownHome {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        [&self.age_ms.0.to_be_bytes()[..], self.name.as_bytes()].concat().into()
+    }
+
+    /// Reads an answer. An empty or unreadable one is none.
+    #[must_use]
+    pub fn decode(answer: &[u8]) -> Option<Self> {
+        let (age_ms, name) = answer.split_first_chunk()?;
+        let name = name_of(name).filter(|name| !name.is_empty())?;
+        Some(Self { age_ms: Millis(u64::from_be_bytes(*age_ms)), name })
+    }
+}
+
+fn name_of(bytes: &[u8]) -> Option<String> {
+    let is_short = bytes.len() <= HOME_NAME_BYTES_MAX;
+    is_short.then(|| String::from_utf8(bytes.to_vec()).ok())?
+}
+
 /// A message about credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialMessage {
@@ -38,6 +70,8 @@ pub enum CredentialMessage {
     Asked(Fingerprint),
     /// Neo4j refused these credentials at the sender, each this long ago.
     Refused(Vec<(Fingerprint, Millis)>),
+    /// Asks for what Neo4j has told the receiver of the home database of these credentials, as this user if there is a name.
+    Home(Fingerprint, Option<String>),
 }
 
 impl CredentialMessage {
@@ -57,6 +91,11 @@ impl CredentialMessage {
                     bytes.extend_from_slice(&age_ms.0.to_be_bytes());
                 }
             }
+            Self::Home(whose, impersonated) => {
+                bytes.push(KIND_HOME);
+                bytes.extend_from_slice(whose);
+                bytes.extend_from_slice(impersonated.as_deref().unwrap_or_default().as_bytes());
+            }
         }
         bytes.into()
     }
@@ -67,6 +106,11 @@ impl CredentialMessage {
         let rest = message.strip_prefix(&[VERSION])?;
         if let Some(whose) = rest.strip_prefix(&[KIND_ASKED]) {
             return Some(Self::Asked(whose.try_into().ok()?));
+        }
+        if let Some(home) = rest.strip_prefix(&[KIND_HOME]) {
+            let (whose, name) = home.split_first_chunk()?;
+            let name = name_of(name)?;
+            return Some(Self::Home(*whose, (!name.is_empty()).then_some(name)));
         }
         let (refused, left_over) = rest.strip_prefix(&[KIND_REFUSED])?.as_chunks::<40>();
         if !left_over.is_empty() || refused.len() > REFUSALS_TOLD_AT_ONCE {
@@ -122,9 +166,20 @@ mod tests {
             }
         }
 
+        #[test]
+        fn a_home_that_is_written_is_read(whose in any::<[u8; 32]>(), age in any::<u64>(), name in "[a-zé]{1,60}") {
+            for user in [None, Some(name.clone())] {
+                let message = CredentialMessage::Home(whose, user);
+                prop_assert_eq!(CredentialMessage::decode(&message.encode()), Some(message));
+            }
+            let home = KnownHome { age_ms: Millis(age), name };
+            prop_assert_eq!(KnownHome::decode(&home.encode()), Some(home));
+            prop_assert_eq!(KnownHome::decode(b""), None, "the answer of a node that knows none");
+        }
+
         /// I13: any bytes are read or refused, and a message that is read is bounded (I9).
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4_000), kind in 0_u8..3) {
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4_000), kind in 0_u8..6) {
             let message = [&[VERSION, KIND_OF_FRONTS_MIN + kind][..], &bytes].concat();
             for message in [&bytes, &message] {
                 if let Some(CredentialMessage::Refused(refused)) = CredentialMessage::decode(message) {
@@ -132,6 +187,7 @@ mod tests {
                 }
             }
             let _ = CredentialAnswer::decode(&bytes);
+            prop_assert!(KnownHome::decode(&bytes).is_none_or(|home| home.name.len() <= HOME_NAME_BYTES_MAX));
         }
     }
 }

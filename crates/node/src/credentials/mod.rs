@@ -19,7 +19,7 @@ pub mod credential_messages;
 mod lockout_guard;
 pub mod peer_answers;
 
-pub use check::Credentials;
+pub use check::{Credentials, Standing};
 pub use credential_cache::Acceptance;
 #[cfg(test)]
 pub(crate) use credential_cache::CredentialCache;

@@ -38,7 +38,7 @@ use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
 };
 use hopcache_engine::Engine;
-use hopcache_engine::ask::Ask;
+use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
@@ -56,7 +56,7 @@ use crate::body::{whole, within};
 use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{OriginAuth, OriginUri, Settings};
-use crate::credentials::{Acceptance, Credentials};
+use crate::credentials::{Credentials, Standing};
 use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::databases::Databases;
 use crate::front::answer::Reply;
@@ -72,7 +72,7 @@ use crate::labels;
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
-use crate::origin::fault::is_credential_refusal;
+use crate::origin::fault::{is_credential_refusal, must_change_password};
 use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
 use crate::traces::AnsweredRequest;
@@ -135,6 +135,8 @@ impl FrontShared {
         if is_credential_refusal(error) {
             audit::credentials(identity, LogOn::Refused, &error.code, listener);
             self.credentials.distrust(identity);
+        } else if must_change_password(error) {
+            self.credentials.ask_again(identity);
         }
     }
 
@@ -314,21 +316,28 @@ impl Front {
 
     async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
         // First the sender, then the statement, as on the server: a stranger's body is not even parsed.
-        let (identity, acceptance) = self.check_sender(head).await?;
+        let (identity, standing) = self.check_sender(head).await?;
         let read = || self.reader.read(head, body, room, self.clock.now());
         let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
-        let ask = parsed.map_err(crowded_out)??;
-        if let Some(bytes) = raw.bytes() {
-            let known = KnownAsk::of(&ask);
-            self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));
+        let mut ask = parsed.map_err(crowded_out)??;
+        match (standing, raw.bytes()) {
+            (Standing::Accepted(acceptance), Some(bytes)) => {
+                let known = KnownAsk::of(&ask);
+                self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));
+            }
+            (Standing::Accepted(_), None) => {}
+            // Neo4j answers, and the cache neither gives nor keeps anything.
+            (Standing::MustChangePassword, _) => {
+                ask.bypass.get_or_insert(RequestBypass::NoStore);
+            }
         }
         Ok(ask)
     }
 
-    async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Arc<Acceptance>), Refusal> {
+    async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Standing), Refusal> {
         let identity = self.reader.sender(head)?;
         match self.shared.credentials.check(&identity).await {
-            Ok(acceptance) => Ok((identity, acceptance)),
+            Ok(standing) => Ok((identity, standing)),
             Err(error) => {
                 audit::log_on_failed(&identity, &error.kind, ClientListener::Http);
                 Err(Refusal::Credentials(error.kind, identity.credentials.clone()))
@@ -358,7 +367,7 @@ impl Front {
             }
             refusal => refusal.into_response(),
         };
-        self.state.meters.count_rejected(response.status().as_u16());
+        self.state.meters.count_rejected(labels::Front::Http, response.status().as_u16());
         response
     }
 }

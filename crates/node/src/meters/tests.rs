@@ -76,7 +76,7 @@ fn send(meters: &Meters, request: &Request) {
         How { class: Class::Hit, age_ms, ttl_ms, detail, is_proved: false }
     };
     let how = match *request {
-        Request::Rejected => return meters.count_rejected(400),
+        Request::Rejected => return meters.count_rejected(Front::Http, 400),
         Request::Hit { is_near, left_ms } => {
             if is_near {
                 meters.note(Event::NearHit);

@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::logins::auth_of;
-use self::logins::own_login_refused;
+use self::logins::{own_login_refused, standing_of};
 use super::ResultBudget;
 use super::fault;
 pub use super::gate::BreakerHook;
@@ -86,7 +86,8 @@ impl BoltOrigin {
             ..Options::default()
         };
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
-        let gate = Arc::new(Gate::new(on_opening(&pools, on_breaker)));
+        let gate = settings.gate.clone().unwrap_or_default();
+        gate.on_moves(on_opening(&pools, on_breaker));
         let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone(), settings.roots.clone()));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
@@ -354,8 +355,9 @@ impl Origin for BoltOrigin {
         let ticket = self.gate.admit()?;
         let opened = match self.pools.open_apart(auth).await {
             Ok(connection) => {
+                let standing = standing_of(&connection);
                 connection.close().await;
-                Ok(())
+                standing
             }
             Err(LendError::Full) => Err(OriginFault::Overloaded),
             Err(LendError::Open(error)) => {

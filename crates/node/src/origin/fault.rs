@@ -5,8 +5,8 @@ use hopcache_bolt::{Failure, OpenError, RunError, RunFault};
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault};
 use hopcache_slots::NoSlot;
 
-/// Codes that refuse the credentials (Neo4j status codes, "Neo.ClientError.Security"). `Forbidden` is not among them,
-/// because it refuses the statement.
+/// Codes about the credentials (Neo4j status codes, "Neo.ClientError.Security"). `Forbidden` is not among them, because it
+/// refuses the statement.
 const CREDENTIAL_CODES: [&str; 5] = [
     "Neo.ClientError.Security.Unauthorized",
     "Neo.ClientError.Security.AuthenticationRateLimit",
@@ -17,6 +17,9 @@ const CREDENTIAL_CODES: [&str; 5] = [
 /// The code for a user that is locked out after too many wrong passwords. Neo4j sends it before it looks at these
 /// credentials. So it does not refuse them, and ends neither an acceptance nor connections that are logged on.
 const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit";
+/// The code for statements of a user that has to change the password first. The password is right: Neo4j accepts the log-on,
+/// and says so there (`credentials_expired`). So it does not refuse the credentials, and ends no connection.
+const MUST_CHANGE_CODE: &str = "Neo.ClientError.Security.CredentialsExpired";
 /// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
 const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
 const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
@@ -83,7 +86,18 @@ pub(crate) fn of_transaction(error: RunError) -> OriginError {
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
 pub(crate) fn is_credential_refusal(error: &Neo4jFailure) -> bool {
-    CREDENTIAL_CODES.contains(&error.code.as_str()) && error.code != RATE_LIMIT_CODE
+    CREDENTIAL_CODES.contains(&error.code.as_str()) && ![RATE_LIMIT_CODE, MUST_CHANGE_CODE].contains(&&*error.code)
+}
+
+/// Whether the user has to change the password before Neo4j runs anything else.
+pub(crate) fn must_change_password(error: &Neo4jFailure) -> bool {
+    error.code == MUST_CHANGE_CODE
+}
+
+/// The same for a log-on: Neo4j accepts it, and refuses every statement but the change. No client sees the message.
+pub(super) fn password_to_change() -> OriginFault {
+    let message = "The password has to be changed.".to_owned();
+    OriginFault::Unauthorized(Neo4jFailure { code: MUST_CHANGE_CODE.to_owned(), message })
 }
 
 /// Like [`is_credential_refusal`], for a fault.
@@ -137,6 +151,9 @@ mod tests {
         assert!(matches!(fault("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
         assert!(matches!(fault("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
         assert!(matches!(fault("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
+        for (code, ends) in [("Unauthorized", true), ("AuthenticationRateLimit", false), ("CredentialsExpired", false)] {
+            assert_eq!(ends_connections(&fault(&format!("Neo.ClientError.Security.{code}"))), ends, "{code}");
+        }
         assert!(matches!(
             fault("Neo.TransientError.Transaction.DeadlockDetected"),
             OriginFault::Transient(_)

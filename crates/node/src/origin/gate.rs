@@ -13,7 +13,7 @@
 //! request.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,27 +42,34 @@ const SETTINGS: BreakerSettings = BreakerSettings {
     probe_ms_max: Millis(ORIGIN_BREAKER_PROBE_MS_MAX),
 };
 
-/// The breaker with its clock, its listener and its doubts.
-pub(super) struct Gate {
+/// The breaker with its clock, its listener and its doubts. Runs, checks of credentials and relays share it.
+pub struct Gate {
     breaker: Mutex<Breaker>,
     started: Instant,
-    hook: BreakerHook,
+    hook: OnceLock<BreakerHook>,
     is_answered: AtomicBool,
     /// Calls that the server has answered.
     answers: AtomicU64,
     doubts: Notify,
 }
 
-impl Gate {
-    pub(super) fn new(hook: BreakerHook) -> Self {
+impl Default for Gate {
+    fn default() -> Self {
         Self {
             breaker: Mutex::new(Breaker::new(SETTINGS)),
             started: Instant::now(),
-            hook,
+            hook: OnceLock::new(),
             is_answered: AtomicBool::new(true),
             answers: AtomicU64::new(0),
             doubts: Notify::new(),
         }
+    }
+}
+
+impl Gate {
+    /// Calls `hook` at each change of the breaker's state from now on. Only the first hook counts.
+    pub(super) fn on_moves(&self, hook: BreakerHook) {
+        let _ = self.hook.set(hook);
     }
 
     /// Whether the server answered the last call or probe.
@@ -166,7 +173,9 @@ impl Gate {
         if state == BreakerState::Closed {
             tracing::info!("Neo4j can be reached again");
         }
-        (self.hook)(state);
+        if let Some(hook) = self.hook.get() {
+            hook(state);
+        }
     }
 
     fn now(&self) -> MonoTime {

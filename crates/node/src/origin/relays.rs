@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Version;
-use hopcache_bolt::{Address, Dialect, Relay, RelayOptions, Roots, ServerInfo};
+use hopcache_bolt::{Address, Auth, Dialect, OpenError, Relay, RelayOptions, Roots, ServerInfo};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_engine::identity::Identity;
@@ -73,7 +73,8 @@ impl Relays {
         Arc::new(Self { address, login, options, seats, looks, state, shared })
     }
 
-    /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes.
+    /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes soon, or
+    /// if the server is known to be away.
     pub async fn server_info(&self) -> Option<ServerInfo> {
         if let Some(known) = self.known_info() {
             return known;
@@ -82,7 +83,15 @@ impl Relays {
         if let Some(known) = self.known_info() {
             return known;
         }
-        let looked = Relay::look(&self.address, &self.options).await;
+        let wait_ms = match self.state.lock().info {
+            Some(_) => limits::SERVER_INFO_WAIT_MS,
+            None => limits::SERVER_INFO_WAIT_MS_FIRST,
+        };
+        let looking = timeout(Duration::from_millis(wait_ms), Relay::look(&self.address, &self.options));
+        let looked = match self.shared.gate.check() {
+            Ok(()) => looking.await.unwrap_or(Err(OpenError::TimedOut)),
+            Err(_) => Err(OpenError::TimedOut),
+        };
         let mut state = self.state.lock();
         match looked {
             Ok(info) => state.info = Some(info),
@@ -100,7 +109,8 @@ impl Relays {
         state.look_again_at.filter(|at| *at > Instant::now()).map(|_| state.info.clone())
     }
 
-    /// A relay of this principal that speaks like this: an idle one, else a new one.
+    /// A relay of this principal that speaks like this: an idle one, else a new one. None while the server is known to be
+    /// away: a write fails at once then.
     ///
     /// # Errors
     /// [`OriginFault`] if there is no room for another relay, or none can be opened.
@@ -110,6 +120,7 @@ impl Relays {
         dialect: impl Into<Dialect>,
     ) -> Result<LentRelay, OriginFault> {
         let dialect = dialect.into();
+        self.shared.gate.check()?;
         let whose = match self.login {
             Login::Passthrough => identity.fingerprint,
             Login::Service(_) => [0; 32],
@@ -136,9 +147,28 @@ impl Relays {
             Login::Passthrough => &identity.credentials,
             Login::Service(credentials) => credentials,
         };
-        let opened = Relay::open(&self.address, &auth_of(credentials), dialect, &self.options).await;
-        let relay = opened.map_err(fault::of_open)?;
+        let relay = self.open(&auth_of(credentials), dialect).await?;
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
+    }
+
+    /// Closes the idle relays of a principal: they were logged on before its standing changed, and Neo4j would run statements on
+    /// them that it refuses on a new one.
+    pub(crate) fn forget(&self, identity: &Identity) {
+        if let Login::Passthrough = self.login {
+            self.state.lock().idle.retain(|idle| idle.place.0 != identity.fingerprint);
+        }
+    }
+
+    async fn open(&self, auth: &Auth, dialect: Dialect) -> Result<Relay, OriginFault> {
+        let gate = &self.shared.gate;
+        let ticket = gate.admit()?;
+        let opened = gate.in_doubt_while(Relay::open(&self.address, auth, dialect, &self.options)).await;
+        if matches!(opened, Err(OpenError::TimedOut)) {
+            ticket.note_silence();
+        }
+        let opened = opened.map_err(fault::of_open);
+        ticket.report(opened.as_ref().err());
+        opened
     }
 
     /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.

@@ -10,6 +10,7 @@ use hopcache_core::turns::LineOrder;
 use hopcache_engine::identity::Credentials;
 
 use super::ResultBudget;
+use super::gate::Gate;
 use super::marker::Marker;
 use super::newest::NewestPositions;
 
@@ -31,6 +32,8 @@ pub struct SharedOrigin {
     pub results: Arc<ResultBudget>,
     /// What each write counts up, if writes are marked (`freshness.marker`).
     pub marker: Option<Marker>,
+    /// Whether this node can reach the server.
+    pub gate: Arc<Gate>,
 }
 
 impl SharedOrigin {
@@ -38,7 +41,8 @@ impl SharedOrigin {
     #[must_use]
     pub fn new(run_slots: usize) -> Self {
         let wait = Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX);
-        Self { newest: Arc::default(), results: Arc::new(ResultBudget::new(wait, run_slots)), marker: None }
+        let results = Arc::new(ResultBudget::new(wait, run_slots));
+        Self { newest: Arc::default(), results, marker: None, gate: Arc::default() }
     }
 }
 
@@ -75,6 +79,8 @@ pub struct BoltSettings {
     pub results: Option<Arc<ResultBudget>>,
     /// What each write counts up, if writes are marked.
     pub marker: Option<Marker>,
+    /// Whether this node can reach the server, if that is shared with relays. `None`: the origin has its own gate.
+    pub gate: Option<Arc<Gate>>,
 }
 
 impl BoltSettings {
@@ -97,6 +103,7 @@ impl BoltSettings {
             newest: Arc::default(),
             results: None,
             marker: None,
+            gate: None,
         }
     }
 }

@@ -208,6 +208,7 @@ impl Session {
             outcome.how = How::miss(Kept::Skipped, Role::Led, None);
         }
         let status = if matches!(outcome.answer, Answer::Body(_)) && is_success { 202 } else { 503 };
+        self.is_counted = true;
         let (state, took) = (&self.front.state, live.begun.elapsed());
         state.meters.count(Front::Bolt, &outcome, status, took);
         state.hot.saw(&live.query, &outcome.how, took);

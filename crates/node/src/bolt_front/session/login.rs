@@ -14,7 +14,7 @@ use crate::audit::{self, ClientListener};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::filters;
-use crate::credentials::Acceptance;
+use crate::credentials::Standing;
 
 const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
 
@@ -25,15 +25,18 @@ pub(super) struct Login {
     pub(super) credentials: Credentials,
     /// The identity that Neo4j has accepted.
     pub(super) identity: Arc<Identity>,
+    /// Whether Neo4j refuses everything but the change of the password, as of the last check.
+    pub(super) must_change_password: bool,
 }
 
 impl Session {
     /// HELLO: its answer names the server. Below 5.1 it has the credentials.
     pub(super) async fn hello(&mut self, hello: Hello) -> Result<Value, RequestError> {
         let Hello { credentials, has_utc_patch, filters } = hello;
-        if let Some(credentials) = credentials {
-            self.log_on(credentials).await?;
-        }
+        let logged_on = match credentials {
+            Some(credentials) => self.log_on(credentials).await?,
+            None => Vec::new(),
+        };
         let agent = self.front.server().await.agent;
         self.has_utc_patch = has_utc_patch;
         self.hello = filters?;
@@ -51,19 +54,21 @@ impl Session {
                 vec![("connection.recv_timeout_seconds".to_owned(), Value::Int(BOLT_RECEIVE_TIMEOUT_S))];
             metadata.push(("hints".to_owned(), Value::Map(hints)));
         }
+        metadata.extend(logged_on);
         Ok(Value::Map(metadata))
     }
 
-    /// LOGON, or the credentials of an old HELLO.
+    /// LOGON, or the credentials of an old HELLO. Returns what its SUCCESS says.
     pub(super) async fn log_on(
         &mut self,
         credentials: Result<Credentials, BoltFailure>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Vec<(String, Value)>, RequestError> {
         let credentials = credentials?;
         let identity = self.front.shared.senders.identity(credentials.clone());
-        self.check(&identity).await?;
-        self.login = Some(Login { credentials, identity });
-        Ok(())
+        let must_change_password = matches!(self.check(&identity).await?, Standing::MustChangePassword);
+        self.login = Some(Login { credentials, identity, must_change_password });
+        let said = must_change_password.then(|| ("credentials_expired".to_owned(), Value::Bool(true)));
+        Ok(said.into_iter().collect())
     }
 
     /// Neo4j did not accept the log-on of a connection for this client's statements.
@@ -89,15 +94,23 @@ impl Session {
     }
 
     /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
-    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, RequestError> {
+    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<Standing, RequestError> {
         let shared = self.front.shared.clone();
         let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
-        checked.map_err(|error| {
+        let standing = checked.map_err(|error| {
             // The check itself tells the other nodes. To tell them of a refusal that it remembers would renew theirs, and
             // theirs this one's: the right password would be refused for as long as clients try.
             audit::log_on_failed(identity, &error.kind, ClientListener::Bolt);
             RequestError::Failed(BoltFailure::of_fault(&error.kind))
-        })
+        })?;
+        let must_change_password = matches!(standing, Standing::MustChangePassword);
+        if let Some(login) = &mut self.login {
+            login.must_change_password = must_change_password;
+        }
+        if must_change_password && let Some(relays) = &self.front.relays {
+            relays.forget(identity);
+        }
+        Ok(standing)
     }
 }
 

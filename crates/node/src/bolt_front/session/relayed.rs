@@ -228,6 +228,8 @@ impl Session {
         let identity = self.acting(options)?;
         let database = match &options.database {
             Some(name) => name.as_str().into(),
+            // Whose home Neo4j does not say. Only the password can be changed.
+            None if self.login()?.must_change_password => "system".into(),
             None => self.home(options).await?,
         };
         let run_timeout_ms = self.front.run_timeout_ms;
@@ -406,7 +408,8 @@ impl Session {
     }
 
     /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
-    pub(super) fn count(&self, reason: Option<Reason>, is_success: bool) {
+    pub(super) fn count(&mut self, reason: Option<Reason>, is_success: bool) {
+        self.is_counted = true;
         if let Some(reason) = reason {
             let status = labels::status_of_passed(is_success);
             self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);

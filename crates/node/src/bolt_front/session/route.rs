@@ -14,6 +14,8 @@ use super::{RequestError, Session};
 use crate::bolt_front::BoltFront;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::records::CachedResult;
+use crate::credentials::Standing;
+use crate::databases::HOME_DEFAULT;
 
 /// What a table depends on.
 pub(super) struct RouteOptions {
@@ -86,11 +88,16 @@ impl Session {
         let RouteOptions { dialled, database: name, impersonated } = options;
         self.check_stays()?;
         let login = self.login()?.clone();
-        self.check(&login.identity).await?;
+        let standing = self.check(&login.identity).await?;
         let (front, asked) = (Arc::clone(&self.front), impersonated.as_deref());
         let acting = front.shared.senders.acting(login.credentials, asked);
         let acting =
             acting.ok_or_else(|| BoltFailure::own("NoImpersonation", "imp_user is not possible here."))?;
+        if matches!(standing, Standing::MustChangePassword) {
+            // Neo4j gives a table, and answers no question.
+            let database = name.as_deref().unwrap_or(HOME_DEFAULT);
+            return Ok((front.routers(dialled.as_deref()), database.into()));
+        }
         let found = front.shared.databases.find(&acting, asked, name.as_deref());
         let database = self.out.wait_for(found).await?;
         let database =

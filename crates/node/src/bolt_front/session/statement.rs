@@ -124,13 +124,14 @@ impl Session {
 
     /// The result of a hit.
     pub(in crate::bolt_front) fn hit_of(
-        &self,
+        &mut self,
         options: &StatementOptions,
         ask: &Ask,
         outcome: Outcome,
         started: Instant,
     ) -> Option<Box<CachedResult>> {
-        self.count_answer(ask, &outcome, started, self.span_of("RUN", options, started).as_mut());
+        let mut span = self.span_of("RUN", options, started);
+        self.count_answer(ask, &outcome, started, span.as_mut());
         match self.result_of(options, ask, outcome, false) {
             Ok(Asked::Answered(result)) => Some(result),
             _ => None,
@@ -148,7 +149,14 @@ impl Session {
         self.front.state.traces.request(name, started, context)
     }
 
-    fn count_answer(&self, ask: &Ask, outcome: &Outcome, started: Instant, span: Option<&mut RequestSpan>) {
+    fn count_answer(
+        &mut self,
+        ask: &Ask,
+        outcome: &Outcome,
+        started: Instant,
+        span: Option<&mut RequestSpan>,
+    ) {
+        self.is_counted = true;
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
         let (state, took) = (&self.front.state, started.elapsed());

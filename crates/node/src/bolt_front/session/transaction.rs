@@ -28,6 +28,7 @@ use super::{OpenResult, RequestError, Session};
 use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::credentials::Standing;
 use crate::origin::marker::Marker;
 use crate::origin::updates::{TransactionWrites, WriteWords};
 use crate::traces::{RelayedSpans, RequestSpan};
@@ -104,9 +105,9 @@ impl Session {
         let (options, begin) = self.begin_of(&extra)?;
         drop(extra);
         let identity = self.login()?.identity.clone();
-        self.check(&identity).await?;
+        let is_accepted = matches!(self.check(&identity).await?, Standing::Accepted(_));
         let acting = self.acting(&options)?;
-        let is_eager = options.asked.is_none() || options.no_store;
+        let is_eager = options.asked.is_none() || options.no_store || !is_accepted;
         let mut transaction = Transaction {
             options: options.clone(),
             begin,

@@ -77,6 +77,16 @@ fn refused() -> Option<OriginFault> {
     Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
 }
 
+async fn is_accepted(credentials: &Credentials, who: &Arc<Identity>) -> bool {
+    matches!(credentials.check(who).await, Ok(Standing::Accepted(_)))
+}
+
+/// The password is right, and has to be changed.
+fn to_change() -> Option<OriginFault> {
+    let code = "Neo.ClientError.Security.CredentialsExpired".to_owned();
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+}
+
 /// The user is locked out after too many wrong passwords.
 fn locked_out() -> Option<OriginFault> {
     let code = "Neo.ClientError.Security.AuthenticationRateLimit".to_owned();
@@ -133,13 +143,13 @@ impl Bench {
 
     async fn accepts(&self, who: &Arc<Identity>, after_ms: u64) -> bool {
         self.is_at(after_ms);
-        self.credentials.check(who).await.is_ok()
+        is_accepted(&self.credentials, who).await
     }
 
     /// A client that asks, and that a test can make leave.
     fn client(&self, who: &Arc<Identity>) -> tokio::task::JoinHandle<bool> {
         let (credentials, who) = (Arc::clone(&self.credentials), Arc::clone(who));
-        tokio::spawn(async move { credentials.check(&who).await.is_ok() })
+        tokio::spawn(async move { is_accepted(&credentials, &who).await })
     }
 
     async fn until_asked(&self, times: usize) {
@@ -328,6 +338,28 @@ async fn in_the_grace_a_slow_refusal_still_ends_the_acceptance() {
     }
     assert!(!bench.accepts(&known, back + 1).await);
     assert_eq!(bench.asked(), 3, "and it was asked once, whoever waited");
+}
+
+/// A1: a log-on while Neo4j is silent, and the gate does not know it yet. An earlier acceptance counts after a moment.
+#[tokio::test(start_paused = true)]
+async fn a_log_on_does_not_wait_for_a_silent_neo4j() {
+    let (bench, ann, eve) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.hold_answers();
+    let began = Instant::now();
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2).await);
+    assert_eq!(began.elapsed(), Millis(SILENCE_PATIENCE_MS).duration());
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 1).await);
+    assert_eq!(began.elapsed(), Millis(SILENCE_PATIENCE_MS).duration(), "and the next one waits no more");
+    assert!(!bench.accepts(&eve, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 2).await, "a wrong password stays refused");
+    // Neo4j answers at last, and refuses.
+    bench.answers(refused());
+    bench.credentials.distrust(&ann);
+    bench.let_answers_through();
+    assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 3).await);
+    bench.hold_answers();
+    let later = CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 4 + STRANGERS_ASKED_WINDOW_MS;
+    assert!(!bench.accepts(&ann, later).await, "refused since then, and silent again");
 }
 
 /// I5: a lock-out is not an acceptance, so it prolongs none. It is not a refusal either, so it does not end ann's

@@ -209,9 +209,9 @@ impl Front {
             return Err(unanswered(endpoint.verb));
         }
         let _serving = self.begin_step(&mut head, Step::Serve);
-        let (identity, _) = self.check_sender(&head).await?;
+        let (identity, standing) = self.check_sender(&head).await?;
         // The message has its room in the budget of peers.
-        let arrived = Arrived { head, body, room: Reserved::default(), identity };
+        let arrived = Arrived { head, body, room: Reserved::default(), identity, standing };
         tokio::select! {
             biased;
             handled = self.carry_out(arrived, &endpoint) => handled,

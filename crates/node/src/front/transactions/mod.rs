@@ -42,6 +42,7 @@ use super::answer::{ANY_ORIGIN, Reply};
 use super::refusal::Refusal;
 use super::{Front, ask, crowded_out, read_body};
 use crate::body_budget::Reserved;
+use crate::credentials::Standing;
 use crate::databases::Databases;
 use crate::labels;
 use crate::origin::relays::Relays;
@@ -77,6 +78,7 @@ struct Arrived {
     body: Bytes,
     room: Reserved,
     identity: Arc<Identity>,
+    standing: Standing,
 }
 
 /// The response to a request about a transaction. It may have been made by another node.
@@ -145,7 +147,7 @@ impl Front {
                 let (how, status) = (outcome_of(how), status.as_u16());
                 self.state.meters.count(labels::Front::Http, &how, status, started.elapsed());
             }
-            None => self.state.meters.count_rejected(status.as_u16()),
+            None => self.state.meters.count_rejected(labels::Front::Http, status.as_u16()),
         }
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
         let mut reply = Reply::new(Full::new(body));
@@ -165,8 +167,8 @@ impl Front {
         }
         let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
         let body = read_body(body).await?;
-        let (identity, _) = self.check_sender(&head).await?;
-        let arrived = Arrived { head, room: room.shrunk_to(body.len()), body, identity };
+        let (identity, standing) = self.check_sender(&head).await?;
+        let arrived = Arrived { head, room: room.shrunk_to(body.len()), body, identity, standing };
         match self.holder_of(endpoint) {
             Holder::Here => Box::pin(self.carry_out(arrived, endpoint)).await,
             Holder::At(node) => Box::pin(self.ask_holder(&node, arrived, endpoint)).await,

@@ -16,6 +16,7 @@ use super::endpoint::Endpoint;
 use super::refusals::refused;
 use super::statement::{Ran, Told, Unrun, failed};
 use super::{Arrived, Handled};
+use crate::credentials::Standing;
 use crate::front::answer::{self, Fate};
 use crate::front::ask::{self, ReadInTransaction};
 use crate::front::refusal::Refusal;
@@ -33,6 +34,7 @@ impl Front {
     ) -> Result<Handled, Refusal> {
         let database: Arc<str> = ask::database(&endpoint.database)?.into();
         let identity = Arc::clone(&arrived.identity);
+        let is_accepted = matches!(arrived.standing, Standing::Accepted(_));
         let mut read = self.read_of_transaction(arrived).await?;
         let asked = Bookmark::parse_all(&read.bookmarks);
         let terms = Terms {
@@ -54,8 +56,12 @@ impl Front {
         // An empty statement is none here.
         let statement = read.statement.take().filter(|statement| !statement.text.is_empty());
         // Only Neo4j knows what it refuses of these, and BEGIN has to be refused now.
-        let is_neo4js = asked.is_none() || read.impersonated.is_some() || read.kind.is_some();
+        let is_neo4js =
+            asked.is_none() || read.impersonated.is_some() || read.kind.is_some() || !is_accepted;
         let waits = statement.is_none() && !read.bookmarks.is_empty();
+        if !is_accepted && let Some(relays) = &self.transactions.parts.relays {
+            relays.forget(&identity);
+        }
         let begun = if held.has_neo4j() && (is_neo4js || waits) {
             held.begin_now(self.reader.run_timeout_ms().duration()).await
         } else if statement.as_ref().is_none_or(|statement| statement.params.is_err()) {
@@ -152,7 +158,7 @@ impl Front {
     }
 
     async fn read_of_transaction(&self, arrived: Arrived) -> Result<ReadInTransaction, Refusal> {
-        let Arrived { head, body, room, identity } = arrived;
+        let Arrived { head, body, room, identity, .. } = arrived;
         let read = || self.reader.read_in_transaction(&head, &body, room);
         let read = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
         read.map_err(crowded_out)?

@@ -1,11 +1,12 @@
 //! Whose credentials a run has, how they are checked, and how long a refusal of this node's own is kept.
 
-use hopcache_bolt::{Auth, OpenError};
+use hopcache_bolt::{Auth, Connection, OpenError};
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
 
 use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
+use crate::origin::fault::{self, must_change_password};
 
 impl BoltOrigin {
     /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
@@ -39,11 +40,11 @@ impl BoltOrigin {
             Err(error) => return Some(Err(self.not_lent(&whose, error, ticket))),
         };
         if lent.is_new() {
-            return Some(Ok(()));
+            return lent.connection().map(|connection| standing_of(connection));
         }
         let connection = lent.connection().filter(|connection| connection.can_log_on_again())?;
         match connection.log_on_again().await {
-            Ok(()) => Some(Ok(())),
+            Ok(()) => Some(standing_of(connection)),
             Err(error @ OpenError::Refused(_)) => {
                 Some(Err(self.not_lent(&whose, LendError::Open(error), ticket)))
             }
@@ -51,22 +52,28 @@ impl BoltOrigin {
         }
     }
 
-    /// Checks with a LOGON that happens now.
+    /// Checks with a LOGON that happens now. If the password has to be changed, connections that were logged on before that are
+    /// closed: Neo4j would run statements on them.
     pub(super) async fn verify_now(
         &self,
         identity: &Identity,
         ticket: &CallPermit<'_>,
     ) -> Result<(), OriginFault> {
-        if let Some(answer) = self.verify_in_pool(identity, ticket).await {
-            return answer;
+        let verified = match self.verify_in_pool(identity, ticket).await {
+            Some(answer) => answer,
+            None => match self.pools.open_apart(self.auth(identity)).await {
+                Ok(connection) => {
+                    let standing = standing_of(&connection);
+                    connection.close().await;
+                    standing
+                }
+                Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
+            },
+        };
+        if verified.as_ref().is_err_and(is_password_to_change) {
+            self.pools.forget(&self.fingerprint(identity));
         }
-        match self.pools.open_apart(self.auth(identity)).await {
-            Ok(connection) => {
-                connection.close().await;
-                Ok(())
-            }
-            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
-        }
+        verified
     }
 
     pub(super) fn fingerprint(&self, identity: &Identity) -> Fingerprint {
@@ -95,6 +102,15 @@ impl BoltOrigin {
     pub(super) fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
         class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
     }
+}
+
+/// Whether Neo4j runs statements of a principal that has logged on just now.
+pub(super) fn standing_of(connection: &Connection) -> Result<(), OriginFault> {
+    if connection.must_change_password() { Err(fault::password_to_change()) } else { Ok(()) }
+}
+
+fn is_password_to_change(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unauthorized(failure) if must_change_password(failure))
 }
 
 pub(super) fn own_login_refused() -> OriginFault {

@@ -48,7 +48,8 @@ impl Bench {
     fn new(is_away: bool, took_ms: u64) -> Self {
         let moves: Arc<Mutex<Vec<BreakerState>>> = Arc::default();
         let recorded = Arc::clone(&moves);
-        let gate = Arc::new(Gate::new(Arc::new(move |state| recorded.lock().push(state))));
+        let gate = Arc::new(Gate::default());
+        gate.on_moves(Arc::new(move |state| recorded.lock().push(state)));
         let server = Arc::new(Server { is_away: is_away.into(), took_ms, ..Server::default() });
         let (watching, asked) = (Arc::clone(&gate), Arc::clone(&server));
         tokio::spawn(async move {

@@ -66,6 +66,29 @@ async fn an_acceptance_of_another_node_counts_while_neo4j_is_away() {
     assert!(!bench.accepts(&ann, over + 2).await, "the yes is 30 s and the grace old");
 }
 
+/// A1: a log-on at a node that has not met the user, while Neo4j is silent. Neo4j's answer counts when it comes.
+#[tokio::test(start_paused = true)]
+async fn an_acceptance_of_another_node_counts_while_neo4j_is_silent() {
+    let (bench, ann, eve) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    bench.hold_answers();
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(CREDENTIALS_TTL_MS + GRACE_MS.0 / 2))]);
+    let began = Instant::now();
+    assert!(bench.accepts(&ann, 0).await);
+    assert_eq!(began.elapsed(), Millis(SILENCE_PATIENCE_MS).duration());
+    bench.others_say(&[]);
+    let wrong = bench.client(&eve);
+    bench.until_asked(2).await;
+    bench.answers(refused());
+    bench.let_answers_through();
+    assert!(wrong.await.unwrap(), "the script accepted before");
+    // The answer was a yes, so ann is accepted; a refusal ends that.
+    bench.credentials.distrust(&ann);
+    assert!(!bench.accepts(&ann, 1).await);
+    bench.hold_answers();
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(60_000))]);
+    assert!(!bench.accepts(&ann, STRANGERS_ASKED_WINDOW_MS + 2).await, "refused since then");
+}
+
 /// An acceptance that is too old does not count, at any node.
 #[tokio::test]
 async fn an_expired_acceptance_of_another_node_does_not_count() {
@@ -154,4 +177,46 @@ async fn an_accepted_identity_costs_no_question() {
         bench.settled().await;
     }
     assert_eq!(bench.others_asked(), 0);
+}
+
+/// G4: a password that has to be changed is right. It gets no hits, no node is told that it is wrong, and it costs the user no
+/// question.
+#[tokio::test]
+async fn a_password_to_change_is_not_wrong() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    let stands = async || bench.credentials.check(&ann).await;
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(to_change());
+    // An administrator has reset it, and a run met that.
+    bench.credentials.ask_again(&ann);
+    for _ in 0..5 {
+        assert!(matches!(stands().await, Ok(Standing::MustChangePassword)));
+    }
+    assert_eq!(bench.asked(), 2, "it is remembered for a moment");
+    for round in 1..20 {
+        bench.is_at(round * CREDENTIALS_REFUSED_MS);
+        assert!(matches!(stands().await, Ok(Standing::MustChangePassword)), "round {round}");
+    }
+    bench.settled().await;
+    assert!(bench.others.refusals.lock().is_empty());
+    assert_eq!(bench.credentials.peer_answer(&ann.fingerprint), CredentialAnswer::Unknown);
+    // While Neo4j is away no acceptance from before counts, and the password is not called wrong.
+    bench.answers(away());
+    bench.others_say(&[CredentialAnswer::Accepted(Millis(300_000))]);
+    bench.is_at(20 * CREDENTIALS_REFUSED_MS);
+    assert_eq!(stands().await.unwrap_err().kind, away().unwrap());
+    bench.answers(None);
+    bench.is_at(30 * CREDENTIALS_REFUSED_MS);
+    assert!(matches!(stands().await, Ok(Standing::Accepted(_))));
+}
+
+/// G4: a reset that went past Hopcache ends hits when Neo4j is next asked.
+#[tokio::test]
+async fn with_hits_alone_a_reset_ends_them_within_30_seconds() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(to_change());
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS).await, "served while Neo4j is asked");
+    bench.settled().await;
+    assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
 }
