@@ -20,6 +20,21 @@ const POSITION_BYTES: usize = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseUuid(pub [u8; 16]);
 
+impl DatabaseUuid {
+    /// 32 hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+
+    /// Reads 32 hexadecimal digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let uuid = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32)?;
+        Some(Self(uuid.to_be_bytes()))
+    }
+}
+
 /// The number of a transaction in its database; later ones have higher numbers, until the database is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub u64);

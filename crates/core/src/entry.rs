@@ -1,6 +1,6 @@
 //! The stored form of an entry: a fixed header and the result's bytes, guarded by a keyed checksum.
 //!
-//! Layout, numbers big endian (format version 3; a change needs a new version and new store names):
+//! Layout, numbers big endian (format version 4; a change needs a new version):
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -18,21 +18,22 @@
 //! | 69 | 4 | length of the body as stored |
 //! | 73 | 4 | length of the body uncompressed |
 //! | 77 | 1 | length of the range; 0 where there is none |
-//! | 78 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
-//! | 94 | … | name, then range ([`ReadRange::write`]), then body |
+//! | 78 | 16 | the database that it was read from, by its UUID; a stand-in where the origin tells none |
+//! | 94 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
+//! | 110 | … | name, then range ([`ReadRange::write`]), then body |
 //!
 //! The age is never stored. All lives count from the *start of the origin read*, and a commit gives the entry `total
 //! life − time since that start` to live in the store. So `total life − life left in the store` is the age on the
 //! store's clock alone, and no two clocks are ever compared (promise I4). A store without the checksum's key reads the
-//! first 78 bytes ([`Head`]) and uses them only for its own decisions. Every served entry has passed [`Entry::decode`]
+//! first 94 bytes ([`Head`]) and uses them only for its own decisions. Every served entry has passed [`Entry::decode`]
 //! (promise I10, F39).
 //!
 //! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: a writer cuts to these bounds, and an entry that violates them is
-//! invalid. Version 1 had no total life, and version 2 had no range; their bytes are a miss.
+//! invalid. Version 1 had no total life, version 2 no range, and version 3 no database; their bytes are a miss.
 
 use bytes::Bytes;
 
-use crate::bookmark::ReadRange;
+use crate::bookmark::{DatabaseUuid, ReadRange};
 use crate::key::{DatabaseTag, QueryKey};
 use crate::lease::Token;
 use crate::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
@@ -41,11 +42,12 @@ use crate::tags::Tags;
 use crate::time::Millis;
 
 const MAGIC: [u8; 2] = *b"HC";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const FLAG_LZ4: u8 = 1;
 const RAW_LEN_AT: usize = 73;
 const RANGE_LEN_AT: usize = 77;
-const CHECKSUM_AT: usize = 78;
+const DATABASE_AT: usize = 78;
+const CHECKSUM_AT: usize = 94;
 const CHECKSUM_LEN: usize = 16;
 const HEADER_LEN: usize = CHECKSUM_AT + CHECKSUM_LEN;
 
@@ -82,6 +84,8 @@ pub struct Entry {
     pub tags: Tags,
     /// Node that stored it.
     pub stored_by: NodeName,
+    /// The database that it was read from: only nodes before that one may serve it (`written::known`).
+    pub database: DatabaseUuid,
     /// Between which transactions it was read; none where the origin did not say.
     pub range: Option<ReadRange>,
     /// [`crate::result::ResultSet::to_bytes`].
@@ -157,6 +161,8 @@ pub struct Head {
     pub token: Token,
     /// As in [`Entry`].
     pub tags: Tags,
+    /// As in [`Entry`].
+    pub database: DatabaseUuid,
 }
 
 impl Head {
@@ -176,6 +182,7 @@ impl Head {
             soft: Millis(soft),
             token: Token { counter: u64_at(bytes, 36)?, nonce: u128::from_be_bytes(array_at(bytes, 44)?) },
             tags: Tags::of_database(DatabaseTag(u64_at(bytes, 60)?)),
+            database: DatabaseUuid(array_at(bytes, DATABASE_AT)?),
         })
     }
 
@@ -229,6 +236,7 @@ impl Entry {
             out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
         }
         out.push(u8::try_from(range.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(&self.database.0);
         let seal = seal(checksum_key, key, &[&out, name, &range, body]);
         out.extend_from_slice(&seal);
         out.extend_from_slice(name);
@@ -278,6 +286,7 @@ impl Entry {
             token: head.token,
             tags: head.tags,
             stored_by,
+            database: head.database,
             range,
             body,
         })

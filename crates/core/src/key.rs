@@ -31,6 +31,10 @@ pub struct DatabaseTag(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterTag(pub u64);
 
+/// Keyed 64-bit digest of a Neo4j's address: nodes with the same `origin.uri` have the same one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerTag(pub u64);
+
 /// Keyed 128-bit digest of an anchor, or of its label and key alone: the key of a node's memory of degrees. It is never
 /// stored or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,6 +195,14 @@ impl ClusterTag {
     #[must_use]
     pub fn of(hasher: &KeyHasher) -> Self {
         Self(first_quarter(digest(&hasher.database, &[b"", b"cluster"])))
+    }
+}
+
+impl ServerTag {
+    /// The tag of the server at this address.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, uri: &str) -> Self {
+        Self(first_quarter(digest(&hasher.database, &[b"", b"origin", uri.as_bytes()])))
     }
 }
 

@@ -7,6 +7,9 @@
 //! what it has touched. An entry is ended if its run carried less than the latest mark of the tags that it depends on, or
 //! than the mark for everything.
 //!
+//! A mark is of a database, by its UUID, and goes by the names that lead to it. Nodes before different Neo4j servers may share names
+//! and store: their marks stand side by side (`known`).
+//!
 //! Nodes tell each other these marks, and the store keeps them. A mark is a state, not an event: two of the same thing
 //! merge to the later one. So loss, repetition and order of messages change nothing.
 //!
@@ -21,6 +24,7 @@
 //!   A tells (1, 50), which is earlier and changes nothing · the next to ask hears 51 or more, and tells (2, 51).
 
 mod board;
+mod known;
 mod marks;
 mod table;
 
@@ -29,7 +33,8 @@ use crate::key::DatabaseTag;
 use crate::tags::TagId;
 
 pub use board::{Heard, WrittenBoard};
-pub use table::{Change, Told, WrittenTable};
+pub use known::{Known, Learned, Whose};
+pub use table::{Change, WrittenTable};
 
 /// Which of its numberings a database's ids belong to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +58,9 @@ pub struct WrittenRecord {
     /// What it marks; `None`: everything.
     pub tag: Option<TagId>,
 }
+
+/// What a record is the mark of: a database by one of its names, and a tag of it or everything.
+pub type Place = (DatabaseTag, DatabaseUuid, Option<TagId>);
 
 /// Later than every id.
 const UNSETTLED: TransactionId = TransactionId(u64::MAX);
@@ -168,8 +176,14 @@ impl WrittenRecord {
 
     /// What it is the mark of. Of two records with the same place the later one holds.
     #[must_use]
-    pub fn place(&self) -> (DatabaseTag, Option<TagId>) {
-        (self.name, self.tag)
+    pub fn place(&self) -> Place {
+        (self.name, self.written.database, self.tag)
+    }
+
+    /// The place of the mark for everything of the same database.
+    #[must_use]
+    pub fn place_of_all(&self) -> Place {
+        (self.name, self.written.database, None)
     }
 
     /// Appends it in the form that nodes use.
@@ -207,8 +221,8 @@ impl WrittenRecord {
     #[must_use]
     pub fn to_text(&self) -> String {
         let Written { database, epoch, id } = self.written;
-        let database = u128::from_be_bytes(database.0);
-        let mut text = format!("{:016x} {database:032x} {:016x}{:016x}", self.name.0, epoch.0, id.0);
+        let database = database.to_hex();
+        let mut text = format!("{:016x} {database} {:016x}{:016x}", self.name.0, epoch.0, id.0);
         if let Some(tag) = self.tag {
             text.push_str(&format!(" {:016x}", tag.0));
         }
@@ -222,12 +236,12 @@ impl WrittenRecord {
         let mut parts = text.split(' ');
         let (name, database, rank) = (parts.next()?, parts.next()?, parts.next()?);
         let tag = parts.next();
-        let has_lengths = name.len() == 16 && database.len() == 32 && rank.len() == 32;
+        let has_lengths = name.len() == 16 && rank.len() == 32;
         let is_one = has_lengths && tag.is_none_or(|tag| tag.len() == 16) && parts.next().is_none();
         if !is_one || !text.is_ascii() {
             return None;
         }
-        let database = DatabaseUuid(u128::from_str_radix(database, 16).ok()?.to_be_bytes());
+        let database = DatabaseUuid::from_hex(database)?;
         let (epoch, id) = (WrittenEpoch(hex(&rank[..16])?), TransactionId(hex(&rank[16..])?));
         let tag = match tag {
             Some(tag) => Some(TagId(hex(tag)?)),

@@ -24,6 +24,7 @@ fn entry(body: impl Into<Bytes>) -> Entry {
         token: Token { counter: 1_700_000_000_000_001, nonce: 0xfeed << 100 | 5 },
         tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").unwrap(),
+        database: DatabaseUuid([5; 16]),
         range: range(7, 9),
         body: body.into(),
     }
@@ -128,8 +129,8 @@ fn times_follow_from_what_is_left_in_the_store() {
 /// Sealed as by another writer with our secret.
 fn sealed_anew(mut bytes: Vec<u8>) -> Bytes {
     let mut hasher = blake3::Hasher::new_keyed(&SECRET.0);
-    hasher.update(&KEY.0).update(&bytes[..78]).update(&bytes[94..]);
-    hasher.finalize_xof().fill(&mut bytes[78..94]);
+    hasher.update(&KEY.0).update(&bytes[..94]).update(&bytes[110..]);
+    hasher.finalize_xof().fill(&mut bytes[94..110]);
     bytes.into()
 }
 
@@ -183,10 +184,10 @@ fn lives_beyond_the_longest_are_cut_in_order() {
 }
 
 /// An entry of version 1 is a miss, since it has no end of stale-if-error. So is an entry of version 2, since it has no
-/// range.
+/// range, and one of version 3, since nobody knows its database.
 #[test]
 fn an_entry_of_an_older_version_is_a_miss() {
-    for version in [1, 2] {
+    for version in [1, 2, 3] {
         let mut old = entry("rows").encode(&SECRET, &KEY).unwrap().to_vec();
         old[2] = version;
         assert_eq!(Head::read(&old), None);
@@ -202,7 +203,7 @@ fn a_range_that_is_none_is_refused() {
     assert_eq!(usize::from(sealed[len_at]), 1 + 2 * 24);
     let mut gone_back = sealed.to_vec();
     // The last byte of the range's end: before what its run carried.
-    gone_back[94 + name_len + 48] = 6;
+    gone_back[110 + name_len + 48] = 6;
     assert_eq!(Entry::decode(&sealed_anew(gone_back), &SECRET, &KEY), Err(BadEntry::Fields));
     for len in 0..=u8::MAX {
         let mut bent = sealed.to_vec();
@@ -218,18 +219,19 @@ proptest! {
         body in proptest::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..6_000),
         soft in 0_u64..1 << 38, grace in 0_u64..1 << 35, beyond in 0_u64..1 << 33, cost in 0..ENTRY_LIFE_MS_MAX,
         counter in any::<u64>(), nonce in any::<u128>(), database in any::<u64>(), key in any::<[u8; 32]>(),
-        stored_by in "[A-Za-z0-9._:-]{1,64}", from in 0_u64..9, to in 0_u64..9,
+        of in any::<[u8; 16]>(), stored_by in "[A-Za-z0-9._:-]{1,64}", from in 0_u64..9, to in 0_u64..9,
     ) {
         let entry = Entry {
             total: Millis(soft + grace + beyond), physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
             token: Token { counter, nonce }, tags: Tags::of_database(DatabaseTag(database)),
-            stored_by: NodeName::new(&stored_by).unwrap(), range: range(from, to), body: body.into(),
+            stored_by: NodeName::new(&stored_by).unwrap(), database: DatabaseUuid(of), range: range(from, to),
+            body: body.into(),
         };
         prop_assume!(entry.total.0 <= ENTRY_LIFE_MS_MAX);
         let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
         let head = Head::read(&sealed).unwrap();
-        prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.tags),
-            (entry.total, entry.physical, entry.soft, entry.token, entry.tags.clone()));
+        prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.tags, head.database),
+            (entry.total, entry.physical, entry.soft, entry.token, entry.tags.clone(), entry.database));
         prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
     }
 

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
-use hopcache_core::key::DatabaseTag;
+use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{
-    Change, Told, Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable,
+    Change, Known, Learned, Whose, Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable,
 };
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn range(database: u8, from: u64, to: u64) -> ReadRange {
 fn table(records: &[WrittenRecord]) -> WrittenTable {
     let mut table = WrittenTable::default();
     records.iter().for_each(|record| {
-        table.take(*record, Told::Now, NOW);
+        table.take(*record, NOW);
     });
     table
 }
@@ -46,7 +46,7 @@ fn table(records: &[WrittenRecord]) -> WrittenTable {
 /// After a lost answer, as the engine does it.
 fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
     let written = table.in_doubt(name).unwrap();
-    table.take(record(name, written), Told::Now, NOW);
+    table.take(record(name, written), NOW);
     written
 }
 
@@ -73,10 +73,15 @@ fn an_alias_is_the_same_database() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     assert!(table.ends(ALIAS, None, Some((&range(1, 49, 49), NOW))));
     assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
-    table.found(ALIAS, DatabaseUuid([1; 16]));
-    table.found(OTHER, DatabaseUuid([2; 16]));
+    table.learn(ALIAS, found(1));
+    table.learn(OTHER, found(2));
     assert_eq!((table.of(ALIAS), table.of(OTHER)), (Some(mark(1, 0, 50)), None));
     assert_eq!(table.names_of(DatabaseUuid([1; 16])), [NAME, ALIAS]);
+}
+
+/// What a node's own Neo4j says about a name.
+fn found(database: u8) -> Known {
+    Known::by_answer(at(database, 30), MonoTime(7_000))
 }
 
 /// A server was replaced behind the same name.
@@ -84,16 +89,91 @@ fn an_alias_is_the_same_database() {
 fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
-    assert!(table.found(NAME, DatabaseUuid([2; 16])));
+    assert_eq!(table.learn(NAME, found(1)), Learned::Name);
+    assert_eq!(table.learn(ALIAS, found(1)), Learned::Name);
+    assert_eq!(table.learn(NAME, found(2)), Learned::AnotherDatabase);
     assert!(table.ends(NAME, None, Some((&range(1, 90, 90), NOW))));
     assert!(!table.ends(NAME, None, Some((&range(2, 1, 1), NOW))));
     let still = table.still_needed(NAME, None, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
-    // What was told some time ago does not undo it.
-    table.take(record(NAME, mark(1, 0, 60)), Told::Before, NOW);
+    assert_eq!(table.known(ALIAS), None, "the whole server may be another one");
+    // Only this node's Neo4j says where a name leads. A record of another database is kept, and waits for it.
+    let other = record(NAME, mark(1, 0, 61));
+    assert!(table.is_anothers(&other) && !table.is_anothers(&record(NAME, mark(2, 0, 61))));
+    table.take(other, NOW);
     assert_eq!(table.of(NAME).unwrap().database(), DatabaseUuid([2; 16]));
-    table.take(record(NAME, mark(1, 0, 61)), Told::Now, NOW);
+    table.learn(NAME, found(1));
     assert_eq!(table.of(NAME), Some(mark(1, 0, 61)));
+}
+
+/// Nodes with one key and one store before two Neo4j servers: their marks stand side by side, at each node and in the store.
+#[test]
+fn marks_of_two_databases_by_one_name_stand_side_by_side() {
+    let now = MonoTime(1_000_000);
+    let both = [record(NAME, mark(1, 0, 50)), tagged(3, mark(1, 0, 60)), record(NAME, mark(2, 4, 9))];
+    let (mut board, mut table) = (WrittenBoard::default(), table(&both));
+    let (_, anew) = board.tell(now, &both);
+    assert_eq!((board.records(), table.records()), (both.to_vec(), both.to_vec()));
+    assert_eq!(anew, [], "the one's ids say nothing of the other's");
+    assert_eq!(table.of(NAME), None, "nobody knows yet which of them is this node's");
+    table.learn(NAME, found(2));
+    assert_eq!(table.of(NAME), Some(mark(2, 4, 9)));
+    assert!(!table.ends(NAME, None, Some((&range(2, 9, 9), now))));
+    // In a full board a name's other databases make room.
+    let names = 10..10 + WRITTEN_DATABASES_MAX as u64 - 2;
+    let all: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
+    board.tell(now, &all);
+    board.tell(now, &[record(NAME, mark(3, 0, 7))]);
+    let kept: Vec<_> = board.records().into_iter().filter(|kept| kept.name == NAME).collect();
+    assert_eq!(kept, [record(NAME, mark(3, 0, 7))]);
+}
+
+/// The word of the store is of an earlier time. The word of this node's Neo4j is of now.
+#[test]
+fn the_stores_word_counts_until_neo4j_answers() {
+    let stored = |database| Known { is_confirmed: false, newest: None, ..found(database) };
+    let mut table = WrittenTable::at(ServerTag(5));
+    assert_eq!(table.owner(NAME), DatabaseUuid::standing_in(ServerTag(5), NAME));
+    assert_eq!(table.learn(NAME, stored(1)), Learned::Name);
+    assert_eq!(table.learn(NAME, found(1)), Learned::Nothing);
+    assert_eq!((table.known(NAME), table.owner(NAME)), (Some(found(1)), DatabaseUuid([1; 16])));
+    assert_eq!(table.learn(NAME, stored(2)), Learned::Nothing);
+    assert_eq!(table.known(NAME), Some(found(1)));
+    table.doubt(NAME);
+    assert_eq!(table.known(NAME), None);
+    assert_eq!(table.learn(NAME, stored(2)), Learned::Name);
+    assert_eq!(table.learn(NAME, found(1)), Learned::AnotherDatabase);
+}
+
+/// Of all that had ended before Neo4j said 30, nothing can have seen 31, unless ids have gone back.
+#[test]
+fn a_transaction_that_neo4j_does_not_have_is_noticed() {
+    let mut table = WrittenTable::default();
+    let may_be_lost =
+        |table: &WrittenTable, id, read| table.may_be_lost(NAME, &range(1, id, id), MonoTime(read));
+    assert!(!may_be_lost(&table, 31, 6_000), "Neo4j has not been asked");
+    table.learn(NAME, found(1));
+    assert!(may_be_lost(&table, 31, 6_999));
+    assert!(!may_be_lost(&table, 30, 6_999) && !may_be_lost(&table, 31, 7_000));
+}
+
+/// Two nodes serve the same data if they have one database; by their addresses only where one of them does not know its own.
+#[test]
+fn whose_data_is_decided_by_the_database_before_the_address() {
+    let whose = |server, database: Option<u8>| Whose {
+        server: ServerTag(server),
+        database: database.map(|database| DatabaseUuid([database; 16])),
+    };
+    assert!(whose(1, Some(7)).is_same(&whose(2, Some(7))), "two ways to write one address");
+    assert!(!whose(1, Some(7)).is_same(&whose(1, Some(8))), "one of them has not noticed yet");
+    assert!(whose(1, None).is_same(&whose(1, Some(7))) && !whose(1, None).is_same(&whose(2, Some(7))));
+    for whose in [whose(1, None), whose(u64::MAX, Some(7))] {
+        let mut bytes = Vec::new();
+        whose.write(&mut bytes);
+        assert_eq!(bytes.len(), Whose::BYTES);
+        assert_eq!(Whose::read(&mut &bytes[..]), Some(whose));
+        assert!((0..bytes.len()).all(|len| Whose::read(&mut &bytes[..len]).is_none()));
+    }
 }
 
 /// A request keeps the mark of its arrival. If ids are counted anew, that mark has no meaning any more.
@@ -101,10 +181,10 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
 fn a_request_needs_the_mark_of_its_arrival() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let asked = table.of(NAME);
-    table.take(record(NAME, mark(1, 0, 60)), Told::Now, NOW);
+    table.take(record(NAME, mark(1, 0, 60)), NOW);
     assert_eq!(table.still_needed(NAME, None, asked), asked);
     assert_eq!(table.still_needed(NAME, None, None), None);
-    table.take(record(NAME, mark(1, 1, 41)), Told::Now, NOW);
+    table.take(record(NAME, mark(1, 1, 41)), NOW);
     assert_eq!(table.still_needed(NAME, None, asked), Some(mark(1, 1, 41)));
 }
 
@@ -114,10 +194,10 @@ fn what_was_read_in_an_earlier_epoch_has_seen_no_mark() {
     let mut table = table(&[record(NAME, mark(1, 0, 104))]);
     let (heard, range) = (MonoTime(5_000), range(1, 102, 102));
     assert!(table.ends(NAME, None, Some((&range, NOW))) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
-    table.take(record(NAME, mark(1, 1, 72)), Told::Before, heard);
+    table.take(record(NAME, mark(1, 1, 72)), heard);
     assert!(!table.ends(NAME, None, Some((&range, heard))), "by its id alone");
     assert!(table.is_of_earlier_epoch(&range, MonoTime(4_999)) && !table.is_of_earlier_epoch(&range, heard));
-    table.take(record(NAME, mark(1, 1, 73)), Told::Before, heard + Millis(1));
+    table.take(record(NAME, mark(1, 1, 73)), heard + Millis(1));
     assert!(!table.is_of_earlier_epoch(&range, heard), "the same epoch goes on");
     let settled = doubt_and_settle(&mut table, 90, heard + Millis(2));
     assert!(
@@ -136,8 +216,8 @@ fn what_was_read_in_doubt_is_of_no_earlier_epoch() {
     assert!(!is_earlier(53) && is_earlier(54), "54 may be of now, or of before a restore");
     // This node has not heard of the doubt.
     let mut other = WrittenTable::default();
-    other.take(record(NAME, mark(1, 0, 50)), Told::Now, NOW);
-    other.take(record(NAME, mark(1, 1, 53)), Told::Now, heard);
+    other.take(record(NAME, mark(1, 0, 50)), NOW);
+    other.take(record(NAME, mark(1, 1, 53)), heard);
     assert!(!other.is_of_earlier_epoch(&range(1, 53, 53), NOW));
 }
 
@@ -148,7 +228,7 @@ fn a_doubt_hides_no_step_back() {
     let before = doubt(&mut table, NAME);
     let (settled, is_back) = table.after_asking(Some(before), at(1, 73));
     assert!(is_back, "what the store has is purged");
-    table.take(record(NAME, settled), Told::Now, MonoTime(5_000));
+    table.take(record(NAME, settled), MonoTime(5_000));
     assert!(table.is_of_earlier_epoch(&range(1, 73, 73), MonoTime(4_000)));
 }
 
@@ -156,7 +236,7 @@ fn a_doubt_hides_no_step_back() {
 fn doubt_and_settle(table: &mut WrittenTable, newest: u64, now: MonoTime) -> Written {
     let before = doubt(table, NAME);
     let (settled, _) = table.after_asking(Some(before), at(1, newest));
-    table.take(record(NAME, settled), Told::Now, now);
+    table.take(record(NAME, settled), now);
     settled
 }
 
@@ -164,7 +244,7 @@ fn doubt_and_settle(table: &mut WrittenTable, newest: u64, now: MonoTime) -> Wri
 #[test]
 fn the_first_epoch_that_a_node_hears_of_ends_nothing() {
     let mut table = WrittenTable::default();
-    table.take(record(NAME, mark(1, 3, 50)), Told::Before, MonoTime(5_000));
+    table.take(record(NAME, mark(1, 3, 50)), MonoTime(5_000));
     assert!(!table.is_of_earlier_epoch(&range(1, 51, 51), MonoTime(0)));
 }
 
@@ -177,10 +257,10 @@ fn ids_that_go_back_begin_an_epoch() {
     let (written, is_back) = table.after_asking(before, at(1, 41));
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
-    assert_eq!(table.take(record(NAME, written), Told::Now, NOW), Change::Later);
+    assert_eq!(table.take(record(NAME, written), NOW), Change::Later);
     assert!(!table.ends(NAME, None, Some((&range(1, 41, 41), NOW))));
     // The old numbering is over, whoever still tells it.
-    assert_eq!(table.take(record(NAME, mark(1, 0, 99)), Told::Now, NOW), Change::Known);
+    assert_eq!(table.take(record(NAME, mark(1, 0, 99)), NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
 }
 
@@ -189,9 +269,9 @@ fn ids_that_go_back_begin_an_epoch() {
 fn a_later_write_that_is_told_first_is_no_going_back() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
-    table.take(record(NAME, mark(1, 0, 53)), Told::Now, NOW);
+    table.take(record(NAME, mark(1, 0, 53)), NOW);
     assert_eq!(table.after_own_write(before, at(1, 52)), (mark(1, 0, 52), false));
-    assert_eq!(table.take(record(NAME, mark(1, 0, 52)), Told::Now, NOW), Change::Known);
+    assert_eq!(table.take(record(NAME, mark(1, 0, 52)), NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 0, 53)));
 }
 
@@ -203,7 +283,7 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     assert!(table.ends(NAME, None, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
-    table.take(record(NAME, settled), Told::Now, NOW);
+    table.take(record(NAME, settled), NOW);
     assert!(
         table.ends(NAME, None, Some((&range(1, 50, 51), NOW)))
             && !table.ends(NAME, None, Some((&range(1, 51, 51), NOW)))
@@ -218,10 +298,10 @@ fn settling_undoes_no_other_write() {
     let mut b = a.clone();
     let (heard_by_a, _) = a.after_asking(Some(lost), at(1, 50));
     let (own_of_b, _) = b.after_own_write(Some(lost), at(1, 51));
-    b.take(record(NAME, own_of_b), Told::Now, NOW);
+    b.take(record(NAME, own_of_b), NOW);
     for table in [&mut a, &mut b] {
-        table.take(record(NAME, own_of_b), Told::Now, NOW);
-        table.take(record(NAME, heard_by_a), Told::Now, NOW);
+        table.take(record(NAME, own_of_b), NOW);
+        table.take(record(NAME, heard_by_a), NOW);
         assert!(table.of(NAME).unwrap().is_unsettled(), "50 is before the write");
         let (settled, _) = table.after_asking(table.of(NAME), at(1, 51));
         assert_eq!(settled, mark(1, 2, 51));
@@ -236,20 +316,17 @@ fn a_full_table_says_so() {
         uuid[..8].copy_from_slice(&number.to_be_bytes());
         let position = Position { database: DatabaseUuid(uuid), id: TransactionId(1) };
         let written = Written::at(WrittenEpoch(0), position);
-        assert_eq!(table.take(record(DatabaseTag(number as u64), written), Told::Now, NOW), Change::Later);
+        assert_eq!(table.take(record(DatabaseTag(number as u64), written), NOW), Change::Later);
     }
     assert_eq!(
-        table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), Told::Now, NOW),
+        table.take(record(DatabaseTag(u64::MAX), mark(255, 0, 1)), NOW),
         Change::Full { ends_others: false }
     );
     assert_eq!(table.records().len(), WRITTEN_DATABASES_MAX);
     // Of a database that has a place the mark is kept, by whatever name it comes: its entries by other names are ended.
     let database = DatabaseUuid([0; 16]);
     let later = Written::at(WrittenEpoch(0), Position { database, id: TransactionId(9) });
-    assert_eq!(
-        table.take(record(DatabaseTag(u64::MAX), later), Told::Now, NOW),
-        Change::Full { ends_others: true }
-    );
+    assert_eq!(table.take(record(DatabaseTag(u64::MAX), later), NOW), Change::Full { ends_others: true });
     assert_eq!(table.of(DatabaseTag(0)), Some(later));
 }
 
@@ -267,8 +344,8 @@ fn the_board_names_those_who_listen() {
     board.tell(now(900), &[record(NAME, mark(2, 0, 3))]);
     assert_eq!(
         board.hear(now(900), &one, Millis(500)).records,
-        [record(NAME, mark(2, 0, 3))],
-        "the last to be written"
+        [record(NAME, mark(1, 0, 50)), record(NAME, mark(2, 0, 3))],
+        "two databases"
     );
 }
 
@@ -317,11 +394,11 @@ fn a_write_ends_only_what_depends_on_what_it_touched() {
 #[test]
 fn an_epoch_ends_the_marks_of_tags() {
     let mut table = table(&[tagged(1, mark(1, 0, 90))]);
-    table.take(record(NAME, mark(1, 1, 41)), Told::Now, NOW);
+    table.take(record(NAME, mark(1, 1, 41)), NOW);
     assert_eq!(table.needed(NAME, Some(&[TagId(1)])), Some(mark(1, 1, 41)));
-    assert_eq!(table.take(tagged(1, mark(1, 0, 95)), Told::Now, NOW), Change::Known, "it is told too late");
+    assert_eq!(table.take(tagged(1, mark(1, 0, 95)), NOW), Change::Known, "it is told too late");
     // A tag of an epoch that this node has not heard of: anything may have been written in it.
-    table.take(tagged(2, mark(1, 2, 30)), Told::Now, NOW);
+    table.take(tagged(2, mark(1, 2, 30)), NOW);
     assert!(table.ends(NAME, Some(&[TagId(3)]), Some((&range(1, 29, 60), NOW))));
 }
 
@@ -329,7 +406,7 @@ fn an_epoch_ends_the_marks_of_tags() {
 fn too_many_tags_are_anything() {
     let mut table = WrittenTable::default();
     for tag in 0..=WRITTEN_TAGS_MAX as u64 {
-        table.take(tagged(tag, mark(1, 0, 100 + tag)), Told::Now, NOW);
+        table.take(tagged(tag, mark(1, 0, 100 + tag)), NOW);
     }
     let newest = mark(1, 0, 100 + WRITTEN_TAGS_MAX as u64);
     assert_eq!(table.records(), [record(NAME, newest)]);
@@ -429,9 +506,9 @@ proptest! {
         let straight = table(&records);
         let mut other = WrittenTable::default();
         if !records.is_empty() {
-            order.iter().for_each(|place| { other.take(*place.get(&records), Told::Before, NOW); });
+            order.iter().for_each(|place| { other.take(*place.get(&records), NOW); });
         }
-        records.iter().rev().for_each(|record| { other.take(*record, Told::Before, NOW); });
+        records.iter().rev().for_each(|record| { other.take(*record, NOW); });
         prop_assert_eq!(straight.records(), other.records());
     }
 
@@ -462,9 +539,9 @@ proptest! {
         let straight = table(&of_one);
         let mut other = WrittenTable::default();
         if !of_one.is_empty() {
-            order.iter().for_each(|place| { other.take(*place.get(&of_one), Told::Before, NOW); });
+            order.iter().for_each(|place| { other.take(*place.get(&of_one), NOW); });
         }
-        of_one.iter().rev().for_each(|record| { other.take(*record, Told::Before, NOW); });
+        of_one.iter().rev().for_each(|record| { other.take(*record, NOW); });
         prop_assert_eq!(straight.records(), other.records());
     }
 

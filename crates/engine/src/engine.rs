@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hopcache_core::entry::ChecksumKey;
-use hopcache_core::key::KeyHasher;
+use hopcache_core::key::{KeyHasher, ServerTag};
 use hopcache_core::node::Holder;
 use hopcache_core::ring::Ring;
 
@@ -77,7 +77,8 @@ impl Engine {
         let Secrets { hasher, checksum_key } = secrets;
         let context = Context::new(me, (clock, dice), (observer, tracer));
         let store = WatchedStore::new(store, context.clone());
-        let cache = Cache::new(&context, (memory, renderer), checksum_key, &policy);
+        let sealed = (checksum_key, ServerTag::of(&hasher, &policy.origin));
+        let cache = Cache::new(&context, (memory, renderer), sealed, &policy);
         let peers = PeerCalls::new(&context, peers, Arc::clone(&routing));
         let invalidate = Invalidate::new(&context, (&cache, &store), (&peers, &routing), &policy);
         let writes = Writes::new(

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
-use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
 use hopcache_core::limits::WRITTEN_RECORDS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
@@ -35,6 +35,9 @@ use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Order, PatternTag
 use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
+
+/// A sender that knows its database.
+const WHOSE: Whose = Whose { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
 
 fn hasher() -> KeyHasher {
     KeyHasher::new(b"a test's cluster key")
@@ -91,7 +94,7 @@ proptest! {
         left in 0_u64..1_000_000,
     ) {
         let sent = ask(&statement, &user, &password, param, impersonated);
-        let bytes = encode_ask(&sent, Millis(left), RingEpoch(11), Some(3));
+        let bytes = encode_ask(&sent, Millis(left), (RingEpoch(11), WHOSE), Some(3));
         let head = forwarded(&bytes);
         prop_assert_eq!(*head.key(), sent.query.key);
         let expected = (RingEpoch(11), Millis(left), sent.rendering, false);
@@ -114,7 +117,7 @@ proptest! {
 
     #[test]
     fn cut_and_changed_requests_are_refused_or_harmless(cut in 0_usize..400, at in 0_usize..400, with: u8) {
-        let bytes = encode_ask(&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), Millis(5), RingEpoch(1), None);
+        let bytes = encode_ask(&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), Millis(5), (RingEpoch(1), WHOSE), None);
         let mut changed = bytes.to_vec();
         let at = at % changed.len();
         changed[at] = with;
@@ -159,7 +162,7 @@ fn a_forwarded_statement_is_not_lexed_again() {
     let long = format!("RETURN  '{}' AS x", "x".repeat(1 << 20));
     for statement in ["MATCH (n) RETURN n", "MATCH  ( n )\n RETURN n AS n ;", &long] {
         let sent = ask(statement, "alice", "secret", 1, None);
-        let bytes = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+        let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
         let (walks, got) = lexed(&bytes, SECRET);
         let got = got.unwrap();
         assert_eq!((walks, got.query.key, got.query.pattern), (0, sent.query.key, sent.query.pattern));
@@ -181,7 +184,7 @@ fn a_forwarded_statement_is_not_lexed_again() {
 #[test]
 fn a_statement_of_an_earlier_version_is_read_here() {
     let sent = Ask { run_ms_max: None, ..ask("RETURN 1 AS x", "alice", "secret", 1, None) };
-    let whole = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+    let whole = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
     // Null for the limit; a list of null (it is its own normal form), 8 and 32 bytes, each with two bytes before it.
     let earlier = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
     let (walks, got) = lexed(&earlier, b"a test's cluster key");
@@ -208,7 +211,7 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
         assert_eq!(query.key == base.query.key, !sends);
         assert_eq!(query.columns().is_some(), sends);
         let sent = Ask { query, run_ms_max: None, ..base };
-        let whole = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+        let whole = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
         // As in `a_statement_of_an_earlier_version_is_read_here`.
         let without_reading = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
         for bytes in [whole, without_reading] {
@@ -228,15 +231,15 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     for freshness in [Freshness::default(), may_write] {
         let plain = Ask { freshness, ..plain.clone() };
         for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
-            let head = forwarded(&encode_ask(&plain, Millis(5), RingEpoch(1), near_hits));
-            let expected = (true, near_hits, freshness.may_write);
-            assert_eq!((head.is_plain(), head.near_hits(), head.may_write()), expected);
+            let head = forwarded(&encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), near_hits));
+            let expected = (true, near_hits, freshness.may_write, WHOSE);
+            assert_eq!((head.is_plain(), head.near_hits(), head.may_write(), head.whose()), expected);
             let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
             assert_eq!((got.query.key, got.freshness), (plain.query.key, freshness));
         }
     }
-    let mut cut = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
-    cut.truncate(2 + 32 + 8 + 8 + 2 + 3);
+    let mut cut = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
+    cut.truncate(2 + 32 + 8 + 8 + 2 + Whose::BYTES + 3);
     assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
 }
 
@@ -247,7 +250,7 @@ fn nodes_without_near_copies_read_the_question_in_full() {
     const PLACE: usize = 2 + 32 + 8 + 8 + 1;
     let plain =
         Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
-    let with = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
+    let with = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
     assert_ne!(with[PLACE], 1, "so it is not plain to them");
     let mut later = with;
     later[PLACE] = 200;
@@ -304,7 +307,7 @@ fn bookmarks_are_in_the_head_of_a_kind_of_its_own() {
     let plain = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
     let plain = Ask { freshness: Freshness::default(), bookmarks, ..plain };
     for near_hits in [None, Some(7)] {
-        let bytes = encode_ask(&plain, Millis(5), RingEpoch(1), near_hits);
+        let bytes = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), near_hits);
         assert_eq!(bytes[1], 11, "not the kind of a request without");
         let head = forwarded(&bytes);
         assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&plain.bookmarks, true, near_hits));
@@ -312,7 +315,7 @@ fn bookmarks_are_in_the_head_of_a_kind_of_its_own() {
         assert_eq!((got.bookmarks, got.query.key), (plain.bookmarks.clone(), plain.query.key));
     }
     let without = Ask { bookmarks: Bookmark::NONE, ..plain };
-    assert_eq!(encode_ask(&without, Millis(5), RingEpoch(1), None)[1], 1, "as older nodes know it");
+    assert_eq!(encode_ask(&without, Millis(5), (RingEpoch(1), WHOSE), None)[1], 1, "as older nodes know it");
 }
 
 /// F10: a request to a database that was written has a kind that older nodes refuse, since they have heard of no write.
@@ -328,7 +331,7 @@ fn a_mark_is_in_the_head_of_a_kind_of_its_own() {
             bookmarks: bookmarks.clone(),
             ..plain.clone()
         };
-        let bytes = encode_ask(&sent, Millis(5), RingEpoch(1), Some(7));
+        let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), Some(7));
         assert_eq!(bytes[1], 12);
         let head = forwarded(&bytes);
         let name = sent.query.tags.database();
@@ -365,7 +368,7 @@ fn ranges_are_told_to_those_who_know_them() {
     const KNOWS_RANGES: u8 = 4;
     let plain =
         Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
-    let mut of_older = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
+    let mut of_older = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
     let newer = forwarded(&of_older.clone().into());
     of_older[PLACE] &= !KNOWS_RANGES;
     let older = forwarded(&of_older.into());
@@ -401,7 +404,7 @@ fn ranges_are_told_to_those_who_know_them() {
 #[test]
 fn a_key_that_is_not_the_querys_is_refused() {
     let sent = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
-    let mut bytes = encode_ask(&sent, Millis(5), RingEpoch(1), None).to_vec();
+    let mut bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None).to_vec();
     bytes[2] ^= 1;
     let head = forwarded(&bytes.into());
     assert_eq!(head.read(&hasher(), &[], MonoTime(0)).unwrap_err(), BadMessage::Key);

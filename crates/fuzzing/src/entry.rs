@@ -2,6 +2,7 @@
 //! key sealed wrongly are refused, and their length fields are not trusted.
 
 use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::Token;
@@ -72,6 +73,7 @@ fn check_bent(draw: &mut Draw<'_>) {
         token: Token { counter: draw.number(), nonce: u128::from(draw.number()) },
         tags: Tags::of_database(DatabaseTag(draw.number())),
         stored_by: NodeName::new("node-b").expect("a name"),
+        database: DatabaseUuid([7; 16]),
         range: None,
         body: body.into(),
     };
@@ -94,6 +96,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         token: Token { counter: 1_700_000_000_000_001, nonce: 5 },
         tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").expect("a name"),
+        database: DatabaseUuid([7; 16]),
         range: None,
         body: body.into(),
     };

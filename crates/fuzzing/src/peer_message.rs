@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
-use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
@@ -33,6 +33,9 @@ use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
 
 use crate::draw::Draw;
+
+/// A sender that knows its database.
+const WHOSE: Whose = Whose { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
 
 thread_local! {
     static HASHER: KeyHasher = KeyHasher::new(b"a fuzzer's cluster key");
@@ -57,7 +60,7 @@ fn check_question(bytes: Bytes) {
             let Some(ask) = read(&head) else { return };
             assert_eq!(ask.query.key, *head.key(), "the run is of the query of its key");
             let again = Ask { is_forwarded: false, ..ask.clone() };
-            let again = encode_ask(&again, head.left_ms(), head.epoch(), head.near_hits());
+            let again = encode_ask(&again, head.left_ms(), (head.epoch(), head.whose()), head.near_hits());
             let Ok(Question::Ask(again)) = decode_question(&again) else {
                 panic!("an encoded message decodes")
             };
@@ -176,12 +179,13 @@ fn check_ask(draw: &mut Draw<'_>) {
     let epoch = RingEpoch(draw.number());
     let near_hits = sent.query.params.first().map(|byte| u32::from(*byte));
     let plain = Ask { freshness: Freshness::default(), ..sent.clone() };
-    let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, epoch, near_hits)) else {
+    let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, (epoch, WHOSE), near_hits))
+    else {
         panic!("an encoded message decodes")
     };
     assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
     assert_eq!(read(&head).expect("an encoded message decodes").query.key, sent.query.key);
-    let bytes = encode_ask(&sent, left, epoch, near_hits);
+    let bytes = encode_ask(&sent, left, (epoch, WHOSE), near_hits);
     let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("an encoded message decodes") };
     let got = read(&head).expect("an encoded message decodes");
     assert_eq!(got.query.key, sent.query.key);
@@ -237,15 +241,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let question = |bytes: Bytes| [vec![0], bytes.to_vec()].concat();
     let drawn: &[u8] = b"\x05neo4j\x06secret\x01\x01p\x07\x05neo4j\x10MATCH (n) RETURN n\0\0\0\0\0\0\0\0\x09";
     let sample = ask(&mut Draw(drawn));
-    seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11), None)));
+    seeds.push(question(encode_ask(&sample, Millis(5_000), (RingEpoch(11), WHOSE), None)));
     let plain = Ask { freshness: Freshness::default(), ..sample };
-    seeds.push(question(encode_ask(&plain, Millis(5_000), RingEpoch(11), Some(77))));
+    seeds.push(question(encode_ask(&plain, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
     let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
     let after = Ask { bookmarks, ..plain.clone() };
-    seeds.push(question(encode_ask(&after, Millis(5_000), RingEpoch(11), Some(77))));
+    seeds.push(question(encode_ask(&after, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
     let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
     let after_write = Ask { written, ..after.clone() };
-    seeds.push(question(encode_ask(&after_write, Millis(5_000), RingEpoch(11), Some(77))));
+    seeds.push(question(encode_ask(&after_write, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
     let records = written.map(|written| WrittenRecord::of_all(DatabaseTag(7), written));
     seeds.push(question(encode_written(&Vec::from_iter(records))));
     let name = NodeName::new("node-a").expect("a name");

@@ -17,6 +17,7 @@ pub fn default_policy() -> Policy {
         stale_target: 0.0,
         entry_bytes_max: 1 << 20,
         store_room: Room::UNBOUNDED,
+        origin: "bolt://neo4j:7687".to_owned(),
         run_timeout_ms: Millis(30_000),
         probe_timeout_ms: Millis(200),
         procedures: Vec::new(),

@@ -30,4 +30,5 @@ mod seeds;
 mod sharing_off;
 mod slow_runs;
 mod stale_if_error;
+mod whose;
 mod writes;

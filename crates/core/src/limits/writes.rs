@@ -83,3 +83,16 @@ pub const IDS_BACK_PURGE_MS_MAX: u64 = 600_000;
 pub const IDS_BACK_PURGE_AGAIN_MS: u64 = 1_000;
 /// Nodes that listen for writes, in the store's list: as many as a cluster can have.
 pub const WRITTEN_LISTENERS_MAX: usize = super::MEMBERS_MAX;
+/// How long the store remembers which database a name leads to at an address: a node that starts says it again, and few nodes run for
+/// longer than a year.
+pub const REMEMBERED_DATABASE_MS: u64 = 400 * 86_400_000;
+/// How often, and how long after a first failure (twice as long each time), a node says it to a store that does not answer: two minutes
+/// altogether.
+pub const REMEMBER_TRIES_MAX: u32 = 7;
+/// See [`REMEMBER_TRIES_MAX`].
+pub const REMEMBER_AGAIN_MS: u64 = 1_000;
+/// How long Neo4j is waited for when a node has to know which database a name leads to. The answer is an empty transaction, and a
+/// reader waits; after this the store's word counts.
+pub const KNOW_DATABASE_MS_MAX: u64 = 500;
+/// For how long the store's word counts without another question to a Neo4j that did not answer the last one.
+pub const KNOW_DATABASE_AGAIN_MS: u64 = 1_000;

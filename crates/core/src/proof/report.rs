@@ -2,7 +2,7 @@
 
 use super::accounts::{Accounts, Begun};
 use crate::bookmark::{DatabaseUuid, TransactionId};
-use crate::key::DatabaseTag;
+use crate::key::{DatabaseTag, ServerTag};
 use crate::node::Holder;
 use crate::written::WrittenEpoch;
 
@@ -40,6 +40,8 @@ pub struct Report {
     pub system: TransactionId,
     /// The run of the server that answered; `None` if the server does not tell.
     pub run: Option<ServerRun>,
+    /// The watcher's Neo4j.
+    pub server: ServerTag,
     /// A look of the watcher that had ended when it asked Neo4j.
     pub looked: LookNumber,
     /// All ids up to [`Accounts::settled`] are known or foreign. The next watcher goes on from here.
@@ -47,19 +49,20 @@ pub struct Report {
 }
 
 impl Report {
-    /// As the store keeps it: parts with a space between them. The first is the name, and the second the number of the look,
-    /// both in hexadecimal digits of fixed length.
+    /// As the store keeps it: parts with a space between them. The first are the name, the number of the look, and the database, all
+    /// in hexadecimal digits of fixed length.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let database = u128::from_be_bytes(self.database.0);
+        let database = self.database.to_hex();
         let mut text = format!(
-            "{:016x} {:016x} {database:032x} {:x} {:x} {:x} {:x}",
+            "{:016x} {:016x} {database} {:x} {:x} {:x} {:x}",
             self.name.0, self.looked.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
         );
         match self.run {
             Some(run) => text.push_str(&format!(" {:x}", run.0)),
             None => text.push_str(" -"),
         }
+        text.push_str(&format!(" {:x}", self.server.0));
         for (node, number) in &self.accounts.doubted {
             text.push_str(&format!(" {node} {number:x}"));
         }
@@ -73,8 +76,7 @@ impl Report {
         let hex = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
         let name = DatabaseTag(hex(parts.next().filter(|part| part.len() == 16))?);
         let looked = LookNumber(hex(parts.next().filter(|part| part.len() == 16))?);
-        let database = parts.next().filter(|part| part.len() == 32)?;
-        let database = DatabaseUuid(u128::from_str_radix(database, 16).ok()?.to_be_bytes());
+        let database = DatabaseUuid::from_hex(parts.next()?)?;
         let epoch = WrittenEpoch(hex(parts.next())?);
         let settled = TransactionId(hex(parts.next())?);
         let foreign = TransactionId(hex(parts.next())?);
@@ -83,13 +85,14 @@ impl Report {
             "-" => None,
             run => Some(ServerRun(hex(Some(run))?)),
         };
+        let server = ServerTag(hex(parts.next())?);
         let mut doubted = Begun::new();
         while let Some(node) = parts.next() {
             let node: Holder = node.parse().ok()?;
             doubted.insert(node, hex(parts.next())?);
         }
         let accounts = Accounts { settled, doubted };
-        Some(Self { name, database, epoch, foreign, system, run, looked, accounts })
+        Some(Self { name, database, epoch, foreign, system, run, server, looked, accounts })
     }
 }
 
@@ -114,6 +117,7 @@ mod tests {
             foreign: TransactionId(41),
             system: TransactionId(7),
             run: Some(ServerRun(0x1795_6270)),
+            server: ServerTag(0xbee),
             looked: LookNumber(900),
             accounts: Accounts {
                 settled: TransactionId(55),

@@ -31,8 +31,8 @@ pub struct ProofTable {
     /// This node's looks at the store: their numbers, and when they began.
     looks: VecDeque<(LookNumber, MonoTime)>,
     databases: BTreeMap<DatabaseUuid, Proofs>,
-    /// The last report by each name, and when it was first seen here.
-    reports: BTreeMap<DatabaseTag, (Report, MonoTime)>,
+    /// The last report of each database by each name, and when it was first seen here.
+    reports: BTreeMap<(DatabaseTag, DatabaseUuid), (Report, MonoTime)>,
     /// Writes of this cluster that reports have not settled.
     heard: HeardByDatabase,
 }
@@ -90,26 +90,27 @@ impl ProofTable {
 
     fn see(&mut self, report: &Report, now: MonoTime) {
         let has_room = self.reports.len() < WRITTEN_DATABASES_MAX;
-        match self.reports.get_mut(&report.name) {
+        let named = (report.name, report.database);
+        match self.reports.get_mut(&named) {
             Some((known, _)) if known == report => {}
             Some(known) => *known = (report.clone(), now),
             None if has_room => {
-                self.reports.insert(report.name, (report.clone(), now));
+                self.reports.insert(named, (report.clone(), now));
             }
             None => {}
         }
     }
 
-    /// The last report by this name.
+    /// The last report of this database by this name.
     #[must_use]
-    pub fn report(&self, name: DatabaseTag) -> Option<&Report> {
-        self.reports.get(&name).map(|(report, _)| report)
+    pub fn report(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<&Report> {
+        self.reports.get(&(name, database)).map(|(report, _)| report)
     }
 
-    /// When the last report by this name was first seen here.
+    /// When the last report of this database by this name was first seen here.
     #[must_use]
-    pub fn reported_at(&self, name: DatabaseTag) -> Option<MonoTime> {
-        self.reports.get(&name).map(|(_, at)| *at)
+    pub fn reported_at(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
+        self.reports.get(&(name, database)).map(|(_, at)| *at)
     }
 
     fn take_report(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
@@ -241,6 +242,7 @@ impl Proofs {
 mod tests {
     use super::*;
     use crate::bookmark::{Bookmark, Position};
+    use crate::key::ServerTag;
     use crate::proof::Accounts;
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
@@ -253,6 +255,7 @@ mod tests {
             foreign: TransactionId(foreign),
             system: TransactionId(5),
             run: Some(ServerRun(1)),
+            server: ServerTag(1),
             looked: LookNumber(looked),
             accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
         }

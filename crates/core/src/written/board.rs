@@ -2,27 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::{Written, WrittenRecord};
-use crate::key::DatabaseTag;
+use super::{Place, Written, WrittenRecord};
+use crate::bookmark::DatabaseUuid;
+use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX};
 use crate::node::NodeName;
 use crate::proof::{LookNumber, Report};
-use crate::tags::TagId;
 use crate::time::{Millis, MonoTime};
 
 /// The marks, and the nodes that listen for them.
 #[derive(Debug, Clone, Default)]
 pub struct WrittenBoard {
-    marks: BTreeMap<(DatabaseTag, Option<TagId>), Written>,
+    marks: BTreeMap<Place, Written>,
     /// Each with the end of its lease.
     listeners: BTreeMap<NodeName, MonoTime>,
     looks: LookNumber,
-    reports: BTreeMap<DatabaseTag, Report>,
+    reports: BTreeMap<Named, Report>,
+    /// The databases that names lead to, by what nodes with an address have said.
+    remembered: BTreeMap<(ServerTag, DatabaseTag), DatabaseUuid>,
 }
+
+/// A database by one of its names.
+type Named = (DatabaseTag, DatabaseUuid);
 
 impl WrittenBoard {
     /// Keeps these records, or later ones that it has. Returns the nodes that listen, each with the rest of its lease; and where
-    /// ids are counted anew since the records, the latest mark of each such name as one of everything.
+    /// ids are counted anew since the records, the latest mark of each such database as one of everything.
     pub fn tell(
         &mut self,
         now: MonoTime,
@@ -32,31 +37,31 @@ impl WrittenBoard {
         let left = |(node, ends): (&NodeName, &MonoTime)| (node.clone(), ends.since(now));
         let listeners = self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect();
         let anew: BTreeMap<_, _> = records.iter().filter_map(|record| self.anew(record)).collect();
-        (listeners, anew.into_iter().map(|(name, written)| WrittenRecord::of_all(name, written)).collect())
+        (
+            listeners,
+            anew.into_iter().map(|((name, _), written)| WrittenRecord::of_all(name, written)).collect(),
+        )
     }
 
-    fn anew(&self, record: &WrittenRecord) -> Option<(DatabaseTag, Written)> {
-        let latest = self.of(record.name).map(|(_, written)| *written).max_by_key(Written::rank)?;
-        let is_anew = latest.database == record.written.database && latest.epoch > record.written.epoch;
-        is_anew.then_some((record.name, latest))
+    fn anew(&self, record: &WrittenRecord) -> Option<(Named, Written)> {
+        let named = named(record);
+        let latest = self.of(named).map(|(_, written)| *written).max_by_key(Written::rank)?;
+        (latest.epoch > record.written.epoch).then_some((named, latest))
     }
 
     fn keep(&mut self, record: &WrittenRecord) {
-        let WrittenRecord { name, written, .. } = record;
-        // Another database by the same name: the one that is written last has the place.
-        let is_other = |known: &Written| known.database != written.database;
-        if self.of(*name).any(|(_, known)| is_other(known)) {
-            self.marks.retain(|(each, _), _| each != name);
-        }
         if self.is_known(record) {
             return;
         }
         // Before anything is forgotten: a record without a place changes nothing.
-        if self.of(*name).next().is_none() && self.names() >= WRITTEN_DATABASES_MAX {
+        if self.of(named(record)).next().is_none() && !self.has_room(record.name) {
             return;
         }
         if record.tag.is_none() {
-            self.marks.retain(|(each, _), known| each != name || !written.is_at_or_after(known));
+            let is_ended = |place: &Place, known: &Written| {
+                (place.0, place.1) == named(record) && record.written.is_at_or_after(known)
+            };
+            self.marks.retain(|place, known| !is_ended(place, known));
         }
         if !self.marks.contains_key(&record.place()) && self.marks.len() >= WRITTEN_RECORDS_MAX {
             self.forget_tags();
@@ -65,48 +70,54 @@ impl WrittenBoard {
                 return;
             }
         }
-        self.marks.insert(record.place(), *written);
+        self.marks.insert(record.place(), record.written);
+    }
+
+    /// Whether there is room for another database by this name. In a full board it takes the place of those that have the name.
+    fn has_room(&mut self, name: DatabaseTag) -> bool {
+        if self.databases() >= WRITTEN_DATABASES_MAX {
+            self.marks.retain(|(each, ..), _| *each != name);
+        }
+        self.databases() < WRITTEN_DATABASES_MAX
     }
 
     /// Whether there is a mark at or after this one, of the same thing or of everything.
     fn is_known(&self, record: &WrittenRecord) -> bool {
-        let places = [record.place(), (record.name, None)];
+        let places = [record.place(), record.place_of_all()];
         places
             .iter()
             .any(|place| self.marks.get(place).is_some_and(|known| known.is_at_or_after(&record.written)))
     }
 
-    /// There is no room for another record: the latest record of each name marks everything, and is the only one.
+    /// There is no room for another record: the latest record of each database marks everything, and is the only one.
     fn forget_tags(&mut self) {
-        let mut latest = BTreeMap::<DatabaseTag, Written>::new();
-        for ((name, _), written) in &self.marks {
-            let known = latest.entry(*name).or_insert(*written);
+        let mut latest = BTreeMap::<Named, Written>::new();
+        for ((name, database, _), written) in &self.marks {
+            let known = latest.entry((*name, *database)).or_insert(*written);
             if !known.is_at_or_after(written) {
                 *known = *written;
             }
         }
-        self.marks = latest.into_iter().map(|(name, written)| ((name, None), written)).collect();
+        self.marks = latest.into_iter().map(|((name, of), written)| ((name, of, None), written)).collect();
     }
 
-    fn of(&self, name: DatabaseTag) -> impl Iterator<Item = (&(DatabaseTag, Option<TagId>), &Written)> {
-        self.marks.range((name, None)..).take_while(move |((each, _), _)| *each == name)
+    fn of(&self, (name, database): Named) -> impl Iterator<Item = (&Place, &Written)> {
+        let is_its = move |place: &Place| (place.0, place.1) == (name, database);
+        self.marks.range((name, database, None)..).take_while(move |(place, _)| is_its(place))
     }
 
-    fn names(&self) -> usize {
-        let mut names: Vec<DatabaseTag> = self.marks.keys().map(|(name, _)| *name).collect();
-        names.dedup();
-        names.len()
+    fn databases(&self) -> usize {
+        let mut databases: Vec<Named> =
+            self.marks.keys().map(|(name, database, _)| (*name, *database)).collect();
+        databases.dedup();
+        databases.len()
     }
 
     /// Every record.
     #[must_use]
     pub fn records(&self) -> Vec<WrittenRecord> {
-        let record = |((name, tag), written): (&(DatabaseTag, Option<TagId>), &Written)| WrittenRecord {
-            name: *name,
-            written: *written,
-            tag: *tag,
-        };
-        self.marks.iter().map(record).collect()
+        let record = |((name, _, tag), written)| WrittenRecord { name, written, tag };
+        self.marks.iter().map(|(place, written)| record((*place, *written))).collect()
     }
 
     /// A look: the node listens from now on, for this time.
@@ -119,17 +130,39 @@ impl WrittenBoard {
         Heard { records: self.records(), look: self.looks, reports: self.reports.values().cloned().collect() }
     }
 
-    /// Keeps a watcher's report, unless there is one of a later look by the same name. A look that has not been yet was of
-    /// another numbering: the content has been lost since.
+    /// Keeps a watcher's report, unless there is one of a later look of the same database by the same name. A look that has not been
+    /// yet was of another numbering: the content has been lost since.
     pub fn report(&mut self, report: &Report) {
         if report.looked > self.looks {
             return;
         }
-        let known = self.reports.get(&report.name);
-        let has_room = known.is_some() || self.reports.len() < WRITTEN_DATABASES_MAX;
-        if has_room && known.is_none_or(|known| known.looked <= report.looked) {
-            self.reports.insert(report.name, report.clone());
+        let named = (report.name, report.database);
+        let known = self.reports.get(&named);
+        if known.is_some_and(|known| known.looked > report.looked) {
+            return;
         }
+        let is_new = known.is_none();
+        if is_new && self.reports.len() >= WRITTEN_DATABASES_MAX {
+            self.reports.retain(|(name, _), _| *name != report.name);
+        }
+        if !is_new || self.reports.len() < WRITTEN_DATABASES_MAX {
+            self.reports.insert(named, report.clone());
+        }
+    }
+
+    /// The database that a name leads to at this address, as a node has said last. With `said`, that from now on.
+    pub fn remember(
+        &mut self,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Option<DatabaseUuid> {
+        if let Some(said) = said {
+            if self.remembered.len() >= WRITTEN_DATABASES_MAX && !self.remembered.contains_key(&at) {
+                self.remembered.pop_first();
+            }
+            self.remembered.insert(at, said);
+        }
+        self.remembered.get(&at).copied()
     }
 
     /// The reports are forgotten, and looks have other numbers: the content is of another life.
@@ -137,6 +170,10 @@ impl WrittenBoard {
         self.reports.clear();
         self.looks = LookNumber::default();
     }
+}
+
+fn named(record: &WrittenRecord) -> Named {
+    (record.name, record.written.database)
 }
 
 /// Plain data: what a look at the store brings.

@@ -1,11 +1,12 @@
 //! What a node knows: the marks of each database, and the database behind each name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::known::{Known, KnownDatabases, Learned, Whose};
 use super::marks::Marks;
 use super::{Written, WrittenEpoch, WrittenRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
-use crate::key::DatabaseTag;
+use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::WRITTEN_DATABASES_MAX;
 use crate::tags::{TagId, Touched};
 use crate::time::MonoTime;
@@ -17,7 +18,9 @@ use crate::time::MonoTime;
 /// are ended as well.
 #[derive(Debug, Clone, Default)]
 pub struct WrittenTable {
-    names: BTreeMap<DatabaseTag, DatabaseUuid>,
+    known: KnownDatabases,
+    /// The databases that others have written, by the names that they used.
+    told: BTreeSet<(DatabaseTag, DatabaseUuid)>,
     marks: BTreeMap<DatabaseUuid, Marks>,
 }
 
@@ -35,15 +38,6 @@ pub enum Change {
     },
 }
 
-/// The origin of a record, which decides whether its name counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// By a write that has just ended: the name leads to this database now.
-    Now,
-    /// Some time ago: what this node has found out itself may be newer.
-    Before,
-}
-
 impl Change {
     /// Whether the record's name has no mark in the table.
     #[must_use]
@@ -53,6 +47,12 @@ impl Change {
 }
 
 impl WrittenTable {
+    /// The empty table of a node whose Neo4j has this address.
+    #[must_use]
+    pub fn at(server: ServerTag) -> Self {
+        Self { known: KnownDatabases::at(server), ..Self::default() }
+    }
+
     /// The latest mark of the database behind a name; `None` if nothing was written, as far as is known.
     #[must_use]
     pub fn of(&self, name: DatabaseTag) -> Option<Written> {
@@ -77,14 +77,23 @@ impl WrittenTable {
         self.marks.get(&range.to().database).is_some_and(|marks| !marks.foreign().is_seen_by(range))
     }
 
-    /// A name that is not known yet may be another one of a written database. If there is one such database, it is taken for
-    /// that until a run shows the right one.
-    fn marks_of(&self, name: DatabaseTag) -> Option<&Marks> {
-        match self.names.get(&name) {
-            Some(database) => self.marks.get(database),
-            None if self.marks.len() == 1 => self.marks.values().next(),
-            None => None,
+    /// The database behind a name. While this node's Neo4j has not told it: the only one that others have by this name, or the only
+    /// written one, of which it may be another name.
+    #[must_use]
+    pub fn database_of(&self, name: DatabaseTag) -> Option<DatabaseUuid> {
+        if let Some(known) = self.known.of(name) {
+            return Some(known.database);
         }
+        let mut told = self.told.range((name, DatabaseUuid([0; 16]))..=(name, DatabaseUuid([0xff; 16])));
+        match (told.next(), told.next()) {
+            (Some((_, only)), None) => Some(*only),
+            (None, _) if self.marks.len() == 1 => self.marks.keys().next().copied(),
+            _ => None,
+        }
+    }
+
+    fn marks_of(&self, name: DatabaseTag) -> Option<&Marks> {
+        self.marks.get(&self.database_of(name)?)
     }
 
     /// Whether a write has ended what a run by this name read. `read` is its range, and when it began. The range shows the database,
@@ -98,8 +107,7 @@ impl WrittenTable {
     ) -> bool {
         let Some((range, read_started)) = read else { return self.marks.values().any(Marks::ends_any) };
         let database = range.to().database;
-        let is_renamed =
-            self.names.get(&name).is_some_and(|now| *now != database && self.marks.contains_key(now));
+        let is_renamed = self.known.of(name).is_some_and(|now| now.database != database);
         let has_ended = |marks: &Marks| !marks.needed(reads).is_seen_by(range);
         is_renamed
             || self.marks.get(&database).is_some_and(has_ended)
@@ -124,35 +132,45 @@ impl WrittenTable {
     /// The mark after a write by this name whose answer was lost; `None` if its database is not known.
     #[must_use]
     pub fn in_doubt(&self, name: DatabaseTag) -> Option<Written> {
-        let database = *self.names.get(&name)?;
+        let database = self.database_of(name)?;
         let now = self.marks.get(&database).map(Marks::newest);
         Some(now.unwrap_or(Written::nothing(database)).in_doubt())
+    }
+
+    /// Each name with each database that it is known, or said, to lead to.
+    fn named(&self) -> BTreeSet<(DatabaseTag, DatabaseUuid)> {
+        self.told.iter().copied().chain(self.known.names()).collect()
     }
 
     /// Every name.
     #[must_use]
     pub fn names(&self) -> Vec<DatabaseTag> {
-        self.names.keys().copied().collect()
+        let mut names: Vec<_> = self.named().into_iter().map(|(name, _)| name).collect();
+        names.dedup();
+        names
+    }
+
+    /// The databases that have this name, here or elsewhere.
+    #[must_use]
+    pub fn databases_of(&self, name: DatabaseTag) -> Vec<DatabaseUuid> {
+        self.named().into_iter().filter(|(each, _)| *each == name).map(|(_, database)| database).collect()
     }
 
     /// The names that lead to a database.
     #[must_use]
     pub fn names_of(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
-        let mut names: Vec<_> =
-            self.names.iter().filter(|(_, known)| **known == database).map(|(name, _)| *name).collect();
-        names.sort_unstable();
-        names
+        self.named().into_iter().filter(|(_, of)| *of == database).map(|(name, _)| name).collect()
     }
 
     /// Every record.
     #[must_use]
     pub fn records(&self) -> Vec<WrittenRecord> {
         let mut records = Vec::new();
-        for (name, database) in &self.names {
-            let Some(marks) = self.marks.get(database) else { continue };
-            records.push(WrittenRecord::of_all(*name, marks.all()));
+        for (name, database) in self.named() {
+            let Some(marks) = self.marks.get(&database) else { continue };
+            records.push(WrittenRecord::of_all(name, marks.all()));
             records.extend(marks.tags().map(|(tag, written)| WrittenRecord {
-                name: *name,
+                name,
                 written,
                 tag: Some(tag),
             }));
@@ -161,10 +179,10 @@ impl WrittenTable {
         records
     }
 
-    /// The mark for everything by this name.
+    /// The mark for everything of a database, by this name.
     #[must_use]
-    pub fn record_of_all(&self, name: DatabaseTag) -> Option<WrittenRecord> {
-        self.marks_of(name).map(|marks| WrittenRecord::of_all(name, marks.all()))
+    pub fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WrittenRecord> {
+        self.marks.get(&database).map(|marks| WrittenRecord::of_all(name, marks.all()))
     }
 
     /// The records of a write that has left this mark, and has touched this. Where the ids are counted anew, or are not known,
@@ -228,45 +246,75 @@ impl WrittenTable {
     }
 
     /// Takes a record that this node hears at `now`.
-    pub fn take(&mut self, record: WrittenRecord, told: Told, now: MonoTime) -> Change {
+    pub fn take(&mut self, record: WrittenRecord, now: MonoTime) -> Change {
         let WrittenRecord { name, written, tag } = record;
-        let is_new_name = !self.names.contains_key(&name);
+        let place = (name, written.database);
+        let is_new_name = !self.told.contains(&place);
         let is_new_mark = !self.marks.contains_key(&written.database);
-        if is_new_mark && self.marks.len() >= WRITTEN_DATABASES_MAX {
+        let has_place = !is_new_name || self.told.len() < WRITTEN_DATABASES_MAX;
+        let has_room = !is_new_mark || self.marks.len() < WRITTEN_DATABASES_MAX;
+        if !(has_place && has_room) && self.is_anothers(&record) {
+            return Change::Known;
+        }
+        if !has_room {
             return Change::Full { ends_others: false };
         }
-        let has_place = !is_new_name || self.names.len() < WRITTEN_DATABASES_MAX;
-        let before = self.names.get(&name).copied();
-        if has_place && (is_new_name || told == Told::Now) {
-            self.names.insert(name, written.database);
+        if has_place {
+            self.told.insert(place);
         }
         let marks = self.marks.entry(written.database).or_insert_with(|| Marks::nothing(written.database));
         let is_later = marks.take(tag, written, now);
         if !has_place {
             return Change::Full { ends_others: is_later };
         }
-        let is_renamed = before != self.names.get(&name).copied();
-        if is_later || is_new_mark || is_renamed { Change::Later } else { Change::Known }
+        if is_later || is_new_mark || is_new_name { Change::Later } else { Change::Known }
     }
 
-    /// Whether a name is known to lead to this database.
+    /// Whether a record is of a database that its name does not lead to at this node's Neo4j.
     #[must_use]
-    pub fn leads_to(&self, name: DatabaseTag, database: DatabaseUuid) -> bool {
-        self.names.get(&name) == Some(&database)
+    pub fn is_anothers(&self, record: &WrittenRecord) -> bool {
+        self.known.of(record.name).is_some_and(|known| known.database != record.written.database)
     }
 
-    /// Notes that a run by this name ended in this database. Returns whether the name led to another one before.
-    pub fn found(&mut self, name: DatabaseTag, database: DatabaseUuid) -> bool {
-        let before = self.names.get(&name).copied();
-        if before == Some(database) || (before.is_none() && self.names.len() >= WRITTEN_DATABASES_MAX) {
-            return false;
+    /// What is known of the database behind a name.
+    #[must_use]
+    pub fn known(&self, name: DatabaseTag) -> Option<Known> {
+        self.known.of(name).copied()
+    }
+
+    /// Whose data this node serves under a name.
+    #[must_use]
+    pub fn whose(&self, name: DatabaseTag) -> Whose {
+        self.known.whose(name)
+    }
+
+    /// The database that results of this name belong to here, if their runs do not tell.
+    #[must_use]
+    pub fn owner(&self, name: DatabaseTag) -> DatabaseUuid {
+        self.known.owner(name)
+    }
+
+    /// Whether a run that began at `read_started` has seen a transaction that this node's Neo4j did not have later. Then ids have gone
+    /// back: unless the run was still under way when Neo4j was asked.
+    #[must_use]
+    pub fn may_be_lost(&self, name: DatabaseTag, range: &ReadRange, read_started: MonoTime) -> bool {
+        let newest = self.known.of(name).and_then(|known| known.newest);
+        newest.is_some_and(|(id, at)| range.to().id > id && read_started < at)
+    }
+
+    /// Notes what this node's Neo4j, or the store, says about a name.
+    pub fn learn(&mut self, name: DatabaseTag, found: Known) -> Learned {
+        let learned = self.known.learn(name, found);
+        if learned == Learned::AnotherDatabase && self.marks.len() < WRITTEN_DATABASES_MAX {
+            // Copies of the former database are not of this mark's, so they are ended.
+            self.marks.entry(found.database).or_insert_with(|| Marks::nothing(found.database));
         }
-        self.names.insert(name, database);
-        // Copies of the former database are not of this mark's, so they are ended.
-        if before.is_some() && self.marks.len() < WRITTEN_DATABASES_MAX {
-            self.marks.entry(database).or_insert_with(|| Marks::nothing(database));
-        }
-        before.is_some()
+        learned
+    }
+
+    /// A name may lead to another database by now: Neo4j has to be asked again.
+    pub fn doubt(&mut self, name: DatabaseTag) {
+        self.known.forget(name);
     }
 
     /// The mark that a request with `asked` still needs, which depends on these tags. A request keeps the mark of its arrival,
@@ -279,7 +327,7 @@ impl WrittenTable {
         asked: Option<Written>,
     ) -> Option<Written> {
         let asked = asked?;
-        let is_elsewhere = self.names.get(&name).is_some_and(|now| *now != asked.database);
+        let is_elsewhere = self.known.of(name).is_some_and(|now| now.database != asked.database);
         match self.needed(name, reads) {
             now if is_elsewhere => now,
             Some(now) if now.database == asked.database && now.epoch > asked.epoch => Some(now),

@@ -36,7 +36,8 @@ impl Cache {
 
     /// The entry to store for a copy; `None` if it is too large for one.
     pub(crate) fn seal(&self, key: &QueryKey, copy: &MemoryCopy, token: Token) -> Option<Bytes> {
-        copy.seal((key, &self.checksum_key), token, self.context.node())
+        let owner = self.written.owner(copy.tags().database());
+        copy.seal((key, &self.checksum_key), token, (self.context.node(), owner))
     }
 
     /// Makes the rendering of a copy that a request will ask for, where no task waits for it. It keeps nothing of a

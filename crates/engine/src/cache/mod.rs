@@ -8,6 +8,7 @@ mod common;
 mod conversions;
 pub mod copy;
 mod copy_pace;
+mod databases;
 mod degrees;
 pub mod flight;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
-use hopcache_core::key::QueryKey;
+use hopcache_core::key::{QueryKey, ServerTag};
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
@@ -71,6 +72,8 @@ pub struct Cache {
     memory: Arc<dyn Memory>,
     renderer: Arc<dyn Renderer>,
     checksum_key: ChecksumKey,
+    /// The address of this node's Neo4j.
+    server: ServerTag,
     common: Common,
     /// The tables whose flights an invalidation detaches.
     tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
@@ -127,7 +130,7 @@ impl Cache {
     pub(crate) fn new(
         context: &Context,
         (memory, renderer): (Arc<dyn Memory>, Arc<dyn Renderer>),
-        checksum_key: ChecksumKey,
+        (checksum_key, server): (ChecksumKey, ServerTag),
         policy: &Policy,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -135,12 +138,13 @@ impl Cache {
             memory,
             renderer,
             checksum_key,
+            server,
             common: Common::new(),
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
             pace: KeyPace::new(policy),
             guard: SuspendGuard::default(),
-            written: WrittenMarks::default(),
+            written: WrittenMarks::at(server),
             proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
             lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),

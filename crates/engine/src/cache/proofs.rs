@@ -67,21 +67,26 @@ impl Proofs {
     }
 
     /// The last report of a database, by one of its names.
-    pub(crate) fn report(&self, name: DatabaseTag) -> Option<Report> {
-        self.table.read().report(name).cloned()
+    pub(crate) fn report(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<Report> {
+        self.table.read().report(name, database).cloned()
     }
 
     /// The last foreign transaction of a database that a report names, by one of its names.
-    pub(crate) fn foreign(&self, name: DatabaseTag) -> Option<Written> {
+    pub(crate) fn foreign(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<Written> {
         let table = self.table.read();
-        let Report { database, epoch, foreign, .. } = table.report(name)?;
-        Some(Written::at(*epoch, Position { database: *database, id: *foreign }))
+        let Report { epoch, foreign, .. } = table.report(name, database)?;
+        Some(Written::at(*epoch, Position { database, id: *foreign }))
     }
 
     /// Whether nobody has reported of a database for a long time.
-    pub(crate) fn is_unreported(&self, name: DatabaseTag, now: MonoTime) -> bool {
+    pub(crate) fn is_unreported(
+        &self,
+        name: DatabaseTag,
+        database: Option<DatabaseUuid>,
+        now: MonoTime,
+    ) -> bool {
         let Some(settings) = self.settings else { return false };
-        let reported = self.table.read().reported_at(name);
+        let reported = database.and_then(|database| self.table.read().reported_at(name, database));
         reported.is_none_or(|at| now.since(at) > Millis(WATCH_SILENT_MS_MIN.max(4 * settings.watch_ms.0)))
     }
 
@@ -93,11 +98,6 @@ impl Proofs {
     /// What reports tell of an entry of this range.
     pub(crate) fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
         self.table.read().standing(range, read_started)
-    }
-
-    /// As [`Proofs::settled`], by one of the database's names.
-    pub(crate) fn settled_by_name(&self, name: DatabaseTag) -> Option<TransactionId> {
-        self.report(name).and_then(|report| self.settled(report.database))
     }
 
     /// All ids of a database up to this one are accounted for.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_core::key::{ClusterTag, QueryKey};
+use hopcache_core::bookmark::DatabaseUuid;
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
@@ -144,6 +145,15 @@ impl Store for WatchedStore {
 
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
         self.saw(self.store.report(cluster, report).await)
+    }
+
+    async fn remember(
+        &self,
+        cluster: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError> {
+        self.saw(self.store.remember(cluster, at, said).await)
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

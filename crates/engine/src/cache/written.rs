@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
-use hopcache_core::key::DatabaseTag;
+use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::Touched;
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::{Change, Told, Written, WrittenRecord, WrittenTable};
+use hopcache_core::written::{Change, Known, Learned, Whose, Written, WrittenRecord, WrittenTable};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
@@ -29,6 +29,11 @@ pub(crate) struct WrittenMarks {
 }
 
 impl WrittenMarks {
+    /// No marks, at a node whose Neo4j has this address.
+    pub(crate) fn at(server: ServerTag) -> Self {
+        Self { table: RwLock::new(WrittenTable::at(server)), ..Self::default() }
+    }
+
     fn is_empty(&self) -> bool {
         self.version.load(Ordering::Relaxed) == 0
     }
@@ -121,25 +126,58 @@ impl WrittenMarks {
     }
 
     /// Takes a record that this node hears at `now`.
-    pub(crate) fn take(&self, record: WrittenRecord, told: Told, now: MonoTime) -> Change {
+    pub(crate) fn take(&self, record: WrittenRecord, now: MonoTime) -> Change {
         let mut table = self.table.write();
-        let change = table.take(record, told, now);
+        let change = table.take(record, now);
         if matches!(change, Change::Later | Change::Full { ends_others: true }) {
             self.changed(&mut table);
         }
         change
     }
 
-    /// Notes that a run by this name ended in this database.
-    pub(crate) fn found(&self, name: DatabaseTag, database: DatabaseUuid) {
-        if self.table.read().leads_to(name, database) {
-            return;
-        }
+    /// Notes what this node's Neo4j, or the store, says about a name.
+    pub(super) fn learn(&self, name: DatabaseTag, found: Known) -> Learned {
         let mut table = self.table.write();
-        table.found(name, database);
-        if !table.is_empty() {
+        let learned = table.learn(name, found);
+        if learned != Learned::Nothing && !table.is_empty() {
             self.changed(&mut table);
         }
+        learned
+    }
+
+    /// A name may lead to another database by now.
+    pub(super) fn doubt(&self, name: DatabaseTag) {
+        self.table.write().doubt(name);
+    }
+
+    /// What is known of the database behind a name.
+    pub(crate) fn known(&self, name: DatabaseTag) -> Option<Known> {
+        self.table.read().known(name)
+    }
+
+    /// See [`WrittenTable::database_of`].
+    pub(crate) fn database_of(&self, name: DatabaseTag) -> Option<DatabaseUuid> {
+        self.table.read().database_of(name)
+    }
+
+    /// Whose data this node serves under a name.
+    pub(crate) fn whose(&self, name: DatabaseTag) -> Whose {
+        self.table.read().whose(name)
+    }
+
+    /// See [`WrittenTable::owner`].
+    pub(crate) fn owner(&self, name: DatabaseTag) -> DatabaseUuid {
+        self.table.read().owner(name)
+    }
+
+    /// See [`WrittenTable::is_anothers`].
+    pub(crate) fn is_anothers(&self, record: &WrittenRecord) -> bool {
+        self.table.read().is_anothers(record)
+    }
+
+    /// See [`WrittenTable::may_be_lost`].
+    pub(crate) fn may_be_lost(&self, name: DatabaseTag, range: &ReadRange, read_started: MonoTime) -> bool {
+        self.table.read().may_be_lost(name, range, read_started)
     }
 
     /// See [`WrittenTable::after_own_write`].
@@ -168,8 +206,13 @@ impl WrittenMarks {
     }
 
     /// See [`WrittenTable::record_of_all`].
-    pub(crate) fn record_of_all(&self, name: DatabaseTag) -> Option<WrittenRecord> {
-        self.table.read().record_of_all(name)
+    pub(crate) fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WrittenRecord> {
+        self.table.read().record_of_all(name, database)
+    }
+
+    /// See [`WrittenTable::databases_of`].
+    pub(crate) fn databases_of(&self, name: DatabaseTag) -> Vec<DatabaseUuid> {
+        self.table.read().databases_of(name)
     }
 
     /// Every name that is known to lead to a database.

@@ -158,7 +158,8 @@ impl Fetch {
         asked: MonoTime,
         held: Option<&SharedCopy>,
     ) -> Option<FetchResult> {
-        let copy = self.cache.decode(&job.query, stored, asked, held.map(|copy| &**copy)).await?;
+        let held = held.map(|copy| &**copy);
+        let copy = self.writes.take_stored(&job.query, stored, asked, held).await.ok()?;
         let now = self.context.now();
         // An entry also has age zero when the store's clock was set back (F24). A request that wants a read of its own
         // gets no stored entry.

@@ -3,6 +3,7 @@
 //! Between nodes the store decides. This module asks it, waits, and finds out whether a holder is still alive. It never
 //! runs anything.
 
+use hopcache_core::entry::Head;
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
 use hopcache_core::node::{Holder, Incarnation};
@@ -17,6 +18,7 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
 use crate::model::trace::{Fact, LeaseWord, Step};
+use crate::writes::Unfit;
 
 /// Ages are cut to whole milliseconds by the store and by this node.
 const ROUNDING_MS: Millis = Millis(2);
@@ -24,6 +26,11 @@ const ROUNDING_MS: Millis = Millis(2);
 /// What the store takes for the age of this copy, at least.
 fn least_age(copy: &MemoryCopy, now: MonoTime) -> Millis {
     copy.age_ms(now).saturating_sub(ROUNDING_MS)
+}
+
+/// How old a stored entry is by the store's clock.
+fn age_of(stored: &StoredEntry) -> Millis {
+    Head::read(&stored.bytes).map_or(Millis::ZERO, |head| Millis(head.clock(stored.left_ms).age_ms))
 }
 
 /// How the competition for a key ended.
@@ -59,7 +66,8 @@ enum Unusable {
     Removed,
     /// It failed its checksum, could not be removed, and would be found again and again.
     Stays,
-    /// It was read before what the client has seen, or before a write. From now on only younger ones are asked for.
+    /// It was read before what the client has seen, before a write, or from another database. From now on only younger ones are asked
+    /// for.
     Older,
 }
 
@@ -165,11 +173,14 @@ impl Fetch {
             // own takes none.
             Ok(Grant::Value(_)) if without_lease == WithoutLease::Run => Acquired::Busy,
             // A corrupt entry is left to a waiting request, which removes it.
-            Ok(Grant::Value(stored)) => self
-                .cache
-                .decode(&job.query, &stored, asked, held.map(|copy| &**copy))
-                .await
-                .map_or(Acquired::NoStore, Acquired::Value),
+            Ok(Grant::Value(stored)) => {
+                let held = held.map(|copy| &**copy);
+                match self.writes.take_stored(&job.query, &stored, asked, held).await {
+                    Ok(copy) => Acquired::Value(copy),
+                    Err(Unfit::Corrupt) => Acquired::NoStore,
+                    Err(Unfit::OfAnother) => Acquired::Busy,
+                }
+            }
             Ok(Grant::Busy { token, .. }) if token.nonce == competition.ask.nonce => {
                 self.won(&competition, (GrantKind::Free, token), None)
             }
@@ -276,7 +287,7 @@ impl Fetch {
     }
 
     /// A copy of a stored entry that is an answer. An entry that fails its checksum is removed, so that the next round
-    /// does not find it (I10, F39). An entry that the client's bookmarks or a write exclude stays: the next round asks the store for
+    /// does not find it (I10, F39). An entry that the client's bookmarks, a write or its database exclude stays: the next round asks the store for
     /// younger ones only.
     async fn read_stored(
         &self,
@@ -285,11 +296,14 @@ impl Fetch {
         asked: MonoTime,
     ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
-        if let Some(copy) = self.cache.decode(query, stored, asked, held).await {
-            if self.cache.is_late_enough(&copy, &competition.job.bounds) {
-                return Ok(copy);
-            }
-            competition.limit = competition.limit.younger_than(least_age(&copy, asked), asked);
+        let older = match self.writes.take_stored(query, stored, asked, held).await {
+            Ok(copy) if self.cache.is_late_enough(&copy, &competition.job.bounds) => return Ok(copy),
+            Ok(copy) => Some(least_age(&copy, asked)),
+            Err(Unfit::OfAnother) => Some(age_of(stored).saturating_sub(ROUNDING_MS)),
+            Err(Unfit::Corrupt) => None,
+        };
+        if let Some(age_ms) = older {
+            competition.limit = competition.limit.younger_than(age_ms, asked);
             return Err(Unusable::Older);
         }
         tracing::warn!(key = ?query.key, "a stored entry failed its checksum; removed");
@@ -311,7 +325,7 @@ impl Fetch {
             return None;
         }
         let held = competition.held.map(|copy| &**copy);
-        let copy = self.cache.decode(&job.query, &stored?, asked, held).await?;
+        let copy = self.writes.take_stored(&job.query, &stored?, asked, held).await.ok()?;
         if self.cache.is_stale_answer(&copy, &job.bounds, self.context.now()) {
             return Some(copy);
         }

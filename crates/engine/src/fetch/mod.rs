@@ -162,7 +162,7 @@ impl Fetch {
         };
         let former = match stale {
             Some(copy) => Some(FormerCopy::Stale(copy)),
-            None if terms.asks_former_owner => self.invalidate.former_copy(&job.query, &job.bounds).await,
+            None if terms.asks_former_owner => self.former_copy(job).await,
             None => None,
         };
         match former {
@@ -180,14 +180,20 @@ impl Fetch {
         }
     }
 
+    async fn former_copy(&self, job: &FetchJob) -> Option<FormerCopy> {
+        if self.invalidate.do_keys_move() {
+            self.writes.know(&job.query).await;
+        }
+        self.invalidate.former_copy(&job.query, &job.bounds).await
+    }
+
     async fn fetch_without_store(
         &self,
         job: &FetchJob,
         asks_former_owner: bool,
         held: Option<&SharedCopy>,
     ) -> Fetched {
-        let former =
-            if asks_former_owner { self.invalidate.former_copy(&job.query, &job.bounds).await } else { None };
+        let former = if asks_former_owner { self.former_copy(job).await } else { None };
         Fetched::unleased(match former {
             Some(FormerCopy::Fresh(copy)) => FetchResult::Found(copy),
             Some(FormerCopy::Stale(copy)) => FetchResult::Stale(copy),

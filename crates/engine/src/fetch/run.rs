@@ -211,12 +211,12 @@ impl Fetch {
         if let Some(live) = &job.live {
             // A run that is handed over to its reader gives no result here. Its range shows as much as any other's.
             let (writes, query) = (Arc::clone(&self.writes), Arc::clone(&job.query));
-            live.on_rest(move |range| writes.saw_run(&query, written, range));
+            live.on_rest(move |range| writes.saw_run(&query, written, (range, read_started)));
             run.live = Some(Arc::clone(live));
         }
         let ended = self.origin.run(&run).await;
         if let Ok(ResultSet { range: Some(range), .. }) = &ended {
-            self.writes.saw_run(&job.query, written, range);
+            self.writes.saw_run(&job.query, written, (range, read_started));
         }
         let took_ms = under_way.ended(&ended);
         job.times.ran(took_ms);

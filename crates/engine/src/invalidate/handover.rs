@@ -247,6 +247,9 @@ impl Invalidate {
         };
         self.cache.pace().learn(&query.key, moved.plan);
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
+        if self.cache.is_anothers(query, &stored) {
+            return None;
+        }
         let copy = self.cache.decode(query, &stored, asked, None).await?;
         // This was the first look at the log since the question: an invalidation in it may have covered this copy.
         (self.rings.log_read() == log || log != LogMark::default()).then_some(copy)

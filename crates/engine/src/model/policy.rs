@@ -21,6 +21,9 @@ pub struct Policy {
     pub entry_bytes_max: usize,
     /// Room in the store for entries whose key was run once.
     pub store_room: Room,
+    /// The address of the origin as it is configured. It tells this node's data from those before another origin, as long as no
+    /// database's UUID does.
+    pub origin: String,
     /// Deadline of one origin run.
     pub run_timeout_ms: Millis,
     /// Deadline of one peer probe.

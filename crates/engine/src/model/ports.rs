@@ -9,8 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hopcache_core::bookmark::Position;
-use hopcache_core::key::{ClusterTag, QueryKey};
+use hopcache_core::bookmark::{DatabaseUuid, Position};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::{Report, ServerRun};
@@ -89,8 +89,15 @@ pub trait Store: Send + Sync + 'static {
         me: &NodeName,
         lease_ms: Millis,
     ) -> Result<Heard, StoreError>;
-    /// Keeps a watcher's report, unless there is one of a later look by the same name.
+    /// Keeps a watcher's report, unless there is one of a later look of the same database by the same name.
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError>;
+    /// The database that a name leads to at an address of Neo4j, as a node has said last. With `said`, that from now on.
+    async fn remember(
+        &self,
+        cluster: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError>;
     /// Entry and lease under a key, changing nothing (for `explain`).
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
     /// Whether the store answers and takes writes.
@@ -112,7 +119,8 @@ pub struct Listener {
 pub struct StoreTold {
     /// The nodes that listen for writes.
     pub listeners: Vec<Listener>,
-    /// Ids are counted anew since the marks that it was told: the latest mark of each such name, as one of everything.
+    /// Ids are counted anew since the marks that it was told: the latest mark of each such database, as one of
+    /// everything.
     pub anew: Vec<WrittenRecord>,
 }
 

@@ -86,7 +86,8 @@ impl Path {
         let asked = self.context.now();
         let seen = self.store.peek(&ask.query.key).await;
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
-            && let Some(copy) = self.cache.decode(&ask.query, &stored, asked, held.map(|copy| &**copy)).await
+            && let Ok(copy) =
+                self.writes.take_stored(&ask.query, &stored, asked, held.map(|copy| &**copy)).await
             && self.policy.ttl_ms > Millis::ZERO
         {
             let now = self.context.now();

@@ -79,6 +79,8 @@ impl Path {
             Ok(slot) => (slot.entry, slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
+        // That of another database is no answer here.
+        let stored = stored.filter(|stored| !self.cache.is_anothers(query, stored));
         let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
         let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
         let owner = match order.first() {
@@ -154,12 +156,13 @@ impl Path {
         Some(CopyProof { is_proved, read_at: range.carried() })
     }
 
+    fn settled(&self, query: &Query) -> Option<TransactionId> {
+        let database = self.cache.written().database_of(query.tags.database())?;
+        self.cache.proofs().settled(database)
+    }
+
     fn proof_view(&self, query: &Query, copy: CopyProof) -> ProofView {
         let ends_with = ReadTags::of(&query.statement).needs().iter().map(ToString::to_string).collect();
-        ProofView {
-            copy,
-            accounted_to: self.cache.proofs().settled_by_name(query.tags.database()),
-            ends_with,
-        }
+        ProofView { copy, accounted_to: self.settled(query), ends_with }
     }
 }

@@ -129,7 +129,7 @@ impl Path {
             () = self.context.sleep(late.since(asked)) => return None,
         };
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
-        let copy = self.cache.decode(&ask.query, &stored, asked, held.as_deref()).await?;
+        let copy = self.writes.take_stored(&ask.query, &stored, asked, held.as_deref()).await.ok()?;
         let now = self.context.now();
         if !self.is_allowed(ask, &copy, (trouble, now)) {
             return None;

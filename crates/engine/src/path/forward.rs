@@ -228,7 +228,8 @@ impl Path {
         let asked = traced.as_ref().unwrap_or(ask);
         let sent = self.context.now();
         let left_ms = ask.deadline.since(sent);
-        let question = Forward { ask: asked, left_ms, epoch: self.routing.view().epoch(), near_hits };
+        let whose = self.cache.written().whose(ask.query.tags.database());
+        let question = Forward { ask: asked, left_ms, epoch: self.routing.view().epoch(), near_hits, whose };
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;
@@ -274,9 +275,6 @@ impl Path {
         }
         outcome.key = ask.query.key;
         outcome.answered_by = Some(AnsweredBy { node: to.clone(), hop_ms: self.context.now().since(sent) });
-        if let Some(range) = &outcome.range {
-            self.cache.written().found(ask.query.tags.database(), range.to().database);
-        }
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::Whose;
 use hopcache_packstream::Writer;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::Provenance;
-use crate::cache::copy::Life;
-use crate::model::ask::Ask;
+use crate::cache::copy::{Life, MemoryCopy};
+use crate::model::ask::{Ask, Query};
 use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
@@ -65,6 +66,9 @@ impl Path {
         };
         let _under_way = self.forwarded.token();
         let ask = self.read_forwarded(forwarded, self.context.now())?;
+        if !self.serves(forwarded.whose(), &ask.query).await {
+            return Ok(encoded(forwarded.understood(Reply::Elsewhere)).await);
+        }
         // This node may have heard of a later write than the sender.
         let written = self.cache.written().needed(&ask.query, ask.written);
         let span = self.context.begin(ask.traceparent.as_deref(), Step::Serve);
@@ -88,6 +92,25 @@ impl Path {
         Ok(encoded(forwarded.understood(reply)).await)
     }
 
+    /// Whether a copy is of the database that the sender wants an answer of. Mostly both are known, and no lock is taken.
+    fn is_wanted(&self, wanted: Whose, copy: &MemoryCopy) -> bool {
+        match (wanted.database, copy.range()) {
+            (Some(wanted), Some(range)) => wanted == range.to().database,
+            _ => wanted.is_same(&self.cache.written().whose(copy.tags().database())),
+        }
+    }
+
+    /// Whether this node serves the data that the sender wants. If its own Neo4j has another database by this name, the sender has to
+    /// go on without it: what is right for one of them is wrong for the other.
+    async fn serves(&self, wanted: Whose, query: &Query) -> bool {
+        let is_same = || wanted.is_same(&self.cache.written().whose(query.tags.database()));
+        if is_same() {
+            return true;
+        }
+        self.writes.know(query).await;
+        is_same()
+    }
+
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
         forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
@@ -100,6 +123,9 @@ impl Path {
             return Err(Looked::NotYet);
         }
         let Some(copy) = self.cache.look(forwarded.key()) else { return Err(Looked::Once(None)) };
+        if !self.is_wanted(forwarded.whose(), &copy) {
+            return Err(Looked::Once(Some(copy)));
+        }
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);

@@ -10,7 +10,7 @@ use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, IdRange, Tally};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::written::{Whose, WrittenRecord};
 use hopcache_learning::fields::Fields;
 use hopcache_packstream::Reader;
 
@@ -42,13 +42,15 @@ pub(crate) struct Forward<'a> {
     pub(crate) epoch: RingEpoch,
     /// Hits of this node's near copy that the owner does not know of; `None` if no near copy is wanted.
     pub(crate) near_hits: Option<u32>,
+    /// Of which database this node's client wants an answer.
+    pub(crate) whose: Whose,
 }
 
 impl PeerQuestion for Forward<'_> {
     type Answer = Reply;
 
     fn encode(&self) -> Bytes {
-        encode_ask(self.ask, self.left_ms, self.epoch, self.near_hits)
+        encode_ask(self.ask, self.left_ms, (self.epoch, self.whose), self.near_hits)
     }
 
     fn decode(&self, answer: &Bytes) -> Result<Reply, BadMessage> {

@@ -26,7 +26,7 @@ use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Change, Told, Written, WrittenRecord};
+use hopcache_core::written::{Change, Written, WrittenRecord};
 
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
@@ -244,7 +244,8 @@ impl Writes {
         let mut noted = Change::Known;
         let mut is_later = false;
         for record in records {
-            let change = self.cache.written().take(*record, Told::Now, self.context.now());
+            self.doubt_other(record);
+            let change = self.cache.written().take(*record, self.context.now());
             match change {
                 // Entries by other names of the database need the other marks too.
                 Change::Full { .. } => noted = change,

@@ -13,9 +13,10 @@ use std::future::pending;
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
-use hopcache_core::tags::{Tag, TagId};
+use hopcache_core::proof::{LookNumber, Report};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Told, Written, WrittenRecord};
+use hopcache_core::written::{Place, Written, WrittenRecord};
 
 use crate::model::ports::{Heard, Scope, Store};
 use crate::peers::message::ToldWrites;
@@ -24,9 +25,10 @@ use crate::writes::Writes;
 /// What the store has shown so far.
 #[derive(Default)]
 struct Shown {
-    databases: BTreeMap<DatabaseTag, DatabaseUuid>,
+    /// The looks of reports; `None` before the first look of this node.
+    reports: Option<BTreeMap<(DatabaseTag, DatabaseUuid), LookNumber>>,
     /// Marks that found no place, so that each ends entries once.
-    without_place: BTreeMap<(DatabaseTag, Option<TagId>), Written>,
+    without_place: BTreeMap<Place, Written>,
 }
 
 impl Writes {
@@ -41,6 +43,7 @@ impl Writes {
             let mut has_heard = false;
             if let Ok(Heard { records, look, reports }) = looked {
                 self.take_all(&records, &mut shown);
+                self.compare_reports(&reports, &mut shown);
                 if self.mend(&records).await {
                     has_heard = true;
                     self.cache.proofs().take(look, (began, self.context.now()), &reports);
@@ -68,24 +71,42 @@ impl Writes {
         }
     }
 
-    /// Takes the store's records. A name that leads to another database than at the last look is news.
+    /// Takes the store's records.
     fn take_all(&self, records: &[WrittenRecord], shown: &mut Shown) {
-        let (mut places, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let places: BTreeSet<_> = records.iter().map(WrittenRecord::place).collect();
         for record in records {
-            places.insert(record.place());
-            names.insert(record.name);
-            let database = record.written.database();
-            let is_news =
-                shown.databases.insert(record.name, database).is_some_and(|before| before != database);
-            let told = if is_news { Told::Now } else { Told::Before };
-            if self.cache.written().take(*record, told, self.context.now()).is_full()
+            if self.cache.written().take(*record, self.context.now()).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);
             }
         }
-        shown.databases.retain(|name, _| names.contains(name));
         shown.without_place.retain(|place, _| places.contains(place));
+    }
+
+    /// A watcher that asks at this node's own address, since this node's last look, has met another database: this node has to ask
+    /// again. A watcher at another address may be before another Neo4j, and says nothing about this one.
+    fn compare_reports(&self, reports: &[Report], shown: &mut Shown) {
+        let looks = |report: &Report| ((report.name, report.database), report.looked);
+        let before = shown.reports.replace(reports.iter().map(looks).collect());
+        for report in reports {
+            let (named, looked) = looks(report);
+            let is_new = before.as_ref().is_some_and(|before| before.get(&named) != Some(&looked));
+            let known = self.cache.written().known(report.name);
+            if is_new
+                && report.server == self.cache.server()
+                && known.is_some_and(|known| known.database != report.database)
+            {
+                self.cache.doubt(report.name);
+            }
+        }
+    }
+
+    /// A write that has just ended was in another database than its name leads to here: this node has to ask again.
+    pub(super) fn doubt_other(&self, record: &WrittenRecord) {
+        if self.cache.written().is_anothers(record) {
+            self.cache.doubt(record.name);
+        }
     }
 
     /// There is no place for a mark: this node's memory forgets what it may have ended (`limits::WRITTEN_DATABASES_MAX`).
@@ -96,17 +117,10 @@ impl Writes {
     /// Puts back the marks that the store lacks. Whether it has all of them then.
     async fn mend(&self, records: &[WrittenRecord]) -> bool {
         let stored: BTreeMap<_, _> = records.iter().map(|record| (record.place(), record.written)).collect();
-        let databases: BTreeMap<_, _> =
-            records.iter().map(|record| (record.name, record.written.database())).collect();
         let has = |place, own: &WrittenRecord| {
             stored.get(&place).is_some_and(|stored: &Written| stored.is_at_or_after(&own.written))
         };
-        let lacks = |own: &WrittenRecord| match databases.get(&own.name) {
-            None => true,
-            // Another database by the same name: the one that was written last has the place.
-            Some(stored) if *stored != own.written.database() => false,
-            Some(_) => !has(own.place(), own) && !has((own.name, None), own),
-        };
+        let lacks = |own: &WrittenRecord| !has(own.place(), own) && !has(own.place_of_all(), own);
         let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
         missing.is_empty() || self.tell_store_of(&missing).await.is_ok()
     }
@@ -124,11 +138,12 @@ impl Writes {
     pub(crate) fn hear(&self, told: &ToldWrites) -> Vec<WrittenRecord> {
         let mut has_places = true;
         let known = |record: &WrittenRecord| {
-            if self.cache.written().take(*record, Told::Now, self.context.now()).is_full() {
+            self.doubt_other(record);
+            if self.cache.written().take(*record, self.context.now()).is_full() {
                 has_places = false;
                 self.forget_name(record.name);
             }
-            self.cache.written().record_of_all(record.name)
+            self.cache.written().record_of_all(record.name, record.written.database())
         };
         let mut known: Vec<_> = told.records.iter().filter_map(known).collect();
         known.dedup();

@@ -16,6 +16,7 @@
 //! | `marks` | the marks, for people |
 //! | `marked` | what is counted, and touched, where each write counts up a marker |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
+//! | `databases` | which database a name leads to here, and whose stored entries are taken |
 //! | `watch` | notices transactions that went past this cluster |
 //! | `capture`, `changes` | what those have touched, where the server tells it |
 //!
@@ -26,6 +27,7 @@
 
 mod capture;
 mod changes;
+mod databases;
 mod effects;
 mod ended;
 mod invalidated;
@@ -59,6 +61,8 @@ use crate::model::context::Context;
 use crate::model::ports::{Origin, Routing, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::capture::Capture;
+use crate::writes::databases::Asking;
+pub(crate) use crate::writes::databases::Unfit;
 use crate::writes::ended::Doubt;
 use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
@@ -94,6 +98,7 @@ pub struct Writes {
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
     /// Restored databases whose entries are being purged.
     purging: Purging,
+    asking: Asking,
     /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
     /// then a write changes more than it touches.
     has_triggers: bool,
@@ -125,6 +130,7 @@ impl Writes {
             capture: Capture::default(),
             doubts: Mutex::default(),
             purging: Purging::default(),
+            asking: Asking::default(),
             has_triggers,
             shown: Mutex::default(),
         })
@@ -158,7 +164,7 @@ impl Writes {
 
     /// The latest id of a database that this node knows of: by the last report, and by its mark.
     fn known_by(&self, name: DatabaseTag, mark: Option<Written>) -> Option<Written> {
-        let report = self.cache.proofs().report(name)?;
+        let report = self.cache.report(name)?;
         let settled = Position { database: report.database, id: report.accounts.settled };
         let settled = Written::at(report.epoch, settled);
         later(Some(settled), mark.filter(|mark| !mark.is_unsettled()))

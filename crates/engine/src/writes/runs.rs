@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::tags::Touched;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Written, WrittenRecord};
 
 use crate::model::ask::Query;
@@ -18,7 +18,7 @@ use crate::model::ports::{Parts, WriteOf};
 use crate::writes::Writes;
 
 /// With whose credentials the origin is asked for the newest transaction of a query's database.
-fn asker(query: &Query) -> WriteOf {
+pub(super) fn asker(query: &Query) -> WriteOf {
     WriteOf {
         database: Arc::clone(&query.database),
         identity: Arc::clone(&query.identity),
@@ -53,21 +53,27 @@ impl Writes {
     pub(crate) fn to_be_carried(&self, query: &Query, asked: Option<Written>) -> Option<Written> {
         let name = query.tags.database();
         let known = later(self.cache.written().of(name), asked);
-        later(known, self.cache.proofs().foreign(name))
+        let foreign = || self.cache.proofs().foreign(name, self.cache.written().database_of(name)?);
+        later(known, foreign())
     }
 
-    /// A run has ended with this range. `written` is the mark that it had to carry.
+    /// A run that began at `began` has ended with this range. `written` is the mark that it had to carry.
     ///
     /// A mark that it did not carry, although the adapter has asked the server, is unsettled, or of ids that have gone
     /// back since.
-    pub(crate) fn saw_run(self: &Arc<Self>, query: &Query, written: Option<Written>, range: &ReadRange) {
+    pub(crate) fn saw_run(
+        self: &Arc<Self>,
+        query: &Query,
+        written: Option<Written>,
+        (range, began): (&ReadRange, MonoTime),
+    ) {
+        let name = query.tags.database();
+        self.learned_by_run(name, range.to(), began);
         if self.lease_ms().is_none() {
             return;
         }
-        let name = query.tags.database();
         self.watching.may_ask_as(name, &asker(query));
         let database = range.to().database;
-        self.cache.written().found(name, database);
         let Some(before) =
             written.filter(|written| written.database() == database && !written.is_seen_by(range))
         else {

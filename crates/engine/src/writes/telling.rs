@@ -24,19 +24,17 @@
 //!   node A reaches neither B nor the store · B reaches the store, and has its lease · A's write ends · the watcher finds a
 //!   transaction that nobody accounts for · B proves nothing from before it.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
     COUNTED_TOLD_MAX, COUNTS_REFUSED_MS, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
-use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Told, Written, WrittenRecord};
+use hopcache_core::written::{Place, WrittenRecord};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -60,7 +58,7 @@ struct State {
     /// The number of the newest record or count.
     newest: u64,
     /// This node's records, each with its number.
-    records: BTreeMap<(DatabaseTag, Option<TagId>), (u64, WrittenRecord)>,
+    records: BTreeMap<Place, (u64, WrittenRecord)>,
     /// Counts of this node's last writes, each with its number: later than those of the write's records.
     counts: VecDeque<(u64, CountedWrite)>,
     nodes: BTreeMap<NodeName, Line>,
@@ -130,7 +128,7 @@ impl State {
 
     /// The number of a record, or of a later one of the same place or of everything that is being told already.
     fn enlist(&mut self, record: WrittenRecord) -> u64 {
-        for place in [record.place(), (record.name, None)] {
+        for place in [record.place(), record.place_of_all()] {
             if let Some((number, known)) = self.records.get(&place)
                 && known.written.is_at_or_after(&record.written)
             {
@@ -150,26 +148,26 @@ impl State {
 
     /// The number of the latest record by a later count of these ones' ids; zero if there is none.
     fn counted_anew(&self, records: &[WrittenRecord]) -> u64 {
-        let places =
-            records.iter().flat_map(|record| [(record, record.place()), (record, (record.name, None))]);
+        let places = records
+            .iter()
+            .flat_map(|record| [record.place(), record.place_of_all()].map(|place| (record, place)));
         let anew = places.filter_map(|(record, place)| {
             let (number, known) = self.records.get(&place)?;
-            let is_anew = known.written.database() == record.written.database()
-                && known.written.epoch() > record.written.epoch();
-            is_anew.then_some(*number)
+            (known.written.epoch() > record.written.epoch()).then_some(*number)
         });
         anew.max().unwrap_or_default()
     }
 
-    /// There is no room for another record: those of its name become one, which marks everything. Where that is not enough,
-    /// those of each name do. So no telling is longer than what a node reads.
+    /// There is no room for another record: those of its database become one, which marks everything. Where that is not enough,
+    /// those of each database do. So no telling is longer than what a node reads.
     fn make_room_for(&mut self, record: WrittenRecord) -> WrittenRecord {
         let mut written = record.written;
-        self.records.retain(|(name, _), (_, known)| {
-            if *name == record.name && known.written.is_at_or_after(&written) {
+        self.records.retain(|_, (_, known)| {
+            let is_its = known.place_of_all() == record.place_of_all();
+            if is_its && known.written.is_at_or_after(&written) {
                 written = known.written;
             }
-            *name != record.name
+            !is_its
         });
         if self.records.len() >= WRITTEN_RECORDS_MAX {
             self.forget_tags();
@@ -177,21 +175,18 @@ impl State {
         WrittenRecord::of_all(record.name, written)
     }
 
-    /// The records of each name become one. It has the newest number: a node that was told of the tags has not been told that
+    /// The records of each database become one. It has the newest number: a node that was told of the tags has not been told that
     /// the mark is everything's, and a later write of another tag may count as told by it.
     fn forget_tags(&mut self) {
-        let mut told: Vec<_> = self.records.values().copied().collect();
-        told.sort_unstable_by_key(|(number, _)| Reverse(*number));
-        let mut latest = BTreeMap::<DatabaseTag, Written>::new();
-        for (_, WrittenRecord { name, written, .. }) in told {
-            // Of two databases by one name the one that was told last has the place.
-            let known = latest.entry(name).or_insert(written);
-            if written.is_at_or_after(known) {
-                *known = written;
+        let mut latest = BTreeMap::<Place, WrittenRecord>::new();
+        for (_, record) in self.records.values() {
+            let all = WrittenRecord { tag: None, ..*record };
+            let known = latest.entry(all.place()).or_insert(all);
+            if all.written.is_at_or_after(&known.written) {
+                *known = all;
             }
         }
-        let of_all = |(name, written)| ((name, None), (self.newest, WrittenRecord::of_all(name, written)));
-        self.records = latest.into_iter().map(of_all).collect();
+        self.records = latest.into_iter().map(|(place, all)| (place, (self.newest, all))).collect();
     }
 
     /// Until when a write with this number has to wait at least, as far as is known at `now`. `None`: no longer.
@@ -399,7 +394,7 @@ impl Writes {
     /// [`Writes::tell`] goes on with the new mark.
     fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
         for record in known {
-            self.cache.written().take(*record, Told::Before, self.context.now());
+            self.cache.written().take(*record, self.context.now());
             let is_same = |own: &&WrittenRecord| {
                 own.name == record.name && own.written.database() == record.written.database()
             };
@@ -417,7 +412,7 @@ impl Writes {
         let (written, _) = self.cache.written().after_own_write(None, position);
         let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
         for again in self.cache.written().records_of(own.name, written, &touched) {
-            self.cache.written().take(again, Told::Now, self.context.now());
+            self.cache.written().take(again, self.context.now());
             self.telling.state.lock().enlist(again);
         }
     }

@@ -28,7 +28,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Told, Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::written::{Known, Written, WrittenEpoch, WrittenRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -158,7 +158,8 @@ impl Writes {
         let mut place = [0; 32];
         place.iter_mut().zip(name.0.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
         let is_owner = self.routing.view().owner(&QueryKey(place)) == Some(self.context.node());
-        is_owner || self.cache.proofs().is_unreported(name, self.context.now())
+        let database = self.cache.written().database_of(name);
+        is_owner || self.cache.proofs().is_unreported(name, database, self.context.now())
     }
 
     async fn watch_once(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
@@ -170,7 +171,8 @@ impl Writes {
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some(account.clone()));
         let Account { database, epoch, run, foreign, accounts, .. } = account;
-        let report = Report { name, database, epoch, foreign, system: system.id, run, looked, accounts };
+        let (system, server) = (system.id, self.cache.server());
+        let report = Report { name, database, epoch, foreign, system, run, server, looked, accounts };
         let _ = self.store.report(self.cluster, &report).await;
     }
 
@@ -232,7 +234,8 @@ impl Writes {
     /// been started anew or the ids have gone back since, as they do when a database is restored.
     fn account_before(&self, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         let of_store = || {
-            let Report { database, epoch, run, foreign, accounts, .. } = self.cache.proofs().report(name)?;
+            let report = self.cache.proofs().report(name, newest.database)?;
+            let Report { database, epoch, run, foreign, accounts, .. } = report;
             Some(Account { database, epoch, run, foreign, accounts, change: None })
         };
         let account = self.watching.account(name).or_else(of_store)?;
@@ -242,14 +245,14 @@ impl Writes {
         (is_of_now && account.epoch == self.epoch_of(newest.database)).then_some(account)
     }
 
-    fn epoch_of(&self, database: DatabaseUuid) -> WrittenEpoch {
+    pub(super) fn epoch_of(&self, database: DatabaseUuid) -> WrittenEpoch {
         self.cache.written().of_database(database).map(|mark| mark.epoch()).unwrap_or_default()
     }
 
     /// Begins an account. Nothing is known of the transactions so far.
     async fn new_account(self: &Arc<Self>, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         // Another database by the same name: what was read in the former one is ended.
-        self.cache.written().found(name, newest.database);
+        self.learned(name, Known { database: newest.database, is_confirmed: true, newest: None });
         let seen = self.seen_of(name, newest);
         let (written, is_back) = self.cache.written().after_asking(seen, newest);
         if is_back {
@@ -269,11 +272,11 @@ impl Writes {
 
     /// The latest position of a database that this node knows of: by marks, and by accounts of this numbering. A mark of a write
     /// in doubt is later than all, and would hide that ids have gone back.
-    fn seen_of(&self, name: DatabaseTag, newest: Position) -> Option<Written> {
+    pub(super) fn seen_of(&self, name: DatabaseTag, newest: Position) -> Option<Written> {
         let database = newest.database;
         let (mark, epoch) = (self.cache.written().of_database(database), self.epoch_of(database));
         let own = self.watching.account(name).map(|own| (own.database, own.epoch, own.accounts.settled));
-        let report = self.cache.proofs().report(name);
+        let report = self.cache.proofs().report(name, database);
         let stored = report.map(|report| (report.database, report.epoch, report.accounts.settled));
         let is_of_now =
             |(of, counted, _): &(DatabaseUuid, WrittenEpoch, _)| *of == database && *counted == epoch;
@@ -294,7 +297,7 @@ impl Writes {
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
         let written = Written::at(self.epoch_of(newest.database), newest);
         let record = WrittenRecord { name, written, tag: Some(TagId::FOREIGN) };
-        self.cache.written().take(record, Told::Now, self.context.now());
+        self.cache.written().take(record, self.context.now());
         let writes = Arc::clone(self);
         self.context.spawn(async move { writes.tell(&[record]).await });
     }

@@ -20,6 +20,8 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         stale_target: settings.entry.stale_target,
         entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
         store_room: store_room(settings),
+        // Case does not matter in a host's name.
+        origin: settings.origin.uri.to_string().to_ascii_lowercase(),
         run_timeout_ms: settings.origin.timeout_ms,
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),

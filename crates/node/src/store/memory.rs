@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_core::key::{ClusterTag, QueryKey};
+use hopcache_core::bookmark::DatabaseUuid;
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::log::InvalidationLog;
 use hopcache_core::lease::slot::Slot;
@@ -220,6 +221,15 @@ impl Store for MemoryStore {
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
         self.table.lock().written.entry(cluster).or_default().report(report);
         Ok(())
+    }
+
+    async fn remember(
+        &self,
+        cluster: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError> {
+        Ok(self.table.lock().written.entry(cluster).or_default().remember(at, said))
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hopcache::store::memory::MemoryStore;
 use hopcache::store::redis::RedisStore;
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
-use hopcache_core::key::{ClusterTag, DatabaseTag};
+use hopcache_core::key::{ClusterTag, DatabaseTag, ServerTag};
 use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, LookNumber, Report};
@@ -26,6 +26,8 @@ contract!(
     looks_count_up_over_all_nodes,
     a_report_of_an_earlier_look_replaces_none,
     reports_have_a_bound_on_names,
+    each_database_of_a_name_has_its_report,
+    a_name_at_an_address_leads_to_what_was_said_last,
 );
 
 const CLUSTER: ClusterTag = ClusterTag(5);
@@ -179,6 +181,7 @@ fn report(name: u64, looked: LookNumber, settled: u64) -> Report {
         foreign: TransactionId(3),
         system: TransactionId(4),
         run: None,
+        server: ServerTag(8),
         looked,
         accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
     }
@@ -248,6 +251,44 @@ async fn reports_have_a_bound_on_names(subject: Subject) {
     let expected: Vec<_> =
         (0..most).map(|name| report(name, looked, if name == 3 { 2 } else { 1 })).collect();
     assert!(kept == expected, "{} reports", kept.len());
+}
+
+/// Two clusters with one key before two Neo4j servers: neither watcher's report replaces the other's. In a full list it does.
+async fn each_database_of_a_name_has_its_report(subject: Subject) {
+    let store = &*subject.store;
+    let (looked, _) = look(store, "a").await;
+    let of =
+        |database, settled| Report { database: DatabaseUuid([database; 16]), ..report(1, looked, settled) };
+    for (database, settled) in [(1, 10), (2, 20), (1, 11)] {
+        store.report(CLUSTER, &of(database, settled)).await.unwrap();
+    }
+    let sorted = |mut reports: Vec<Report>| {
+        reports.sort_unstable_by_key(|report| (report.name, report.database));
+        reports
+    };
+    assert_eq!(sorted(look(store, "a").await.1), [of(1, 11), of(2, 20)]);
+    for name in 2..WRITTEN_DATABASES_MAX as u64 {
+        store.report(CLUSTER, &report(name, looked, 1)).await.unwrap();
+    }
+    store.report(CLUSTER, &of(3, 30)).await.unwrap();
+    let kept = sorted(look(store, "a").await.1);
+    assert_eq!((kept.len(), &kept[0]), (WRITTEN_DATABASES_MAX - 1, &of(3, 30)));
+}
+
+async fn a_name_at_an_address_leads_to_what_was_said_last(subject: Subject) {
+    let store = &*subject.store;
+    let at = |origin, name| (ServerTag(origin), DatabaseTag(name));
+    let uuid = |byte| Some(DatabaseUuid([byte; 16]));
+    assert_eq!(store.remember(CLUSTER, at(1, 1), None).await, Ok(None));
+    for database in [uuid(0x0a), uuid(0xfe)] {
+        assert_eq!(store.remember(CLUSTER, at(1, 1), database).await, Ok(database));
+        assert_eq!(store.remember(CLUSTER, at(1, 1), None).await, Ok(database));
+    }
+    for (cluster, place) in [(CLUSTER, at(1, 2)), (CLUSTER, at(2, 1)), (ClusterTag(6), at(1, 1))] {
+        assert_eq!(store.remember(cluster, place, None).await, Ok(None), "{place:?}");
+    }
+    store.invalidate(&Scope::All).await.unwrap();
+    assert_eq!(store.remember(CLUSTER, at(1, 1), None).await, Ok(uuid(0xfe)), "no purge forgets it");
 }
 
 /// A watcher that was stopped meanwhile reports with the number of a look that the store has lost.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::entry::{ChecksumKey, Entry};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, Token};
@@ -105,6 +106,7 @@ pub(crate) fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body
         token: Token { counter: 1, nonce: 1 },
         tags: Tags::of_database(database),
         stored_by: NodeName::new("node-a").unwrap(),
+        database: DatabaseUuid([7; 16]),
         range: None,
         body: body.into(),
     };

@@ -16,7 +16,7 @@ use crate::clock::sim_now;
 use crate::record::Life;
 use crate::write_statement::WriteStatement;
 
-/// The only database that has transactions.
+/// The database of an origin that was not replaced.
 pub const DATABASE: DatabaseUuid = DatabaseUuid([0xDB; 16]);
 
 /// The database of users and rights.
@@ -34,13 +34,14 @@ pub fn bookmark(id: u64) -> Bookmark {
     Bookmark::NONE.with(Some(at(id)))
 }
 
-pub(super) fn at(id: u64) -> Position {
+fn at(id: u64) -> Position {
     Position { database: DATABASE, id: TransactionId(id) }
 }
 
 /// What the origin tells of transactions, and what each node has seen.
-#[derive(Default)]
 pub(super) struct Transactions {
+    /// The database.
+    pub(super) database: DatabaseUuid,
     /// Whether it tells any.
     pub(super) tells: bool,
     /// By how many transactions a run that carries nothing may be late.
@@ -70,7 +71,30 @@ pub(super) struct Taken {
     pub(super) is_spare: bool,
 }
 
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            database: DATABASE,
+            tells: false,
+            lag: 0,
+            is_exact: false,
+            restored: 0,
+            started: 0,
+            system: 0,
+            newest: BTreeMap::new(),
+            silent_about: None,
+            tokens: BTreeSet::new(),
+            used: BTreeMap::new(),
+        }
+    }
+}
+
 impl Transactions {
+    /// A transaction of the database.
+    pub(super) fn at(&self, id: u64) -> Position {
+        Position { database: self.database, id: TransactionId(id) }
+    }
+
     /// What a run of a node carries.
     ///
     /// `version` is the newest transaction of the origin.
@@ -83,14 +107,14 @@ impl Transactions {
                 let needs = written.map(|written| written.position().map_or(u64::MAX, |needed| needed.id.0));
                 let asked =
                     needs.filter(|needs| newest.is_none_or(|newest| newest < *needs)).map(|_| version);
-                client.clone().with(newest.max(asked).map(at))
+                client.clone().with(newest.max(asked).map(|id| self.at(id)))
             }
         }
     }
 
     /// The version that a run sees; nothing where it waits for a transaction that has not come.
     pub(super) fn visible(&self, version: i64, carried: &Bookmark) -> Option<i64> {
-        let id = carried.in_database(DATABASE).map_or(0, |position| position.id.0);
+        let id = carried.in_database(self.database).map_or(0, |position| position.id.0);
         let asked = i64::try_from(id).unwrap_or(i64::MAX);
         (asked <= version).then_some(asked.max(version - self.lag))
     }
@@ -143,7 +167,7 @@ impl Transactions {
         if !self.tells {
             return (None, None);
         }
-        let to = at(u64::try_from(version).unwrap_or(0));
+        let to = self.at(u64::try_from(version).unwrap_or(0));
         (carried.clone().with(Some(to)).encode(), ReadRange::new(carried, to))
     }
 }

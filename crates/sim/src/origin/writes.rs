@@ -12,7 +12,7 @@ use hopcache_engine::ports::{AccessMode, Neo4jFailure, OriginError, OriginFault,
 use hopcache_packstream::Value;
 
 use super::behavior::OriginBehavior;
-use super::{ScriptedOrigin, failed, seeded_panic, transactions};
+use super::{ScriptedOrigin, failed, seeded_panic};
 use crate::record::{Life, What};
 use crate::subject::write_of_trace;
 use crate::write_statement::{Touches, WRITE_BY_USE, WriteStatement};
@@ -85,6 +85,16 @@ impl ScriptedOrigin {
         self.record.note(What::Restored { version: u32::try_from(version).unwrap_or(0) });
     }
 
+    /// Another server answers at its address, with a database of its own: the transactions are other ones.
+    pub fn replace(&self, database: DatabaseUuid, version: i64) {
+        self.state.lock().transactions.database = database;
+        self.restore(version);
+    }
+
+    fn position(&self, version: i64) -> Position {
+        self.state.lock().transactions.at(u64::try_from(version).unwrap_or(0))
+    }
+
     /// It is stopped and started. Nothing is lost.
     pub fn start_anew(&self) {
         self.state.lock().transactions.started();
@@ -151,7 +161,7 @@ impl ScriptedOrigin {
                 let own = self.commit_write(by, write);
                 let written = self.told_after(own).await;
                 self.state.lock().transactions.saw(by.by, written);
-                let mut result = written_result(written, write, 1);
+                let mut result = written_result(self.position(written), write, 1);
                 if write.text == WRITE_BY_USE {
                     let to = Position { database: CLIENTS_DATABASE, id: TransactionId(1) };
                     result.range = ReadRange::new(Bookmark::NONE, to);
@@ -161,7 +171,7 @@ impl ScriptedOrigin {
             }
             WriteFate::NoEffect => {
                 self.record.note(What::Spared { by: by.by });
-                Ok(written_result(i64::from(self.version()), write, 1))
+                Ok(written_result(self.position(i64::from(self.version())), write, 1))
             }
             WriteFate::LeavesLabel => {
                 self.write_past();
@@ -174,14 +184,14 @@ impl ScriptedOrigin {
                     tokio::time::sleep(Millis(every_ms).duration()).await;
                     self.commit_write(by, write);
                 }
-                Ok(written_result(i64::from(self.version()), write, 1))
+                Ok(written_result(self.position(i64::from(self.version())), write, 1))
             }
-            WriteFate::Uncounted => Ok(written_result(self.commit_write(by, write), write, 0)),
+            WriteFate::Uncounted => Ok(written_result(self.position(self.commit_write(by, write)), write, 0)),
             WriteFate::RefusedInPart => {
                 self.commit_write(by, write);
                 Err(OriginError::of_sent(OriginFault::Failed(seeded("Neo.ClientError.Security.Forbidden"))))
             }
-            WriteFate::Nothing => Ok(written_result(i64::from(self.version()), write, 0)),
+            WriteFate::Nothing => Ok(written_result(self.position(i64::from(self.version())), write, 0)),
             WriteFate::Fails => {
                 let failure = seeded("Neo.TransientError.Transaction.DeadlockDetected");
                 Err(OriginError::of_sent(OriginFault::Transient(failure)))
@@ -224,7 +234,7 @@ impl ScriptedOrigin {
         }
         let version = state.version;
         state.transactions.saw(by, version);
-        Ok(Some(transactions::at(u64::try_from(version).unwrap_or(0))))
+        Ok(Some(state.transactions.at(u64::try_from(version).unwrap_or(0))))
     }
 
     fn fate_of_write(&self, set: WriteFate, trouble: super::Trouble) -> WriteFate {
@@ -278,8 +288,7 @@ fn seeded(code: &str) -> Neo4jFailure {
 }
 
 /// The bookmark of a write is of the newest transaction: as late as its own, or later.
-fn written_result(version: i64, write: WriteStatement, created: i64) -> ResultSet {
-    let to = transactions::at(u64::try_from(version).unwrap_or(0));
+fn written_result(to: Position, write: WriteStatement, created: i64) -> ResultSet {
     let stats = Value::Map(vec![(write.counter.to_owned(), Value::Int(created))]);
     ResultSet {
         fields: Vec::new(),

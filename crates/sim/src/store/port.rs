@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::entry::{ChecksumKey, Entry, Head};
-use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
 use hopcache_core::node::NodeName;
@@ -49,6 +50,7 @@ enum Command {
     TellWritten { records: Vec<WrittenRecord> },
     HearWritten { me: NodeName, lease_ms: Millis },
     Report { report: Report },
+    Remember { at: (ServerTag, DatabaseTag), said: Option<DatabaseUuid> },
     Ping,
 }
 
@@ -61,6 +63,7 @@ enum Reply {
     View(SlotView),
     Told(StoreTold),
     Heard(Heard),
+    Remembered(Option<DatabaseUuid>),
 }
 
 impl Command {
@@ -77,6 +80,7 @@ impl Command {
             Self::TellWritten { .. } => "tell_written",
             Self::HearWritten { .. } => "hear_written",
             Self::Report { .. } => "report",
+            Self::Remember { .. } => "remember",
             Self::Ping => "ping",
         }
     }
@@ -94,6 +98,7 @@ impl Command {
             | Self::TellWritten { .. }
             | Self::HearWritten { .. }
             | Self::Report { .. }
+            | Self::Remember { .. }
             | Self::Ping => None,
         }
     }
@@ -235,6 +240,13 @@ impl SlotStore {
                 state.changed();
                 (Reply::Done(true), None)
             }
+            Command::Remember { at, said } => {
+                let known = state.now_is.written.remember(at, said);
+                if said.is_some() {
+                    state.changed();
+                }
+                (Reply::Remembered(known), None)
+            }
             Command::Peek { key } => (Reply::View(state.slot_seen(&key).view(store)), None),
             Command::Ping => (Reply::Done(true), None),
         }
@@ -289,7 +301,10 @@ impl State {
             Command::Get { key, ask, steal: None } => {
                 !matches!(self.slot_seen(key).get_or_lease(self.clock(), ask), Grant::Value(_))
             }
-            Command::Since { .. } | Command::Peek { .. } | Command::Ping => false,
+            Command::Since { .. }
+            | Command::Peek { .. }
+            | Command::Remember { said: None, .. }
+            | Command::Ping => false,
             _ => true,
         }
     }
@@ -424,6 +439,18 @@ impl Store for StorePort {
 
     async fn report(&self, _: ClusterTag, report: &Report) -> Result<(), StoreError> {
         self.send(Command::Report { report: report.clone() }).await.map(drop)
+    }
+
+    async fn remember(
+        &self,
+        _: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError> {
+        match self.send(Command::Remember { at, said }).await? {
+            Reply::Remembered(database) => Ok(database),
+            _ => odd(),
+        }
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -14,7 +14,7 @@ use hopcache_engine::outcome::{Answer, Class, Outcome};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::names::node_name;
-use hopcache_sim::origin::WriteFate;
+use hopcache_sim::origin::{DATABASE, WriteFate};
 use hopcache_sim::write_statement::{WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_LEFT};
 
 use super::{ended_by_writes, is_hit, proved, read, warm, world_of};
@@ -160,7 +160,8 @@ async fn a_copy_without_its_query_is_judged_when_a_request_brings_it() {
         let (key, node) = (ask.query.key, &world.nodes[1]);
         let copy = node.memory.get(&key).unwrap();
         let seal_key = ChecksumKey([7; 32]);
-        let bytes = copy.seal((&key, &seal_key), copy.token().unwrap(), &node.engine.me().node).unwrap();
+        let bytes =
+            copy.seal((&key, &seal_key), copy.token().unwrap(), (&node.engine.me().node, DATABASE)).unwrap();
         let left_ms = copy.fallback_until().since(sim_now());
         let stored = StoredEntry { bytes, left_ms };
         let without = MemoryCopy::decode(&stored, (&key, &seal_key), sim_now()).unwrap();

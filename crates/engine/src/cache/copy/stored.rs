@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::entry::{ChecksumKey, Entry};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
@@ -51,13 +52,14 @@ impl MemoryCopy {
         Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()).of_range(range))
     }
 
-    /// The entry to store under `key` with this token; `None` if it is too large for one.
+    /// The entry to store under `key` with this token; `None` if it is too large for one. It belongs to `owner` if its run did not
+    /// tell its database.
     #[must_use]
     pub fn seal(
         &self,
         (key, checksum_key): (&QueryKey, &ChecksumKey),
         token: Token,
-        stored_by: &NodeName,
+        (stored_by, owner): (&NodeName, DatabaseUuid),
     ) -> Option<Bytes> {
         let times = self.times();
         let entry = Entry {
@@ -68,6 +70,7 @@ impl MemoryCopy {
             token,
             tags: self.tags.clone(),
             stored_by: stored_by.clone(),
+            database: self.range.as_ref().map_or(owner, |range| range.to().database),
             range: self.range.as_deref().cloned(),
             body: self.stored_form(),
         };

@@ -4,6 +4,8 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
+//! Version 2: a forwarded request says of which database it wants an answer ([`Whose`]). A node that does not compare it must not answer.
+//!
 //! Seven additions came after version 1 and did not raise it.
 //!
 //! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
@@ -51,7 +53,7 @@ use hopcache_core::proof::IdRange;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::written::{Whose, WrittenRecord};
 use hopcache_packstream::{DecodeError, Reader, Token, Value, Writer};
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +79,7 @@ pub use tally::{decode_tally, encode_tally, encode_tally_wanted};
 pub use written::{ToldWrites, decode_known_written, encode_counted, encode_known_written, encode_written};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Kinds from here on belong to the fronts of different nodes. The engine refuses them as unknown.
 pub const KIND_OF_FRONTS_MIN: u8 = 64;
@@ -187,6 +189,8 @@ pub struct ForwardedAsk {
     near_hits: Option<u32>,
     /// Whether the sender understands ranges.
     knows_ranges: bool,
+    /// Of which database the sender wants an answer.
+    whose: Whose,
     /// The client's bookmarks.
     after: Bookmark,
     /// How far the database had been written when the request came to the sender.
@@ -197,7 +201,12 @@ pub struct ForwardedAsk {
 /// Writes a client's request for its owner. With `near_hits`, which only a plain request may have, the answer may
 /// bring a near copy.
 #[must_use]
-pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Option<u32>) -> Bytes {
+pub fn encode_ask(
+    ask: &Ask,
+    left_ms: Millis,
+    (epoch, whose): (RingEpoch, Whose),
+    near_hits: Option<u32>,
+) -> Bytes {
     debug_assert!(!ask.is_forwarded, "I8: a forwarded request is written for another hop");
     let is_plain = ask.freshness.is_plain();
     let near_hits = near_hits.filter(|_| is_plain);
@@ -219,6 +228,7 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
         None => OWN_ASK,
     };
     head.push(freshness | WITH_RANGE | if ask.freshness.may_write { MAY_WRITE } else { 0 });
+    whose.write(&mut head);
     if kind != KIND_ASK {
         ask.bookmarks.write(&mut head);
     }
@@ -316,6 +326,7 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes, kind: u8) -> Result<ForwardedAsk
     let left_ms = Millis(u64::from_be_bytes(head.take()?));
     let rendering = RenderingId(head.byte()?);
     let freshness = head.byte()?;
+    let whose = Whose::read(&mut head.0).ok_or(BadMessage::Form("database"))?;
     let after = if kind == KIND_ASK { Some(Bookmark::NONE) } else { Bookmark::read(&mut head.0) };
     let after = after.ok_or(BadMessage::Form("bookmarks"))?;
     let written = match kind {
@@ -340,6 +351,7 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes, kind: u8) -> Result<ForwardedAsk
         may_write,
         near_hits,
         knows_ranges,
+        whose,
         after,
         written,
         rest,
@@ -393,6 +405,12 @@ impl ForwardedAsk {
     #[must_use]
     pub fn near_hits(&self) -> Option<u32> {
         self.near_hits
+    }
+
+    /// Of which database the sender wants an answer.
+    #[must_use]
+    pub fn whose(&self) -> Whose {
+        self.whose
     }
 
     /// The client's bookmarks.

@@ -1,7 +1,9 @@
 //! Tests of what is told, and in which order.
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
-use hopcache_core::written::WrittenEpoch;
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::tags::TagId;
+use hopcache_core::written::{Written, WrittenEpoch};
 
 use super::*;
 
@@ -53,15 +55,16 @@ fn a_name_makes_room_with_its_own_tags_first() {
     assert_eq!(news[0], record(1, None, 98 + WRITTEN_RECORDS_MAX as u64));
 }
 
-/// A name that leads to another database: the former one has the later ids.
+/// A name that leads to another database: the marks of the former one are told as well.
 #[test]
-fn of_two_databases_by_one_name_the_last_has_the_place() {
+fn two_databases_by_one_name_stand_side_by_side() {
     let mut state = full_of(1);
     let moved = WrittenRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
     state.enlist(moved);
     state.enlist(record(3, None, 5));
     let news = state.after(0).records;
-    assert_eq!(news, [WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
+    let former = record(1, None, 99 + WRITTEN_RECORDS_MAX as u64);
+    assert_eq!(news, [former, WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
 }
 
 /// A count has a later number than its write's marks, so nobody hears of it before them. What has been told is not told again.

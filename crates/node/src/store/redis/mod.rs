@@ -3,7 +3,7 @@
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
 //! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
 //! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
-//! listen for that). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
+//! listen for that), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
 //! Every call has a deadline and passes a breaker. So a Redis that is gone, stopped or slow costs each caller a bounded
@@ -37,15 +37,17 @@ mod url;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::breaker::{BreakerSettings, BreakerState};
-use hopcache_core::key::{ClusterTag, QueryKey};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
-    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
-    STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX,
-    STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX,
-    STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
+    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS,
+    STORE_BODY_MS_DEFAULT, STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS,
+    STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS,
+    STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
+    WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{LookNumber, Report};
@@ -60,7 +62,7 @@ use self::gate::{Gate, Missed};
 use self::greeting::look_at_server;
 use self::line::{Connection, Line};
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
-use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys, written_keys};
+use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, remembered_key, slot_keys, written_keys};
 pub use self::url::BadStoreUrl;
 use self::url::{Target, names_user};
 use super::log::scope_from_text;
@@ -469,6 +471,21 @@ impl Store for RedisStore {
         };
         let [_, _, reports] = written_keys(cluster);
         self.run::<i64>(SMALL_ONCE, &self.scripts.report, &[reports], args).await.map(drop)
+    }
+
+    async fn remember(
+        &self,
+        cluster: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError> {
+        let said = said.map(|said| said.to_hex()).unwrap_or_default();
+        let args = |command: &mut Cmd| {
+            command.arg(&said).arg(REMEMBERED_DATABASE_MS);
+        };
+        let keys = [remembered_key(cluster, at)];
+        let known: String = self.run(SMALL_ONCE, &self.scripts.remember, &keys, args).await?;
+        Ok(DatabaseUuid::from_hex(&known))
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -3,7 +3,7 @@
 //! A script is called by its digest. A server that does not know it yet gets the text once. So SCRIPT LOAD is not
 //! needed, and a restarted or failed-over server gets the script again by itself.
 
-use hopcache_core::key::{ClusterTag, QueryKey};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use redis::{Cmd, Script};
 
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
@@ -15,6 +15,11 @@ pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
 /// The marks of written databases of a cluster, the nodes that listen, and the reports of watchers, in one slot.
 pub(super) fn written_keys(cluster: ClusterTag) -> [String; 3] {
     ["marks", "nodes", "reports"].map(|part| format!("hopcache:v4:{{written-{:016x}}}:{part}", cluster.0))
+}
+
+/// What the store remembers of a name at an address of Neo4j.
+pub(super) fn remembered_key(cluster: ClusterTag, (origin, name): (ServerTag, DatabaseTag)) -> String {
+    format!("hopcache:v4:{{written-{:016x}}}:at-{:016x}-{:016x}", cluster.0, origin.0, name.0)
 }
 
 /// The pattern of SCAN.
@@ -92,6 +97,7 @@ pub(super) struct Scripts {
     pub(super) tell_written: Lua,
     pub(super) hear_written: Lua,
     pub(super) report: Lua,
+    pub(super) remember: Lua,
     pub(super) ping: Lua,
 }
 
@@ -112,6 +118,7 @@ impl Scripts {
                 include_str!("lua/hear_written.lua")
             )),
             report: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/report.lua"))),
+            remember: Lua::new(include_str!("lua/remember.lua")),
             ping: Lua::new(include_str!("lua/ping.lua")),
         }
     }

@@ -1,23 +1,25 @@
 -- Keeps marks of written databases, or the later ones that are there (crates/core/src/written/board.rs). KEYS[1] the marks,
 -- one a line; KEYS[2] the nodes that listen, each with the end of its lease. ARGV: most names, most lines, then records.
 -- Returns the nodes and how long each may still serve, in milliseconds; 1 where there was no room for a record; and where ids
--- are counted anew since the records, the latest line of each such name, as one of everything.
+-- are counted anew since the records, the latest line of each such database, as one of everything.
 -- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
+-- Of two records the first 49 characters say whether they are of one database by one name.
 local kept, count = {}, 0
-local databases, names = {}, 0
+local databases, known = {}, 0
+local function database_of(line) return string.sub(line, 1, 49) end
+local function place_of(line) return database_of(line) .. string.sub(line, 83) end
 local function keep(line)
-  local name = string.sub(line, 1, 16)
-  local place = name .. string.sub(line, 83)
-  if not databases[name] then names = names + 1 end
-  databases[name] = string.sub(line, 18, 49)
+  local place = place_of(line)
+  if not databases[database_of(line)] then known = known + 1 end
+  databases[database_of(line)] = true
   if not kept[place] then count = count + 1 end
   kept[place] = line
 end
 local function rank(line) return string.sub(line, 51, 82) end
 for line in string.gmatch(redis.call('GET', KEYS[1]) or '', '[^\n]+') do keep(line) end
-local function drop(name, is_dropped)
+local function drop(is_dropped)
   for place, line in pairs(kept) do
-    if string.sub(place, 1, 16) == name and is_dropped(line) then
+    if is_dropped(line) then
       kept[place] = nil
       count = count - 1
     end
@@ -26,24 +28,33 @@ end
 local full = 0
 for at = 3, #ARGV do
   local record = ARGV[at]
-  local name = string.sub(record, 1, 16)
-  if databases[name] and databases[name] ~= string.sub(record, 18, 49) then
-    drop(name, function() return true end)
-  end
-  local place = name .. string.sub(record, 83)
+  local database, place = database_of(record), place_of(record)
   local function is_known()
-    local all, known = kept[name], kept[place]
-    return (all and rank(all) >= rank(record)) or (known and rank(known) >= rank(record))
+    local all, own = kept[database], kept[place]
+    return (all and rank(all) >= rank(record)) or (own and rank(own) >= rank(record))
   end
-  if not databases[name] and names >= tonumber(ARGV[1]) then
+  if not databases[database] and known >= tonumber(ARGV[1]) then
+    -- It takes the place of other databases that have its name.
+    local name = string.sub(record, 1, 16)
+    drop(function(line) return string.sub(line, 1, 16) == name end)
+    for each in pairs(databases) do
+      if string.sub(each, 1, 16) == name then
+        databases[each] = nil
+        known = known - 1
+      end
+    end
+  end
+  if not databases[database] and known >= tonumber(ARGV[1]) then
     full = 1
   elseif not is_known() then
-    if #record == 82 then drop(name, function(line) return rank(line) <= rank(record) end) end
+    if #record == 82 then
+      drop(function(line) return database_of(line) == database and rank(line) <= rank(record) end)
+    end
     if not kept[place] and count >= tonumber(ARGV[2]) then
-      -- No room: the latest line of each name marks everything, and is the only one.
+      -- No room: the latest line of each database marks everything, and is the only one.
       local latest = {}
       for _, line in pairs(kept) do
-        local each = string.sub(line, 1, 16)
+        local each = database_of(line)
         if not latest[each] or rank(latest[each]) < rank(line) then latest[each] = string.sub(line, 1, 82) end
       end
       kept, count = {}, 0
@@ -66,18 +77,19 @@ for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+
     left[#left + 1] = tonumber(ends) - now
   end
 end
--- The earliest epoch that was told for each name and database.
+-- The earliest epoch that was told of each database.
 local told = {}
 for at = 3, #ARGV do
-  local database, epoch = string.sub(ARGV[at], 1, 49), string.sub(ARGV[at], 51, 66)
+  local database, epoch = database_of(ARGV[at]), string.sub(ARGV[at], 51, 66)
   if not told[database] or told[database] > epoch then told[database] = epoch end
 end
 local latest = {}
 for _, line in pairs(kept) do
-  local name, epoch = string.sub(line, 1, 16), told[string.sub(line, 1, 49)]
+  local database = database_of(line)
+  local epoch = told[database]
   local is_anew = epoch and string.sub(line, 51, 66) > epoch
-  if is_anew and (not latest[name] or rank(latest[name]) < rank(line)) then
-    latest[name] = string.sub(line, 1, 82)
+  if is_anew and (not latest[database] or rank(latest[database]) < rank(line)) then
+    latest[database] = string.sub(line, 1, 82)
   end
 end
 local anew = {}

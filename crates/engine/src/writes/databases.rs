@@ -1,0 +1,230 @@
+//! Finds out which database a name leads to at this node's Neo4j, before anything is taken from elsewhere: an entry of the store, or a
+//! former owner's copy. What belongs to another database is no answer here (`core::written::Known`, `cache::databases`).
+//!
+//! A run tells it by the way. A node that has run nothing yet asks Neo4j once for each name, with an empty transaction. If Neo4j does
+//! not answer, the store's word counts: what a node with the same `origin.uri` has said last. Schedule:
+//!   Neo4j is away · a node starts, and finds an entry in Redis · Redis knows the database for the node's `origin.uri`, and the entry is
+//!   of that database: it is served · Neo4j is back, and the next run shows another database: all copies are forgotten.
+//!
+//! An entry can also show that ids have gone back while no node looked (a dump was restored). Schedule:
+//!   an entry was read at 100 · all nodes are stopped · Neo4j is restored to 40 · a node starts, and hears 40 · it finds the entry, and
+//!   asks again: 100 is not there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::lease::StoredEntry;
+use hopcache_core::limits::{
+    KNOW_DATABASE_AGAIN_MS, KNOW_DATABASE_MS_MAX, REMEMBER_AGAIN_MS, REMEMBER_TRIES_MAX,
+    WRITTEN_DATABASES_MAX,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::written::{Known, Learned, Written, WrittenRecord};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cache::copy::{MemoryCopy, SharedCopy};
+use crate::model::ask::Query;
+use crate::model::event::InvalidationWord;
+use crate::model::ports::{Store, WriteOf};
+use crate::writes::Writes;
+use crate::writes::runs::asker;
+
+/// Questions for the databases behind names.
+#[derive(Default)]
+pub(super) struct Asking(Mutex<BTreeMap<DatabaseTag, Question>>);
+
+/// The last question for a name.
+struct Question {
+    asked: MonoTime,
+    /// Its sender is dropped when the question has ended.
+    ended: watch::Receiver<()>,
+    /// An entry has shown that ids have gone back.
+    was_back: bool,
+}
+
+/// Why a stored entry is no copy for its query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// Its bytes are none of this cluster's.
+    Corrupt,
+    /// It is of another database than this node's Neo4j has by its name, or of a transaction that the database has lost.
+    OfAnother,
+}
+
+impl Writes {
+    /// A stored entry as a copy, if it is of the database that its query names here. `asked` and `held` as in
+    /// [`Cache::decode`](crate::cache::Cache).
+    pub(crate) async fn take_stored(
+        self: &Arc<Self>,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&MemoryCopy>,
+    ) -> Result<SharedCopy, Unfit> {
+        self.know(query).await;
+        if self.cache.is_anothers(query, stored) {
+            return Err(Unfit::OfAnother);
+        }
+        let copy = self.cache.decode(query, stored, asked, held).await.ok_or(Unfit::Corrupt)?;
+        if self.is_lost(query, &copy).await { Err(Unfit::OfAnother) } else { Ok(copy) }
+    }
+
+    /// Completes when this node knows which database the query's name leads to, or cannot find out now.
+    pub(crate) async fn know(self: &Arc<Self>, query: &Query) {
+        let name = query.tags.database();
+        if self.cache.written().known(name).is_some_and(|known| known.is_confirmed) {
+            return;
+        }
+        let Some(mut ended) = self.question(query) else { return };
+        // There is no news but its end.
+        let _ = ended.changed().await;
+    }
+
+    /// The question under way, or a new one. `None`: the last one has ended not long ago, without an answer of Neo4j.
+    fn question(self: &Arc<Self>, query: &Query) -> Option<watch::Receiver<()>> {
+        let (name, now) = (query.tags.database(), self.context.now());
+        let mut questions = self.asking.0.lock();
+        let last = questions.get(&name);
+        if let Some(last) = last {
+            let has_ended = last.ended.has_changed().is_err();
+            if !has_ended {
+                return Some(last.ended.clone());
+            }
+            if now.since(last.asked) < Millis(KNOW_DATABASE_AGAIN_MS) {
+                return None;
+            }
+        }
+        let was_back = last.is_some_and(|last| last.was_back);
+        if last.is_none() && questions.len() >= WRITTEN_DATABASES_MAX {
+            questions.pop_first();
+        }
+        let (asking, ended) = watch::channel(());
+        questions.insert(name, Question { asked: now, ended: ended.clone(), was_back });
+        drop(questions);
+        // Its own task: whoever asks first may be dropped, and others wait for the answer.
+        let (writes, of) = (Arc::clone(self), asker(query));
+        self.context.spawn(async move {
+            let _asking = asking;
+            writes.find_out(name, &of).await;
+        });
+        Some(ended)
+    }
+
+    async fn find_out(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
+        let before = self.seen_by(name);
+        if let Some(found) = self.ask_whose(name, of).await {
+            self.learned(name, found);
+            self.compare_with(name, &before, found);
+        } else if let Ok(Some(database)) =
+            self.store.remember(self.cluster, (self.cache.server(), name), None).await
+        {
+            self.cache.learn(name, Known { database, is_confirmed: false, newest: None });
+        }
+    }
+
+    /// What this node's Neo4j says about a name; `None` if it does not answer.
+    async fn ask_whose(&self, name: DatabaseTag, of: &WriteOf) -> Option<Known> {
+        if !self.origin.is_reachable() {
+            return None;
+        }
+        let (asked, within) = (self.context.now(), Millis(KNOW_DATABASE_MS_MAX));
+        let answer = tokio::select! {
+            biased;
+            answer = self.origin.newest(of, within) => answer,
+            () = self.context.sleep(within) => return None,
+        };
+        Some(match answer.ok()? {
+            Some(newest) => Known::by_answer(newest, asked),
+            // It tells no transactions.
+            None => Known {
+                database: DatabaseUuid::standing_in(self.cache.server(), name),
+                is_confirmed: true,
+                newest: None,
+            },
+        })
+    }
+
+    /// This node's Neo4j has shown which database a name leads to. The store remembers it for nodes that start while Neo4j is away.
+    pub(super) fn learned(self: &Arc<Self>, name: DatabaseTag, found: Known) {
+        if self.cache.learn(name, found) == Learned::Nothing {
+            return;
+        }
+        let (writes, at) = (Arc::clone(self), (self.cache.server(), name));
+        self.context.spawn_until_handed_on(async move {
+            for again in 0..REMEMBER_TRIES_MAX {
+                if writes.store.remember(writes.cluster, at, Some(found.database)).await.is_ok() {
+                    return;
+                }
+                writes.context.sleep(Millis(REMEMBER_AGAIN_MS << again)).await;
+            }
+        });
+    }
+
+    /// A run by this name that began at `began` has ended at this position.
+    pub(super) fn learned_by_run(self: &Arc<Self>, name: DatabaseTag, to: Position, began: MonoTime) {
+        let known = self.cache.written().known(name).filter(|known| known.database == to.database);
+        if !known.is_some_and(|known| known.is_confirmed && known.newest.is_some()) {
+            self.learned(name, Known::by_answer(to, began));
+        }
+    }
+
+    /// The latest positions that this node has heard of, of each database that has this name.
+    fn seen_by(&self, name: DatabaseTag) -> Vec<Written> {
+        let later = TransactionId(u64::MAX);
+        let of = |database| self.seen_of(name, Position { database, id: later });
+        self.cache.written().databases_of(name).into_iter().filter_map(of).collect()
+    }
+
+    /// Ids have gone back if a node has told of a later one before Neo4j was asked.
+    fn compare_with(self: &Arc<Self>, name: DatabaseTag, before: &[Written], found: Known) {
+        let Some((id, _)) = found.newest else { return };
+        let newest = Position { database: found.database, id };
+        let before = before.iter().find(|before| before.database() == found.database);
+        let (written, is_back) = self.cache.written().after_asking(before.copied(), newest);
+        if is_back {
+            self.went_back(name, written);
+        }
+    }
+
+    /// Whether a copy of a stored entry has seen a transaction that its database does not have any more.
+    async fn is_lost(self: &Arc<Self>, query: &Query, copy: &MemoryCopy) -> bool {
+        let name = query.tags.database();
+        let Some(range) = copy.range() else { return false };
+        if !self.cache.written().may_be_lost(name, range, copy.read_started()) {
+            return false;
+        }
+        // Its run may have been under way when Neo4j was asked last.
+        let Some(found) = self.ask_whose(name, &asker(query)).await else { return true };
+        self.learned(name, found);
+        let (to, Some((id, _))) = (range.to(), found.newest) else { return true };
+        if found.database != to.database || id >= to.id {
+            return found.database != to.database;
+        }
+        let is_news = {
+            let mut questions = self.asking.0.lock();
+            questions.get_mut(&name).is_some_and(|last| !std::mem::replace(&mut last.was_back, true))
+        };
+        if is_news {
+            let before = Written::at(self.epoch_of(to.database), to);
+            let (written, _) = self.cache.written().after_asking(Some(before), Position { id, ..to });
+            self.went_back(name, written);
+        }
+        true
+    }
+
+    /// Ids of a database have gone back to this mark: its entries are purged.
+    fn went_back(self: &Arc<Self>, name: DatabaseTag, written: Written) {
+        self.tallies.forget_known(name);
+        if self.lease_ms().is_none() {
+            return self.purge_names(written);
+        }
+        let record = WrittenRecord::of_all(name, written);
+        self.note(&[record], InvalidationWord::ForeignWrite);
+        self.purge_names(written);
+        let writes = Arc::clone(self);
+        self.context.spawn(async move { writes.tell(&[record]).await });
+    }
+}
