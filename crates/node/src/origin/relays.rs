@@ -66,6 +66,7 @@ impl Relays {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
             reset_timeout: Duration::from_millis(limits::RELAY_RESET_MS_MAX),
+            silence_max: Duration::from_millis(limits::ORIGIN_SILENCE_MS_MAX),
             roots,
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
@@ -121,10 +122,7 @@ impl Relays {
     ) -> Result<LentRelay, OriginFault> {
         let dialect = dialect.into();
         self.shared.gate.check()?;
-        let whose = match self.login {
-            Login::Passthrough => identity.fingerprint,
-            Login::Service(_) => [0; 32],
-        };
+        let whose = self.login.fingerprint(identity);
         let count = self.count(whose)?;
         let wait = Duration::from_millis(limits::RELAY_WAIT_MS_MAX);
         let seat = match timeout(wait, Arc::clone(&self.seats).acquire_owned()).await {
@@ -132,8 +130,8 @@ impl Relays {
             _ => return Err(OriginFault::Overloaded),
         };
         let place = (whose, dialect);
-        while let Some(relay) = self.take_idle(place) {
-            if relay.is_alive().await {
+        while let Some(idle) = self.take_idle(place) {
+            if let Some(relay) = self.standing(idle).await {
                 return Ok(LentRelay {
                     relay: Some(relay),
                     place,
@@ -143,11 +141,9 @@ impl Relays {
                 });
             }
         }
-        let credentials = match &self.login {
-            Login::Passthrough => &identity.credentials,
-            Login::Service(credentials) => credentials,
-        };
-        let relay = self.open(&auth_of(credentials), dialect).await?;
+        self.login.check()?;
+        let auth = auth_of(&self.login.credentials(identity));
+        let relay = self.open(&auth, dialect).await.map_err(|fault| self.login.blamed(&whose, fault))?;
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
     }
 
@@ -169,6 +165,25 @@ impl Relays {
         let opened = opened.map_err(fault::of_open);
         ticket.report(opened.as_ref().err());
         opened
+    }
+
+    /// A relay that still stands. After some idle seconds the server is asked. If it gives no answer, what cut this relay has
+    /// cut all that are idle.
+    async fn standing(&self, idle: Idle) -> Option<Relay> {
+        let Idle { mut relay, since, .. } = idle;
+        if !relay.is_alive().await {
+            return None;
+        }
+        let asked = Instant::now();
+        if since.elapsed() < Duration::from_millis(limits::ORIGIN_UNCHECKED_IDLE_MS_MAX) {
+            return Some(relay);
+        }
+        if let Err(error) = relay.reset(&self.options).await {
+            tracing::debug!(%error, "a relay died while it was idle");
+            self.state.lock().idle.retain(|idle| idle.since > asked);
+            return None;
+        }
+        Some(relay)
     }
 
     /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.
@@ -226,11 +241,11 @@ impl Relays {
         Ok(Count { relays: Arc::clone(self), whose })
     }
 
-    fn take_idle(&self, place: Place) -> Option<Relay> {
+    fn take_idle(&self, place: Place) -> Option<Idle> {
         let mut state = self.state.lock();
         state.drop_old();
         let at = state.idle.iter().rposition(|idle| idle.place == place)?;
-        Some(state.idle.remove(at).relay)
+        Some(state.idle.remove(at))
     }
 
     fn put_idle(&self, place: Place, relay: Relay) {
@@ -315,3 +330,6 @@ impl Drop for LentRelay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

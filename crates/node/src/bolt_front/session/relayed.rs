@@ -360,7 +360,8 @@ impl Session {
         let write = write.filter(|write| write.has_parts());
         let mut has_records = false;
         let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
-        self.out.wait_for(relay.flush()).await??;
+        let signs = relay.signs();
+        self.out.wait_for_neo4j(&signs, relay.flush()).await??;
         loop {
             let received = relay.received()?;
             if let Some(write) = write.filter(|_| has_records && (received.is_none() || self.out.is_full())) {
@@ -371,7 +372,7 @@ impl Session {
                 Some(received) => received,
                 None => {
                     self.out.flush().await?;
-                    self.out.wait_for(relay.receive()).await??
+                    self.out.wait_for_neo4j(&signs, relay.receive()).await??
                 }
             };
             match kind {
