@@ -144,8 +144,6 @@ async fn in_an_outage_what_is_old_is_read_and_not_written_upon() {
     }
     world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_away(false);
-    // The runs that failed hold their keys back for a moment.
-    world.pass(2_000).await;
     for node in 0..NODES {
         let read = read(&world, node, &to_write(&left)).await;
         assert!(version(&read) == now && can_write(&read), "{read:?}");
