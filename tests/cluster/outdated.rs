@@ -16,11 +16,8 @@ const OUTDATED: &str = "Neo.TransientError.Transaction.Outdated";
 /// Several reports and probes: the tests share the machine.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Entries are fresh by their age throughout the test.
-const PLAN: fn() -> Plan = || Plan {
-    prefetch: None,
-    entry: "ttl = \"1h\"\nstale_if_error = \"1h\"",
-    ..Plan::default()
-};
+const PLAN: fn() -> Plan =
+    || Plan { prefetch: None, entry: "ttl = \"1h\"\nstale_if_error = \"1h\"", ..Plan::default() };
 
 struct Account {
     label: OwnLabel,
@@ -39,8 +36,10 @@ impl Account {
     async fn deposit(&self, cluster: &Cluster, balance: i64) {
         at_neo4j(&self.set(balance)).await;
         for node in 0..cluster.nodes.len() {
-            until("the deposit is noticed", WAIT_MAX, async || !is_proved(&ask(cluster, node, &self.read()).await))
-                .await;
+            until("the deposit is noticed", WAIT_MAX, async || {
+                !is_proved(&ask(cluster, node, &self.read()).await)
+            })
+            .await;
             let by_age = ask(cluster, node, &self.read()).await;
             assert!(by_age.is_hit() && by_age.value() != json!(balance), "{by_age}");
         }

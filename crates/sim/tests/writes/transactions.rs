@@ -116,7 +116,8 @@ async fn where_nothing_is_proved_each_read_is_a_run() {
         assert!(was_run(&read(&world, place % NODES, ask).await));
         assert_eq!(world.origin.runs(), runs + place + 1);
     }
-    let strict = Ask { freshness: Freshness { only_if_cached: true, ..to_write(&ask).freshness }, ..ask.clone() };
+    let strict =
+        Ask { freshness: Freshness { only_if_cached: true, ..to_write(&ask).freshness }, ..ask.clone() };
     assert_eq!(read(&world, 0, &strict).await.how.detail, Some(Detail::NotCached));
     assert!(is_hit(&read(&world, 0, &ask).await), "a reader still hits");
 }
