@@ -101,7 +101,7 @@ async fn what_may_be_old_is_not_written_upon() {
     account.deposit(&cluster, 160).await;
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(160)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([160])], "{}", rows.cache_status);
     client.roll_back().await.unwrap().unwrap();
     account.deposit(&cluster, 200).await;
     let hits = hits_to_write(&cluster).await;
@@ -113,7 +113,7 @@ async fn what_may_be_old_is_not_written_upon() {
     assert!(by_http.value() == json!(160) && by_http.is_hit() && !is_proved(&by_http), "{by_http}");
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(160)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([160])], "{}", rows.cache_status);
     assert_eq!(hits_to_write(&cluster).await - hits, 2.0);
     client.commit().await.unwrap().unwrap();
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
@@ -134,7 +134,7 @@ async fn what_may_be_old_is_not_written_upon() {
     // As a driver does after such a failure: the whole transaction again.
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(200)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([200])], "{}", rows.cache_status);
     client.run_with(&account.set(170), &json!({}), json!({})).await.unwrap().unwrap();
     client.commit().await.unwrap().unwrap();
     assert_eq!(account.at_neo4j().await, json!(170));
