@@ -182,7 +182,9 @@ async fn an_outage_that_is_noticed_during_the_run_ends_the_wait() {
 /// run is enough for all who came meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_began_before_is_not_joined() {
-    let (world, [left, _]) = warm_world(486, WATCH_MS).await;
+    // By its age the result would do.
+    let lasting = Policy { ttl_ms: Millis(600_000), ..policy(WATCH_MS) };
+    let (world, [left, _]) = warm_world_with(486, &lasting, |_| {}).await;
     read(&world, 0, &world.ask(WRITE_LEFT)).await;
     let before = i64::from(world.origin.version());
     let owner = world.owner_of(&left);
