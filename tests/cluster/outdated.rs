@@ -16,11 +16,8 @@ const OUTDATED: &str = "Neo.TransientError.Transaction.Outdated";
 /// Several reports and probes: the tests share the machine.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Entries are fresh by their age throughout the test.
-const PLAN: fn() -> Plan = || Plan {
-    prefetch: None,
-    entry: "ttl = \"1h\"\nstale_if_error = \"1h\"",
-    ..Plan::default()
-};
+const PLAN: fn() -> Plan =
+    || Plan { prefetch: None, entry: "ttl = \"1h\"\nstale_if_error = \"1h\"", ..Plan::default() };
 
 struct Account {
     label: OwnLabel,
@@ -39,8 +36,10 @@ impl Account {
     async fn deposit(&self, cluster: &Cluster, balance: i64) {
         at_neo4j(&self.set(balance)).await;
         for node in 0..cluster.nodes.len() {
-            until("the deposit is noticed", WAIT_MAX, async || !is_proved(&ask(cluster, node, &self.read()).await))
-                .await;
+            until("the deposit is noticed", WAIT_MAX, async || {
+                !is_proved(&ask(cluster, node, &self.read()).await)
+            })
+            .await;
             let by_age = ask(cluster, node, &self.read()).await;
             assert!(by_age.is_hit() && by_age.value() != json!(balance), "{by_age}");
         }
@@ -102,7 +101,7 @@ async fn what_may_be_old_is_not_written_upon() {
     account.deposit(&cluster, 160).await;
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(160)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([160])], "{}", rows.cache_status);
     client.roll_back().await.unwrap().unwrap();
     account.deposit(&cluster, 200).await;
     let hits = hits_to_write(&cluster).await;
@@ -114,7 +113,7 @@ async fn what_may_be_old_is_not_written_upon() {
     assert!(by_http.value() == json!(160) && by_http.is_hit() && !is_proved(&by_http), "{by_http}");
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(160)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([160])], "{}", rows.cache_status);
     assert_eq!(hits_to_write(&cluster).await - hits, 2.0);
     client.commit().await.unwrap().unwrap();
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
@@ -135,7 +134,7 @@ async fn what_may_be_old_is_not_written_upon() {
     // As a driver does after such a failure: the whole transaction again.
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
     let rows = client.run_with(&read, &json!({}), json!({})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [[json!(200)]], "{}", rows.cache_status);
+    assert_eq!(rows.rows, [json!([200])], "{}", rows.cache_status);
     client.run_with(&account.set(170), &json!({}), json!({})).await.unwrap().unwrap();
     client.commit().await.unwrap().unwrap();
     assert_eq!(account.at_neo4j().await, json!(170));

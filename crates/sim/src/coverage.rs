@@ -134,13 +134,7 @@ impl Coverage {
             Event::Revalidated => "revalidated",
             Event::ReadAnew { has_changed } => word_of_change(*has_changed),
             Event::Watched(finding) => word_of_finding(*finding),
-            Event::Refresh(refresh) => match refresh {
-                RefreshWord::Triggered => "refresh triggered",
-                RefreshWord::Completed => "refresh completed",
-                RefreshWord::Failed => "refresh failed",
-                RefreshWord::Retried => "refresh retried",
-                RefreshWord::Dropped => "refresh dropped",
-            },
+            Event::Refresh(refresh) => word_of_refresh(*refresh),
             Event::RefreshTook(_) => "refresh took",
             Event::Late => "late",
             Event::ReadAfterWrite => "read after a write",
@@ -162,6 +156,16 @@ impl Coverage {
 
 const fn word_of_change(has_changed: bool) -> &'static str {
     if has_changed { "read anew, changed" } else { "read anew, the same" }
+}
+
+fn word_of_refresh(refresh: RefreshWord) -> &'static str {
+    match refresh {
+        RefreshWord::Triggered => "refresh triggered",
+        RefreshWord::Completed => "refresh completed",
+        RefreshWord::Failed => "refresh failed",
+        RefreshWord::Retried => "refresh retried",
+        RefreshWord::Dropped => "refresh dropped",
+    }
 }
 
 fn word_of_finding(finding: Finding) -> &'static str {

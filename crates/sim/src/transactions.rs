@@ -111,7 +111,8 @@ impl Cluster {
     /// The origin cannot be reached for a while. Nodes know it a moment later.
     pub(crate) fn outage(&self) {
         let origin = Arc::clone(&self.world.origin);
-        let (noticed_ms, away_ms) = (self.dice.below(NOTICED_MS_MAX), self.dice.between(OUTAGE_MS.0, OUTAGE_MS.1));
+        let (noticed_ms, away_ms) =
+            (self.dice.below(NOTICED_MS_MAX), self.dice.between(OUTAGE_MS.0, OUTAGE_MS.1));
         origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("seeded".to_owned())));
         tokio::spawn(async move {
             tokio::time::sleep(Millis(noticed_ms).duration()).await;

@@ -155,10 +155,7 @@ impl Path {
             || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         let may_be_ended =
             || trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now);
-        !self.needs_proof(ask)
-            && self.is_fallback(ask, copy, now)
-            && copy.suits(ask, now)
-            && may_be_ended()
+        !self.needs_proof(ask) && self.is_fallback(ask, copy, now) && copy.suits(ask, now) && may_be_ended()
     }
 
     /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.

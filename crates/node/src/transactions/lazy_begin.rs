@@ -146,6 +146,9 @@ mod tests {
         begin.reads.saw(Some(at(9)));
         begin.reads.saw(Some(at(5)));
         let newest = Bookmark::NONE.with(Some(at(9)));
-        assert_eq!((begin.reads.asked(), sent(&begin).get("bookmarks")), (Some(&newest), Some(&text(&newest))));
+        assert_eq!(
+            (begin.reads.asked(), sent(&begin).get("bookmarks")),
+            (Some(&newest), Some(&text(&newest)))
+        );
     }
 }

@@ -69,7 +69,8 @@ impl Check for Transactions {
                     self.committed(fact, seen.ground, *write)?;
                 }
                 What::WriteEnded { write, is_told, .. } => {
-                    if let (Some(began), Some(version)) = (self.under_way.remove(write), self.wrote.remove(write))
+                    if let (Some(began), Some(version)) =
+                        (self.under_way.remove(write), self.wrote.remove(write))
                         && *is_told
                         && self.tellings.is_held(began)
                     {
@@ -94,7 +95,9 @@ impl Transactions {
         let Some(began) = self.began.remove(&transaction) else { return Ok(()) };
         for report in self.read.remove(&transaction).unwrap_or_default() {
             if let Some(missed) = self.missed(ground, &report, began) {
-                return Err(format!("transaction {transaction} began at {began:?}, read {report:?}, and has missed {missed}: {fact}"));
+                return Err(format!(
+                    "transaction {transaction} began at {began:?}, read {report:?}, and has missed {missed}: {fact}"
+                ));
             }
         }
         Ok(())

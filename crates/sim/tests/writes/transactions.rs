@@ -116,7 +116,8 @@ async fn where_nothing_is_proved_each_read_is_a_run() {
         assert!(was_run(&read(&world, place % NODES, ask).await));
         assert_eq!(world.origin.runs(), runs + place + 1);
     }
-    let strict = Ask { freshness: Freshness { only_if_cached: true, ..to_write(&ask).freshness }, ..ask.clone() };
+    let strict =
+        Ask { freshness: Freshness { only_if_cached: true, ..to_write(&ask).freshness }, ..ask.clone() };
     assert_eq!(read(&world, 0, &strict).await.how.detail, Some(Detail::NotCached));
     assert!(is_hit(&read(&world, 0, &ask).await), "a reader still hits");
 }
@@ -144,8 +145,6 @@ async fn in_an_outage_what_is_old_is_read_and_not_written_upon() {
     }
     world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_away(false);
-    // The runs that failed hold their keys back for a moment.
-    world.pass(2_000).await;
     for node in 0..NODES {
         let read = read(&world, node, &to_write(&left)).await;
         assert!(version(&read) == now && can_write(&read), "{read:?}");
@@ -183,7 +182,9 @@ async fn an_outage_that_is_noticed_during_the_run_ends_the_wait() {
 /// run is enough for all who came meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_began_before_is_not_joined() {
-    let (world, [left, _]) = warm_world(486, WATCH_MS).await;
+    // By its age the result would do.
+    let lasting = Policy { ttl_ms: Millis(600_000), ..policy(WATCH_MS) };
+    let (world, [left, _]) = warm_world_with(486, &lasting, |_| {}).await;
     read(&world, 0, &world.ask(WRITE_LEFT)).await;
     let before = i64::from(world.origin.version());
     let owner = world.owner_of(&left);
