@@ -97,7 +97,7 @@ async fn write_by_use(cluster: &Cluster, node: usize, turn: i64, (statement, par
 }
 
 /// Begins a transaction over HTTP with this statement, and returns its name.
-async fn begin(cluster: &Cluster, node: usize, body: &Value) -> String {
+pub async fn begin(cluster: &Cluster, node: usize, body: &Value) -> String {
     begin_in(cluster, node, ("neo4j", body)).await
 }
 
@@ -109,7 +109,7 @@ async fn begin_in(cluster: &Cluster, node: usize, (database, body): (&str, &Valu
     opened.json()["transaction"]["id"].as_str().unwrap().to_owned()
 }
 
-async fn end(cluster: &Cluster, node: usize, method: &str, path: &str) -> Reply {
+pub async fn end(cluster: &Cluster, node: usize, method: &str, path: &str) -> Reply {
     end_at(cluster.nodes[node].addrs.client, method, path).await
 }
 

@@ -175,6 +175,26 @@ impl BoltClient {
         }
     }
 
+    /// Opens the result of a statement in write mode. [`BoltClient::pull`] asks for its rows.
+    pub async fn open(&mut self, database: &str, statement: &str) -> std::io::Result<()> {
+        self.send(&[message(RUN, &[Value::from(statement), json!({}), json!({"db": database})])]).await?;
+        self.success().await?.map(drop).map_err(|failure| unexpected(&format!("{failure:?}")))
+    }
+
+    /// Asks for so many rows of the open result; -1: for all.
+    pub async fn pull(&mut self, rows: i64) -> std::io::Result<()> {
+        self.send(&[message(PULL, &[json!({ "n": rows })])]).await
+    }
+
+    /// The next row, as soon as it comes. `None` behind the last that was asked for.
+    pub async fn next_row(&mut self) -> std::io::Result<Option<Value>> {
+        let (tag, fields) = self.reply().await?;
+        if tag == RECORD {
+            return Ok(Some(fields.into_iter().next().unwrap_or_default()));
+        }
+        outcome(tag, fields)?.map(|_| None).map_err(|failure| unexpected(&format!("{failure:?}")))
+    }
+
     /// Sends statements one behind the other, and reads no answer.
     pub async fn send_runs(&mut self, runs: &[(&str, Value)]) -> std::io::Result<()> {
         let messages: Vec<_> = runs

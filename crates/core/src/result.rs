@@ -87,6 +87,17 @@ impl ResultSet {
         })
     }
 
+    /// Whether the summary warns of a label, a relationship type or a property key that the database does not have. Then the result
+    /// depends on that too: Neo4j does not warn any more once there is one.
+    #[must_use]
+    pub fn warns_of_unknown(&self) -> bool {
+        const TITLES: [&str; 3] =
+            ["UnknownLabelWarning", "UnknownRelationshipTypeWarning", "UnknownPropertyKeyWarning"];
+        let Some(Value::List(all)) = self.summary.get("notifications") else { return false };
+        let code = |warning: &Value| warning.get("code")?.as_str()?.rsplit('.').next().map(str::to_owned);
+        all.iter().filter_map(code).any(|title| TITLES.contains(&title.as_str()))
+    }
+
     /// Bytes that this result keeps alive.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {

@@ -7,13 +7,14 @@ use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::{WriteFate, bookmark};
+use hopcache_sim::origin::{OriginBehavior, WriteFate, bookmark};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::{WRITE, WRITE_LEFT};
+use hopcache_sim::write_statement::{WRITE, WRITE_IN_PARTS, WRITE_LEFT};
 
 use super::{hits, run_with};
 
@@ -240,5 +241,71 @@ async fn is_stale_after_two_writes(seed: u64) -> bool {
 fn a_telling_that_is_dropped_is_seen() {
     let (well, ill) = (stale_after_two_writes(None), stale_after_two_writes(Some(Bug::TellingDropped)));
     println!("TellingDropped: {ill} of {WORLDS} worlds answer from before a write, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// How many of ten entries end because Neo4j has refused a write of theirs, and rolled it back. Another transaction was committed before
+/// that each entry's run did not carry.
+async fn entries_that_a_refusal_ends() -> usize {
+    let world = world(100).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    let mut ended = 0;
+    for _ in 0..10 {
+        world.send(owner, &ask).await.unwrap();
+        world.origin.write_past();
+        let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
+        let failure = Neo4jFailure { code, message: String::new() };
+        world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure)));
+        let refused = world.send(1 - owner, &world.ask(WRITE)).await.unwrap();
+        assert!(matches!(refused.answer, Answer::Failed(_)));
+        world.origin.set_behavior(OriginBehavior::Well);
+        ended += usize::from(world.nodes[owner].engine.path().hit(&ask).is_none());
+    }
+    ended
+}
+
+/// What was rolled back ends nothing of the graph.
+#[test]
+fn a_purge_by_a_refused_statement_is_seen() {
+    let well = run_with(None, entries_that_a_refusal_ends());
+    let ill = run_with(Some(Bug::PurgeByRefused), entries_that_a_refusal_ends());
+    println!("PurgeByRefused: {ill} of 10 refused writes end an entry, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// How many of the answers during a statement in batches are older than half a second and some milliseconds for messages.
+async fn answers_from_before_a_batch() -> usize {
+    const BOUND: usize = 54;
+    let world = world(101).await;
+    let ask = world.ask(READ);
+    let owner = world.owner_of(&ask);
+    world.send(owner, &ask).await.unwrap();
+    world.origin.set_delay_ms(20);
+    world.origin.set_write_fate(WriteFate::Batches(20, 250));
+    let writer = world.send(1 - owner, &world.ask(WRITE_IN_PARTS));
+    let (mut versions, mut late) = (Vec::new(), 0);
+    while !writer.is_finished() {
+        versions.push(world.origin.version());
+        let due = versions[versions.len().saturating_sub(BOUND)];
+        match world.send(owner, &ask).await.unwrap().answer {
+            Answer::Body(body) => {
+                let body = String::from_utf8_lossy(&body).into_owned();
+                late += usize::from((1..due).any(|version| body.contains(&format!("[[{version},"))));
+            }
+            Answer::Failed(failure) => panic!("{failure:?}"),
+        }
+        world.pass(10).await;
+    }
+    assert!(matches!(writer.await.unwrap().answer, Answer::Body(_)));
+    late
+}
+
+/// What is committed is told when it is visible.
+#[test]
+fn a_batch_that_is_told_late_is_seen() {
+    let well = run_with(None, answers_from_before_a_batch());
+    let ill = run_with(Some(Bug::BatchToldLate), answers_from_before_a_batch());
+    println!("BatchToldLate: {ill} answers are from before a batch that is long visible, and {well} without it");
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }

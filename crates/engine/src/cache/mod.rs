@@ -46,7 +46,7 @@ use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
-use crate::model::ask::{Ask, Query};
+use crate::model::ask::{Ask, Query, Reads};
 use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
 use crate::model::policy::Policy;
@@ -179,7 +179,8 @@ impl Cache {
     /// nothing, nobody asks, and the text is not read.
     pub(crate) fn of_query(&self, mut copy: MemoryCopy, query: &Query) -> MemoryCopy {
         if self.lease.lease_ms().is_some() && !copy.knows_reads() {
-            copy = copy.of_reads(self.common.reads(query.reads()));
+            let reads = copy.reads_for(query);
+            copy = copy.of_reads(self.common.reads(&reads));
         }
         let range = copy.range().map(|range| self.common.range(range));
         copy.of_range(range)
@@ -317,10 +318,13 @@ impl Cache {
         self.guard.vouches_for(copy, now) && self.lease.may_serve(now)
     }
 
-    /// Whether a fresh copy from elsewhere is an answer within these bounds, as far as transactions go.
+    /// Whether a fresh copy from elsewhere is an answer within these bounds, as far as transactions go. The bounds have the mark of
+    /// what the query depends on: one that depends on more is looked at by itself.
     pub(crate) fn is_late_enough(&self, copy: &MemoryCopy, bounds: &ValueBounds) -> bool {
+        let depends_on_more = copy.reads().is_some_and(Reads::has_tokens);
         copy.carries_enough(bounds)
             && !self.written.is_of_earlier_epoch(copy)
+            && !(depends_on_more && self.written.has_ended(copy))
             && (!bounds.proved_only || self.is_proved(copy, self.context.now()))
     }
 

@@ -20,7 +20,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::Cache;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::proofs::Coverage;
-use crate::model::ask::Ask;
+use crate::model::ask::{Ask, Reads};
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Class, How, Outcome};
 
@@ -69,6 +69,10 @@ impl Cache {
     ) -> Millis {
         if copy.token().is_none() {
             // No token fences the copy, so it lives briefly here and on no other node.
+            return Millis::ZERO;
+        }
+        if copy.reads().is_some_and(Reads::has_tokens) {
+            // Another node has no summary to see by what else this answer depends on.
             return Millis::ZERO;
         }
         let facts = NearFacts {

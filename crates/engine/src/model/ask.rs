@@ -67,6 +67,13 @@ pub(crate) struct Reads {
     pub(crate) is_of_graph: bool,
 }
 
+impl Reads {
+    /// Whether a new label, type or key ends it.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tags.contains(&TagId::TOKENS)
+    }
+}
+
 /// The runs that estimate the cost of a run: those of one pattern, for one principal, in one database. A principal that
 /// makes runs slow, by its literals or parameters, changes no lease and no deadline of another principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -255,11 +262,17 @@ impl Query {
     /// What the answer depends on: a write that touches none of these cannot change it. The first question parses the
     /// statement.
     pub(crate) fn reads(&self) -> &Arc<Reads> {
-        self.reads.get_or_init(|| {
-            let found = ReadTags::of(&self.statement);
-            let is_of_graph = !found.is_anything() && !found.is_volatile(&self.params);
-            Arc::new(Reads { tags: found.ids().into(), is_of_graph })
-        })
+        self.reads.get_or_init(|| self.reads_of(ReadTags::of(&self.statement)))
+    }
+
+    /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
+    pub(crate) fn reads_with_tokens(&self) -> Arc<Reads> {
+        self.reads_of(ReadTags::of(&self.statement).with_tokens())
+    }
+
+    fn reads_of(&self, found: ReadTags) -> Arc<Reads> {
+        let is_of_graph = !found.is_anything() && !found.is_volatile(&self.params);
+        Arc::new(Reads { tags: found.ids().into(), is_of_graph })
     }
 
     /// The run of this query at the origin, reading only.

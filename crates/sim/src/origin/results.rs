@@ -19,8 +19,12 @@ const FIELDS: [&str; 3] = ["version", "principal", "report"];
 /// age. A last record follows, so that a checker can distinguish a part of a result from the whole.
 pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
-    let summary =
-        if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
+    let mut summary = if created == 0 { Vec::new() } else { vec![("stats".to_owned(), stats)] };
+    if run.statement.contains("Unknown") {
+        let code = Value::from("Neo.ClientNotification.Statement.UnknownPropertyKeyWarning");
+        let warning = Value::Map(vec![("code".to_owned(), code)]);
+        summary.push(("notifications".to_owned(), Value::List(vec![warning])));
+    }
     let mut records = first_record(run, fate);
     if run.statement.contains("BIG") {
         records.extend(record(fate.version, run, &"big ".repeat(BIG_BYTES / 4)));
@@ -31,7 +35,7 @@ pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
         records: Bytes::from(records),
         rows: 2 + u64::from(run.statement.contains("BIG")),
         kind: Some(StatementKind::Read),
-        summary,
+        summary: Value::Map(summary),
         bookmark: None,
         range: None,
         marked: None,

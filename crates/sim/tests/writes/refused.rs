@@ -135,3 +135,27 @@ async fn a_transaction_that_is_rolled_back_ends_reads_of_keys_alone() {
     let makes_none = WriteOf { tokens: Some(Arc::from([])), ..write_of(&asks[0]) };
     assert!(writes.may_make_tokens(makes_none).is_none());
 }
+
+/// CASES G8: an answer that warns of an unknown key ends when the key may be there, on every node, from Redis too. The same read
+/// without a warning stays.
+#[tokio::test(start_paused = true)]
+async fn a_warning_of_an_unknown_key_ends_when_a_key_may_be_new() {
+    const WARNED: &str = "MATCH (n:Other) RETURN n.version AS version, n.Unknown AS unknown";
+    const KNOWN: &str = "MATCH (n:Other) RETURN n.version AS version, n.known AS known";
+    for is_rolled_back in [true, false] {
+        let world = world(463).await;
+        let (warned, known) = (world.ask(WARNED), world.ask(KNOWN));
+        for ask in [&warned, &known] {
+            warm(&world, ask).await;
+            assert!(is_hit(&read(&world, 0, ask).await));
+        }
+        world.origin.set_write_fate(if is_rolled_back { WriteFate::LeavesLabel } else { WriteFate::Well });
+        world.send(0, &world.ask(WRITE)).await.unwrap();
+        // Redis has what the owner's memory has lost.
+        world.nodes[world.owner_of(&warned)].memory.forget_all();
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &warned).await), 2, "at node {node}");
+            assert_eq!(version(&read(&world, node, &known).await), 1, "at node {node}");
+        }
+    }
+}

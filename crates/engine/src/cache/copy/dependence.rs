@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::proof::Standing;
+use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
@@ -54,7 +55,16 @@ impl MemoryCopy {
     /// Notes what it depends on, if that is not known. A hit pays one load.
     pub(crate) fn know_reads(&self, query: &Query) {
         // Two requests for one query find the same: the first is kept.
-        self.dependence.reads.get_or_init(|| Box::new(Arc::clone(query.reads())));
+        self.dependence.reads.get_or_init(|| Box::new(self.reads_for(query)));
+    }
+
+    /// What this very answer to the query depends on. It reads the head of the result.
+    pub(crate) fn reads_for(&self, query: &Query) -> Arc<Reads> {
+        let warns = match self.content.as_passing() {
+            Some(result) => result.warns_of_unknown(),
+            None => ResultSet::from_bytes(&self.stored_form()).is_ok_and(|result| result.warns_of_unknown()),
+        };
+        if warns { query.reads_with_tokens() } else { Arc::clone(query.reads()) }
     }
 
     /// The same copy, which depends on this.
