@@ -3,13 +3,15 @@
 //! The verdict knows which functions, procedures and clauses are harmless, wherever they stand. It cannot know what a
 //! newer Cypher puts beside them, so a text with syntax that the parser does not know is not cached.
 
+use hopcache_core::cypher::lexer::{Token, tokens};
 use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::{BypassReason, Lexed};
 
-use crate::parse::{Unread, parse};
+use crate::limits::STATEMENT_BYTES_MAX;
+use crate::parse::{Unread, parse_tokens};
 
-/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax. Takes time linear in the length of the
-/// text, which is lexed twice.
+/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, as far as its bounds let it read. Lexes
+/// the text once, in time linear in its length.
 ///
 /// ```
 /// use hopcache_core::cypher::verdict::Lexed;
@@ -20,16 +22,13 @@ use crate::parse::{Unread, parse};
 /// ```
 #[must_use]
 pub fn statement(text: &str, procedures: &[String], shares: bool) -> Statement {
-    let mut statement = Statement::of(text, procedures, shares);
-    // Texts that share a form share the verdict.
-    if statement.lexed.may_read() && !is_known(statement.normal.as_str()) {
+    let tokens: Vec<Token> = tokens(text).collect();
+    let mut statement = Statement::of_tokens(text, &tokens, procedures, shares);
+    // The form's length, not the text's: texts that share a form share the verdict.
+    let is_read = statement.lexed.may_read() && statement.normal.as_str().len() <= STATEMENT_BYTES_MAX;
+    if is_read && parse_tokens(text, &tokens).err() == Some(Unread::Syntax) {
         statement.lexed = Lexed::Bypass(BypassReason::Unreadable);
         statement.shared = None;
     }
     statement
-}
-
-/// Whether the parser knows all of the text's syntax, as far as its bounds let it read.
-fn is_known(text: &str) -> bool {
-    parse(text).err() != Some(Unread::Syntax)
 }

@@ -60,11 +60,15 @@ pub(crate) fn parse(text: &str) -> Parsed<Query> {
     if text.len() > STATEMENT_BYTES_MAX {
         return Err(Unread::Bound);
     }
-    let tokens: Vec<Token> = tokens(text).collect();
+    parse_tokens(text, &tokens(text).collect::<Vec<_>>())
+}
+
+/// The same, from its tokens.
+pub(crate) fn parse_tokens(text: &str, tokens: &[Token]) -> Parsed<Query> {
     let mut parser = Parser {
         text,
-        closers: closers(&tokens)?,
-        tokens: &tokens,
+        closers: closers(tokens)?,
+        tokens,
         at: 0,
         depth: 0,
         bars: 0,
