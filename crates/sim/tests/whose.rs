@@ -14,10 +14,10 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::OriginFault;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
+use hopcache_sim::members::SimRouting;
 use hopcache_sim::names::node_name;
 use hopcache_sim::node_handle::Start;
 use hopcache_sim::origin::{DATABASE, OriginBehavior, ScriptedOrigin};
-use hopcache_sim::members::SimRouting;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 use hopcache_sim::record::Life;
@@ -32,8 +32,12 @@ const NOTICED_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2_000;
 
 /// A node whose Neo4j has this address.
 fn at(address: &str) -> Policy {
-    let proofs =
-        ProofSettings { watch_ms: Millis(500), life_ms_max: Millis(600_000), is_captured: false, is_marked: false };
+    let proofs = ProofSettings {
+        watch_ms: Millis(500),
+        life_ms_max: Millis(600_000),
+        is_captured: false,
+        is_marked: false,
+    };
     Policy {
         origin: address.to_owned(),
         freshness_lease_ms: Some(Millis(FRESHNESS_LEASE_MS_DEFAULT)),
