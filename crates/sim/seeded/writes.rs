@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
@@ -10,10 +12,14 @@ use hopcache_engine::outcome::Answer;
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
+use hopcache_sim::members::SimRouting;
+use hopcache_sim::names::node_name;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::{OriginBehavior, WriteFate, bookmark};
+use hopcache_sim::node_handle::Start;
+use hopcache_sim::origin::{OriginBehavior, ScriptedOrigin, WriteFate, bookmark};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
+use hopcache_sim::record::Life;
 use hopcache_sim::write_statement::{WRITE, WRITE_IN_PARTS, WRITE_LEFT};
 
 use super::{hits, run_with};
@@ -21,8 +27,12 @@ use super::{hits, run_with};
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 /// Watchers that ask often, and proofs that last.
-const PROOFS: ProofSettings =
-    ProofSettings { watch_ms: Millis(100), life_ms_max: Millis(600_000), is_captured: false, is_marked: false };
+const PROOFS: ProofSettings = ProofSettings {
+    watch_ms: Millis(100),
+    life_ms_max: Millis(600_000),
+    is_captured: false,
+    is_marked: false,
+};
 
 /// Two nodes that follow the store, and an origin that tells transactions.
 async fn world(seed: u64) -> World {
@@ -124,7 +134,9 @@ async fn hits_after_writes_in_doubt() -> usize {
 fn a_failed_write_that_is_forgotten_is_seen() {
     let well = run_with(None, hits_after_writes_in_doubt());
     let ill = run_with(Some(Bug::FailedWriteForgotten), hits_after_writes_in_doubt());
-    println!("FailedWriteForgotten: {ill} of 10 lost writes leave a hit from before them, and {well} without it");
+    println!(
+        "FailedWriteForgotten: {ill} of 10 lost writes leave a hit from before them, and {well} without it"
+    );
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 
@@ -307,5 +319,50 @@ fn a_batch_that_is_told_late_is_seen() {
     let well = run_with(None, answers_from_before_a_batch());
     let ill = run_with(Some(Bug::BatchToldLate), answers_from_before_a_batch());
     println!("BatchToldLate: {ill} answers are from before a batch that is long visible, and {well} without it");
+    assert!(well == 0 && ill > 0, "{well}, {ill}");
+}
+
+/// Starts a node that is alone on its ring, before the world's origin of now.
+async fn start_alone(world: &mut World, address: &str) {
+    let node = world.nodes.len();
+    let Some(name) = node_name(node) else { return };
+    let start = Start {
+        life: Life { node, life: 0 },
+        me: Holder { node: name.clone(), incarnation: Incarnation(1 + node as u64) },
+        routing: SimRouting::new(&[name]),
+        apart: Millis::ZERO,
+    };
+    let policy = Policy { origin: address.to_owned(), ..default_policy() };
+    let handle = world.start(start, &policy);
+    world.nodes.push(handle);
+    world.pass(10).await;
+}
+
+/// How many of ten questions a node before another Neo4j answers without asking it: its configuration, with the store, was copied.
+async fn answers_of_another_server() -> usize {
+    let mut world = World::empty(97);
+    world.origin.tell_transactions(0);
+    start_alone(&mut world, "bolt://one:7687").await;
+    let asks: Vec<Ask> = (0..10).map(|n| world.ask(&format!("MATCH (n{n}) RETURN n{n}.version"))).collect();
+    for ask in &asks {
+        world.send(0, ask).await.unwrap();
+    }
+    let other = ScriptedOrigin::new(Arc::clone(&world.record), 7);
+    other.tell_transactions(0);
+    other.replace(DatabaseUuid([0xEE; 16]), 1_000);
+    world.origin = Arc::new(other);
+    start_alone(&mut world, "bolt://other:7687").await;
+    for ask in &asks {
+        world.send(1, ask).await.unwrap();
+    }
+    asks.len() - world.origin.runs()
+}
+
+/// A node takes nothing of another database, whatever the store has.
+#[test]
+fn an_entry_of_another_database_is_seen() {
+    let well = run_with(None, answers_of_another_server());
+    let ill = run_with(Some(Bug::AnothersEntryServed), answers_of_another_server());
+    println!("AnothersEntryServed: {ill} of 10 answers are of another Neo4j, and {well} without it");
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }

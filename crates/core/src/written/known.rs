@@ -156,3 +156,111 @@ impl KnownDatabases {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable};
+    use super::*;
+    use crate::bookmark::{Bookmark, ReadRange};
+    use crate::tags::TagId;
+
+    const NAME: DatabaseTag = DatabaseTag(7);
+
+    fn at(database: u8, id: u64) -> Position {
+        Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
+    }
+
+    fn mark(database: u8, epoch: u64, id: u64) -> Written {
+        Written::at(WrittenEpoch(epoch), at(database, id))
+    }
+
+    fn record(name: DatabaseTag, written: Written) -> WrittenRecord {
+        WrittenRecord::of_all(name, written)
+    }
+
+    fn range(database: u8, from: u64, to: u64) -> ReadRange {
+        ReadRange::new(Bookmark::NONE.with(Some(at(database, from))), at(database, to)).unwrap()
+    }
+
+    /// What a node's own Neo4j says about a name.
+    fn found(database: u8) -> Known {
+        Known::by_answer(at(database, 30), MonoTime(7_000))
+    }
+
+    /// Nodes with one key and one store before two Neo4j servers: their marks stand side by side, at each node and in the store.
+    #[test]
+    fn marks_of_two_databases_by_one_name_stand_side_by_side() {
+        let now = MonoTime(1_000_000);
+        let both = [
+            record(NAME, mark(1, 0, 50)),
+            WrittenRecord { tag: Some(TagId(3)), ..record(NAME, mark(1, 0, 60)) },
+            record(NAME, mark(2, 4, 9)),
+        ];
+        let (mut board, mut table) = (WrittenBoard::default(), WrittenTable::default());
+        both.iter().for_each(|record| {
+            table.take(*record, now);
+        });
+        let (_, anew) = board.tell(now, &both);
+        assert_eq!((board.records(), table.records()), (both.to_vec(), both.to_vec()));
+        assert_eq!(anew, [], "the one's ids say nothing of the other's");
+        assert_eq!(table.of(NAME), None, "nobody knows yet which of them is this node's");
+        table.learn(NAME, found(2));
+        assert_eq!(table.of(NAME), Some(mark(2, 4, 9)));
+        assert!(!table.ends(NAME, None, Some((&range(2, 9, 9), now))));
+        // In a full board a name's other databases make room.
+        let names = 10..10 + WRITTEN_DATABASES_MAX as u64 - 2;
+        let all: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
+        board.tell(now, &all);
+        board.tell(now, &[record(NAME, mark(3, 0, 7))]);
+        let kept: Vec<_> = board.records().into_iter().filter(|kept| kept.name == NAME).collect();
+        assert_eq!(kept, [record(NAME, mark(3, 0, 7))]);
+    }
+
+    /// The word of the store is of an earlier time. The word of this node's Neo4j is of now.
+    #[test]
+    fn the_stores_word_counts_until_neo4j_answers() {
+        let stored = |database| Known { is_confirmed: false, newest: None, ..found(database) };
+        let mut table = WrittenTable::at(ServerTag(5));
+        assert_eq!(table.owner(NAME), DatabaseUuid::standing_in(ServerTag(5), NAME));
+        assert_eq!(table.learn(NAME, stored(1)), Learned::Name);
+        assert_eq!(table.learn(NAME, found(1)), Learned::Nothing);
+        assert_eq!((table.known(NAME), table.owner(NAME)), (Some(found(1)), DatabaseUuid([1; 16])));
+        assert_eq!(table.learn(NAME, stored(2)), Learned::Nothing);
+        assert_eq!(table.known(NAME), Some(found(1)));
+        table.doubt(NAME);
+        assert_eq!(table.known(NAME), None);
+        assert_eq!(table.learn(NAME, stored(2)), Learned::Name);
+        assert_eq!(table.learn(NAME, found(1)), Learned::AnotherDatabase);
+    }
+
+    /// Of all that had ended before Neo4j said 30, nothing can have seen 31, unless ids have gone back.
+    #[test]
+    fn a_transaction_that_neo4j_does_not_have_is_noticed() {
+        let mut table = WrittenTable::default();
+        let may_be_lost =
+            |table: &WrittenTable, id, read| table.may_be_lost(NAME, &range(1, id, id), MonoTime(read));
+        assert!(!may_be_lost(&table, 31, 6_000), "Neo4j has not been asked");
+        table.learn(NAME, found(1));
+        assert!(may_be_lost(&table, 31, 6_999));
+        assert!(!may_be_lost(&table, 30, 6_999) && !may_be_lost(&table, 31, 7_000));
+    }
+
+    /// Two nodes serve the same data if they have one database; by their addresses only where one of them does not know its own.
+    #[test]
+    fn whose_data_is_decided_by_the_database_before_the_address() {
+        let whose = |server, database: Option<u8>| Whose {
+            server: ServerTag(server),
+            database: database.map(|database| DatabaseUuid([database; 16])),
+        };
+        assert!(whose(1, Some(7)).is_same(&whose(2, Some(7))), "two ways to write one address");
+        assert!(!whose(1, Some(7)).is_same(&whose(1, Some(8))), "one of them has not noticed yet");
+        assert!(whose(1, None).is_same(&whose(1, Some(7))) && !whose(1, None).is_same(&whose(2, Some(7))));
+        for whose in [whose(1, None), whose(u64::MAX, Some(7))] {
+            let mut bytes = Vec::new();
+            whose.write(&mut bytes);
+            assert_eq!(bytes.len(), Whose::BYTES);
+            assert_eq!(Whose::read(&mut &bytes[..]), Some(whose));
+            assert!((0..bytes.len()).all(|len| Whose::read(&mut &bytes[..len]).is_none()));
+        }
+    }
+}

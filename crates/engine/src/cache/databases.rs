@@ -12,6 +12,7 @@ use hopcache_core::tags::Tag;
 use hopcache_core::written::{Known, Learned};
 
 use crate::cache::Cache;
+use crate::cache::copy::MemoryCopy;
 use crate::model::ask::Query;
 use crate::model::ports::Scope;
 
@@ -22,12 +23,23 @@ impl Cache {
     }
 
     /// Notes what this node's Neo4j, or the store, says about a name. If it led to another database, this node forgets all copies,
-    /// and the flights and forwards that may bring one.
+    /// and the flights and forwards that may bring one. If it was not known, another node may have given answers of another database,
+    /// since it has the same address.
     pub(crate) fn learn(&self, name: DatabaseTag, found: Known) -> Learned {
         let learned = self.written.learn(name, found);
-        if learned == Learned::AnotherDatabase {
-            tracing::warn!("a database's name leads to another database: this node forgets all copies");
-            self.forget(&Scope::All);
+        match learned {
+            Learned::Nothing => {}
+            Learned::Name => {
+                let is_anothers = |copy: &MemoryCopy| {
+                    copy.tags().contains(Tag::Database(name))
+                        && copy.range().is_some_and(|range| range.to().database != found.database)
+                };
+                self.remove_where(&|_, copy| is_anothers(copy));
+            }
+            Learned::AnotherDatabase => {
+                tracing::warn!("a database's name leads to another database: this node forgets all copies");
+                self.forget(&Scope::All);
+            }
         }
         learned
     }

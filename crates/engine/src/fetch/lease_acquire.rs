@@ -175,7 +175,11 @@ impl Fetch {
             // A corrupt entry is left to a waiting request, which removes it.
             Ok(Grant::Value(stored)) => {
                 let held = held.map(|copy| &**copy);
-                match self.writes.take_stored(&job.query, &stored, asked, held).await {
+                let taken = match job.cause {
+                    Cause::Prefetch => self.writes.take_unasked(&job.query, &stored, asked, held).await,
+                    _ => self.writes.take_stored(&job.query, &stored, asked, held).await,
+                };
+                match taken {
                     Ok(copy) => Acquired::Value(copy),
                     Err(Unfit::Corrupt) => Acquired::NoStore,
                     Err(Unfit::OfAnother) => Acquired::Busy,

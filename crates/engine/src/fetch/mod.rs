@@ -37,7 +37,7 @@ use crate::invalidate::{FormerCopy, Invalidate};
 use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
-use crate::model::event::Event;
+use crate::model::event::{Cause, Event};
 use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
@@ -181,7 +181,7 @@ impl Fetch {
     }
 
     async fn former_copy(&self, job: &FetchJob) -> Option<FormerCopy> {
-        if self.invalidate.do_keys_move() {
+        if self.invalidate.do_keys_move() && job.cause != Cause::Prefetch {
             self.writes.know(&job.query).await;
         }
         self.invalidate.former_copy(&job.query, &job.bounds).await

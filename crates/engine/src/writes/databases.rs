@@ -65,11 +65,39 @@ impl Writes {
         held: Option<&MemoryCopy>,
     ) -> Result<SharedCopy, Unfit> {
         self.know(query).await;
+        let copy = self.own_copy(query, stored, asked, held).await?;
+        if self.is_lost(query, &copy).await { Err(Unfit::OfAnother) } else { Ok(copy) }
+    }
+
+    /// As [`Writes::take_stored`], without a question, which might log on: no client waits for it. What would have to be asked about is
+    /// not taken.
+    pub(crate) async fn take_unasked(
+        &self,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&MemoryCopy>,
+    ) -> Result<SharedCopy, Unfit> {
+        let copy = self.own_copy(query, stored, asked, held).await?;
+        if self.may_be_lost(query, &copy) { Err(Unfit::OfAnother) } else { Ok(copy) }
+    }
+
+    async fn own_copy(
+        &self,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&MemoryCopy>,
+    ) -> Result<SharedCopy, Unfit> {
         if self.cache.is_anothers(query, stored) {
             return Err(Unfit::OfAnother);
         }
-        let copy = self.cache.decode(query, stored, asked, held).await.ok_or(Unfit::Corrupt)?;
-        if self.is_lost(query, &copy).await { Err(Unfit::OfAnother) } else { Ok(copy) }
+        self.cache.decode(query, stored, asked, held).await.ok_or(Unfit::Corrupt)
+    }
+
+    fn may_be_lost(&self, query: &Query, copy: &MemoryCopy) -> bool {
+        let (name, read_started) = (query.tags.database(), copy.read_started());
+        copy.range().is_some_and(|range| self.cache.written().may_be_lost(name, range, read_started))
     }
 
     /// Completes when this node knows which database the query's name leads to, or cannot find out now.
@@ -193,7 +221,7 @@ impl Writes {
     async fn is_lost(self: &Arc<Self>, query: &Query, copy: &MemoryCopy) -> bool {
         let name = query.tags.database();
         let Some(range) = copy.range() else { return false };
-        if !self.cache.written().may_be_lost(name, range, copy.read_started()) {
+        if !self.may_be_lost(query, copy) {
             return false;
         }
         // Its run may have been under way when Neo4j was asked last.

@@ -479,9 +479,8 @@ impl Store for RedisStore {
         at: (ServerTag, DatabaseTag),
         said: Option<DatabaseUuid>,
     ) -> Result<Option<DatabaseUuid>, StoreError> {
-        let said = said.map(|said| said.to_hex()).unwrap_or_default();
         let args = |command: &mut Cmd| {
-            command.arg(&said).arg(REMEMBERED_DATABASE_MS);
+            command.arg(said.map(|said| said.to_hex()).unwrap_or_default()).arg(REMEMBERED_DATABASE_MS);
         };
         let keys = [remembered_key(cluster, at)];
         let known: String = self.run(SMALL_ONCE, &self.scripts.remember, &keys, args).await?;
@@ -489,8 +488,7 @@ impl Store for RedisStore {
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {
-        let answer = self.look(Load::Small, key).await?;
-        self.completed(key, answer).await?.into_view()
+        self.completed(key, self.look(Load::Small, key).await?).await?.into_view()
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
