@@ -6,6 +6,7 @@ mod captured;
 mod fallbacks;
 mod hot_keys;
 mod proofs;
+mod rights;
 mod tags;
 mod transaction_ids;
 mod watching;

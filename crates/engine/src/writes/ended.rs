@@ -54,7 +54,7 @@ enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, of, name, before, known, has_changed, tallied } = self;
+        let Self { writes, mut of, name, before, known, has_changed, tallied } = self;
         if of.may_name_graph {
             writes.end_elsewhere(name).await;
         }
@@ -63,6 +63,11 @@ impl OpenWrite {
         let is_of_rights = changes_rights || of.database.eq_ignore_ascii_case("system");
         if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || is_of_rights {
             writes.purge(&Scope::All).await;
+        }
+        let has_changed_rights = is_of_rights && !matches!(end, WriteEnd::Refused);
+        if has_changed_rights {
+            let position = if let WriteEnd::Committed(position) = end { position } else { None };
+            writes.tell_rights(&mut of, name, position).await;
         }
         let ended = end.clone();
         let kept = match end {
@@ -78,6 +83,9 @@ impl OpenWrite {
                 writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await
             }
         };
+        if has_changed_rights {
+            writes.wait_for_untold().await;
+        }
         // All nodes in touch have heard of it.
         match ended {
             WriteEnd::Committed(_) => {
@@ -91,7 +99,7 @@ impl OpenWrite {
 }
 
 impl Writes {
-    async fn own_write(
+    pub(super) async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
         (name, count): (DatabaseTag, Option<(u64, Written)>),
@@ -221,7 +229,7 @@ impl Writes {
         let mut noted = Change::Known;
         let mut is_later = false;
         for record in records {
-            let change = self.cache.written().take(*record, Told::Now, self.context.now());
+            let change = self.take(*record, Told::Now);
             match change {
                 // Entries by other names of the database need the other marks too.
                 Change::Full { .. } => noted = change,
@@ -291,6 +299,7 @@ impl Writes {
                 if of.changes_rights {
                     // It is committed in `system`, if at all, and the question was about another database.
                     self.purge(&Scope::All).await;
+                    self.tell_rights(&mut of.clone(), name, None).await;
                 }
                 return;
             }

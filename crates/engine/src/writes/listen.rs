@@ -44,6 +44,9 @@ impl Writes {
                 if self.mend(&records).await {
                     has_heard = true;
                     self.cache.proofs().take(look, (began, self.context.now()), &reports);
+                    if !lease.is_held(self.context.now()) {
+                        self.was_out_of_touch();
+                    }
                     lease.looked(began);
                 }
             }
@@ -78,7 +81,7 @@ impl Writes {
             let is_news =
                 shown.databases.insert(record.name, database).is_some_and(|before| before != database);
             let told = if is_news { Told::Now } else { Told::Before };
-            if self.cache.written().take(*record, told, self.context.now()).is_full()
+            if self.take(*record, told).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);
@@ -124,7 +127,7 @@ impl Writes {
     pub(crate) fn hear(&self, told: &ToldWrites) -> Vec<WrittenRecord> {
         let mut has_places = true;
         let known = |record: &WrittenRecord| {
-            if self.cache.written().take(*record, Told::Now, self.context.now()).is_full() {
+            if self.take(*record, Told::Now).is_full() {
                 has_places = false;
                 self.forget_name(record.name);
             }

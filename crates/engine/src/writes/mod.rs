@@ -7,6 +7,7 @@
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
+//! | `rights` | tells whoever keeps what Neo4j has said about users |
 //! | `runs` | what a run has to carry, and what its end shows |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
@@ -31,13 +32,14 @@ mod marked;
 mod marks;
 mod pending;
 mod restored;
+mod rights;
 mod runs;
 mod tallies;
 mod telling;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
@@ -50,7 +52,7 @@ use parking_lot::Mutex;
 use crate::cache::{Cache, WatchedStore};
 use crate::invalidate::Invalidate;
 use crate::model::context::Context;
-use crate::model::ports::{Origin, Routing, WriteOf};
+use crate::model::ports::{Origin, Routing, Users, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::capture::Capture;
 use crate::writes::ended::Doubt;
@@ -89,6 +91,10 @@ pub struct Writes {
     /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
     /// then a write changes more than it touches.
     has_triggers: bool,
+    /// Whoever keeps what Neo4j has said about users.
+    users: OnceLock<Box<[Weak<dyn Users>]>>,
+    /// The name of Neo4j's database of users and rights.
+    system: DatabaseTag,
     /// Names of databases that were written through this node, for its metrics.
     shown: Mutex<BTreeMap<DatabaseTag, Arc<str>>>,
 }
@@ -118,6 +124,8 @@ impl Writes {
             doubts: Mutex::default(),
             purging: Purging::default(),
             has_triggers,
+            users: OnceLock::new(),
+            system: DatabaseTag::of(hasher, rights::SYSTEM),
             shown: Mutex::default(),
         })
     }
