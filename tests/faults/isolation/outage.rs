@@ -117,6 +117,10 @@ async fn bolt_clients_do_not_feel_a_silent_neo4j() {
         clients.push(client);
     }
     for (node, client) in clients.iter_mut().enumerate() {
+        // The first call that waits for Neo4j makes the node look after it.
+        let write = client.write("neo4j", "CREATE (n:Felt) DELETE n", &json!({})).await;
+        let failure = write.unwrap().unwrap_err();
+        assert!(failure.code.starts_with("Neo.TransientError."), "{failure:?}");
         until("the node misses Neo4j", WAIT_MAX, async || {
             let ready = cluster.nodes[node].admin("/readyz").await.unwrap();
             ready.json()["degraded"].as_array().is_some_and(|parts| parts.contains(&json!("origin")))
@@ -124,9 +128,6 @@ async fn bolt_clients_do_not_feel_a_silent_neo4j() {
         .await;
         let how = read(client, "w").await;
         assert!(how.contains("; hit"), "{how}");
-        let failure =
-            client.write("neo4j", "CREATE (n:Felt) DELETE n", &json!({})).await.unwrap().unwrap_err();
-        assert!(failure.code.starts_with("Neo.TransientError."), "{failure:?}");
         let refused = connect(node).await.log_on("neo4j", "a-guess").await.unwrap().unwrap_err();
         assert!(refused.code.starts_with("Neo."), "{refused:?}");
         let metrics = cluster.nodes[node].admin("/metrics").await.unwrap().to_string();
