@@ -18,6 +18,7 @@ const BEGIN: u8 = 0x11;
 const COMMIT: u8 = 0x12;
 const ROLLBACK: u8 = 0x13;
 const PULL: u8 = 0x3F;
+const ROUTE: u8 = 0x66;
 const LOGON: u8 = 0x6A;
 const LOGOFF: u8 = 0x6B;
 const SUCCESS: u8 = 0x70;
@@ -74,9 +75,24 @@ impl BoltClient {
 
     /// After a failure the connection ends.
     pub async fn log_on(&mut self, user: &str, password: &str) -> std::io::Result<Result<(), Failure>> {
+        Ok(self.log_on_answer(user, password).await?.map(drop))
+    }
+
+    /// The same, and what SUCCESS says.
+    pub async fn log_on_answer(
+        &mut self,
+        user: &str,
+        password: &str,
+    ) -> std::io::Result<Result<Value, Failure>> {
         let auth = json!({"scheme": "basic", "principal": user, "credentials": password});
         self.send(&[message(LOGON, &[auth])]).await?;
-        Ok(self.success().await?.map(drop))
+        self.success().await
+    }
+
+    /// Asks for a routing table.
+    pub async fn route(&mut self) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(ROUTE, &[json!({}), json!([]), json!({})])]).await?;
+        self.success().await
     }
 
     pub async fn log_off(&mut self) -> std::io::Result<()> {

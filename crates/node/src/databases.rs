@@ -19,14 +19,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::limits::{
     CREDENTIALS_RETRY_WAIT_MS, DATABASES_MAX, DATABASES_MS, DATABASES_RETRY_MS, FOLLOWERS_MAX,
-    PEER_ANSWERS_WAIT_MS, SILENCE_PATIENCE_MS,
+    PEER_ANSWERS_WAIT_MS,
 };
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::fetch_times::FetchTimes;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, RunBookmarks};
+use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun, RunBookmarks, Users};
 use hopcache_packstream::Value;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -49,8 +49,22 @@ type Answer = Result<Arc<str>, OriginError>;
 #[async_trait]
 pub(crate) trait OtherHomes: Send + Sync + 'static {
     /// What the nodes that answer in time know of the home database of these credentials, as this user if one is named.
-    async fn ask_home(&self, whose: &Fingerprint, impersonated: Option<&str>, within: Millis)
-    -> Vec<KnownHome>;
+    async fn ask_home(
+        &self,
+        whose: &Fingerprint,
+        impersonated: Option<&str>,
+        within: Millis,
+    ) -> Vec<KnownHome>;
+}
+
+impl Users for Databases {
+    /// A home database, or who may use a database, can have changed.
+    fn have_changed(&self) {
+        self.asker.known.lock().clear();
+        self.asker.questions.detach(|_| true);
+    }
+
+    fn may_have_changed(&self) {}
 }
 
 /// Neo4j's answers about databases. Dropping it ends the questions under way.
@@ -157,7 +171,10 @@ impl Databases {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
             let answer = asker.ask(&identity, &asked).await;
-            asker.note(&asked, &answer);
+            // Users or rights may have changed since it was asked.
+            if leader.is_attached() {
+                asker.note(&asked, &answer);
+            }
             leader.land(answer);
         });
     }
@@ -177,12 +194,11 @@ impl Asker {
         known: Option<Known>,
         follower: Option<Follower<Answer>>,
     ) -> Answer {
-        let wait_ms = if known.is_some() { CREDENTIALS_RETRY_WAIT_MS } else { SILENCE_PATIENCE_MS };
         // Over HTTP the name as the client wrote it is part of the query key, so it is here too.
         let in_place = known.map(|known| known.name).or_else(|| asked.2.as_deref().map(Arc::from));
         let Some(follower) = follower else { return in_place.ok_or(OriginFault::Overloaded.into()) };
         let mut wait = pin!(follower.wait());
-        let answered = timeout(Duration::from_millis(wait_ms), &mut wait).await;
+        let answered = timeout(Duration::from_millis(CREDENTIALS_RETRY_WAIT_MS), &mut wait).await;
         if let Ok(Wait::Landed(answer)) = &answered
             && answer.as_ref().map_or_else(|error| is_of_neo4j(&error.kind), |_| true)
         {

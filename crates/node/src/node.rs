@@ -8,6 +8,7 @@ mod leaving;
 mod own_card;
 mod policy;
 mod secrets;
+mod users;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +41,6 @@ use crate::clock::{SystemClock, SystemDice};
 use crate::cluster_keys::keyring;
 use crate::config::{OriginAuth, Report, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
-use crate::credentials::Credentials;
-use crate::databases::Databases;
 use crate::front::transactions::TransactionParts;
 use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
@@ -60,13 +59,11 @@ use crate::origin::relays::Relays;
 use crate::peer::auth::Keyring;
 use crate::peer::client::PeerClient;
 use crate::peer::link::PeerLink;
-use crate::peer_credentials::OtherMembers;
 use crate::peer_service::PeerService;
 use crate::refusal_response::Unserved;
 use crate::renderer::FrontsRenderer;
 use crate::request_log::{Observing, RequestLog};
 use crate::routing::{MemberRouting, Members, ring_of};
-use crate::senders::Senders;
 use crate::tls::{Reload, Watched};
 use crate::traces::Traces;
 use crate::transactions::OpenTransactions;
@@ -256,16 +253,10 @@ impl Node {
         listeners.watched.into_iter().for_each(|(place, watched)| self.follow_certificate(place, watched));
         let says_addresses = says_addresses(settings);
         let clock = Arc::new(clock);
-        // The fronts alone hold the credentials, so that checks under way end with the last front.
-        let others = Arc::new(OtherMembers::new(Arc::clone(&link), Arc::clone(&self.state.members)));
-        let credentials = self.credentials(settings, Arc::clone(&others), Arc::clone(&clock));
-        let known_credentials = Arc::downgrade(&credentials);
-        let senders = Arc::new(Senders::new(self.state.engine.hasher(), settings));
-        let origin = Arc::clone(&self.state.origin);
-        let times = (settings.origin.timeout_ms, settings.entry.stale_if_error);
-        let databases = Arc::new(Databases::new((origin, others), times, relays.is_some()));
-        let known_databases = Arc::downgrade(&databases);
-        let shared = FrontShared::new((senders, credentials), databases, settings);
+        let with_neo4j = (&link, relays.is_some());
+        let shared = users::shared_of_fronts(&self.state, settings, with_neo4j, Arc::clone(&clock));
+        let known_credentials = Arc::downgrade(&shared.credentials);
+        let known_databases = Arc::downgrade(&shared.databases);
         let transactions = self.transaction_parts(&shared, relays.clone(), &link);
         let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
         if let Some(listener) = listeners.bolt {
@@ -350,17 +341,6 @@ impl Node {
         let stop = self.stop_clients.clone();
         let served = bolt_front::listener::serve(listening, front, bounds, self.clients.clone(), stop);
         self.clients.spawn(self.guarded("the Bolt listener", served));
-    }
-
-    /// The credentials that Neo4j has accepted. All fronts of the node share them.
-    fn credentials(
-        &self,
-        settings: &Settings,
-        others: Arc<OtherMembers>,
-        clock: Arc<SystemClock>,
-    ) -> Arc<Credentials> {
-        let grace_ms = settings.entry.stale_if_error;
-        Arc::new(Credentials::new(grace_ms, Arc::clone(&self.state.origin), others, clock))
     }
 
     /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.

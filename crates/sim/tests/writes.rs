@@ -8,6 +8,7 @@ mod hot_keys;
 mod parts;
 mod proofs;
 mod refused;
+mod rights;
 mod tags;
 mod transaction_ids;
 mod transactions;

@@ -2,13 +2,15 @@
 //! that node. A refusal that one node gets ends the acceptance at all nodes.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::scripted_cluster::{Lines, ScriptedCluster};
+use crate::support::bolt_client::BoltClient;
+use crate::support::cluster::Cluster;
 use crate::support::http::{Reply, basic, post};
-use crate::support::{say, until};
+use crate::support::{environment, say, until};
 
 const ANN: (&str, &str) = ("ann", "the-password-of-ann");
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -80,4 +82,57 @@ async fn a_refusal_at_one_node_ends_the_acceptance_at_all() {
     for node in &cluster.nodes {
         assert_nothing_shown(&node.ask(&request(ANN)).await);
     }
+}
+
+/// A1: Neo4j falls silent, and no node knows it yet. Bolt clients that one node has met log on at all nodes, get routing tables,
+/// begin transactions and read what is cached. What needs Neo4j fails, and is counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bolt_clients_do_not_feel_a_silent_neo4j() {
+    const READ: &str = "RETURN 'felt by nobody' AS x";
+    let cluster = Cluster::start().await;
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    let connect = async |node: usize| BoltClient::connect(cluster.nodes[node].addrs.bolt).await.unwrap();
+    // The client names no database, so its name has to be known too.
+    let read = async |client: &mut BoltClient, mode: &str| {
+        client.begin(json!({ "mode": mode })).await.unwrap().unwrap();
+        let rows = client.run_with(READ, &json!({}), json!({})).await.unwrap().unwrap();
+        client.commit().await.unwrap().unwrap();
+        rows.cache_status
+    };
+    let mut first = connect(0).await;
+    first.log_on("neo4j", &password).await.unwrap().unwrap();
+    read(&mut first, "r").await;
+    assert!(read(&mut first, "r").await.contains("; hit"));
+    cluster.proxy.stall();
+    cluster.proxy.cut();
+    let mut clients = Vec::new();
+    for node in 0..3 {
+        let began = Instant::now();
+        let mut client = connect(node).await;
+        client.log_on("neo4j", &password).await.unwrap().unwrap();
+        client.route().await.unwrap().unwrap();
+        let how = read(&mut client, "r").await;
+        assert!(how.contains("; hit"), "{how}");
+        say(&format!("silent Neo4j: the first log-on and read at node {node} took {:?}", began.elapsed()));
+        clients.push(client);
+    }
+    for (node, client) in clients.iter_mut().enumerate() {
+        // The first call that waits for Neo4j makes the node look after it.
+        let write = client.write("neo4j", "CREATE (n:Felt) DELETE n", &json!({})).await;
+        let failure = write.unwrap().unwrap_err();
+        assert!(failure.code.starts_with("Neo.TransientError."), "{failure:?}");
+        until("the node misses Neo4j", WAIT_MAX, async || {
+            let ready = cluster.nodes[node].admin("/readyz").await.unwrap();
+            ready.json()["degraded"].as_array().is_some_and(|parts| parts.contains(&json!("origin")))
+        })
+        .await;
+        let how = read(client, "w").await;
+        assert!(how.contains("; hit"), "{how}");
+        let refused = connect(node).await.log_on("neo4j", "a-guess").await.unwrap().unwrap_err();
+        assert!(refused.code.starts_with("Neo."), "{refused:?}");
+        let metrics = cluster.nodes[node].admin("/metrics").await.unwrap().to_string();
+        let counted = "hopcache_requests_total{class=\"bypass\",status=\"503\",front=\"bolt\"} ";
+        assert!(metrics.contains(counted) && !metrics.contains(&format!("{counted}0")), "{metrics}");
+    }
+    cluster.proxy.resume();
 }

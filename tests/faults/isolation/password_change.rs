@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::scripted_cluster::Dice;
+use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{Cluster, neo4j_http};
 use crate::support::http::{Connection, Reply, basic, post};
 use crate::support::{environment, http, say, until};
@@ -132,6 +133,75 @@ async fn a_changed_password_and_a_dropped_user_are_refused_everywhere_within_30_
             }
         };
         until("the new password is served", Duration::from_secs(20), is_served).await;
+    }
+}
+
+/// A8: a change that goes through a node is answered when no node accepts the old password, or a user that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_through_a_node_ends_acceptances_before_it_is_answered() {
+    let cluster = Cluster::start().await;
+    for (round, database) in ["system", "neo4j"].into_iter().enumerate() {
+        let users =
+            [User::create(&format!("through{round}")).await, User::create(&format!("gone{round}")).await];
+        for node in &cluster.nodes {
+            for user in &users {
+                node.ask(&user.request(OLD, round)).await;
+                assert!(node.ask(&user.request(OLD, round)).await.is_hit());
+            }
+        }
+        let admin = basic("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD"));
+        for statement in [
+            format!("ALTER USER {} SET PASSWORD '{NEW}' CHANGE NOT REQUIRED", users[0].0),
+            format!("DROP USER {}", users[1].0),
+        ] {
+            let body = json!({ "statement": statement }).to_string();
+            let request = post(&format!("/db/{database}/query/v2"), &admin, &body);
+            let reply = cluster.nodes[round].ask(&request).await;
+            assert_eq!(reply.status, 202, "{reply}");
+        }
+        for node in &cluster.nodes {
+            for user in &users {
+                assert_refused(&node.ask(&user.request(OLD, round)).await);
+            }
+        }
+    }
+}
+
+/// G4: a user that has to change the password is answered as by Neo4j, by each node, and no node calls the password wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_to_change_is_right_at_every_node() {
+    const EXPIRED: &str = "Neo.ClientError.Security.CredentialsExpired";
+    let cluster = Cluster::start().await;
+    let user = User::create("mustchange").await;
+    for node in &cluster.nodes {
+        node.ask(&user.request(OLD, 3)).await;
+        assert!(node.ask(&user.request(OLD, 3)).await.is_hit());
+    }
+    let admin = basic("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD"));
+    let reset =
+        json!({"statement": format!("ALTER USER {} SET PASSWORD CHANGE REQUIRED", user.0)}).to_string();
+    assert_eq!(cluster.nodes[0].ask(&post("/db/system/query/v2", &admin, &reset)).await.status, 202);
+    let direct = http::ask(neo4j_http(), &user.request(OLD, 3)).await.unwrap();
+    assert_eq!(direct.json()["errors"][0]["code"], EXPIRED, "{direct}");
+    for _ in 0..2 {
+        for node in &cluster.nodes {
+            let reply = node.ask(&user.request(OLD, 3)).await;
+            assert_eq!((reply.status, reply.json()), (direct.status, direct.json()), "{reply}");
+            let mut client = BoltClient::connect(node.addrs.bolt).await.unwrap();
+            let said = client.log_on_answer(&user.0, OLD).await.unwrap().unwrap();
+            assert_eq!(said["credentials_expired"], json!(true), "{said}");
+            client.route().await.unwrap().unwrap();
+            let refused = client.run("neo4j", "RETURN 1", &json!({})).await.unwrap().unwrap_err();
+            assert_eq!(refused.code, EXPIRED);
+        }
+    }
+    let mut client = BoltClient::connect(cluster.nodes[1].addrs.bolt).await.unwrap();
+    client.log_on(&user.0, OLD).await.unwrap().unwrap();
+    let change = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new";
+    client.write("system", change, &json!({"old": OLD, "new": NEW})).await.unwrap().unwrap();
+    for node in &cluster.nodes {
+        assert_eq!(node.ask(&user.request(NEW, 3)).await.status, 202);
+        assert!(node.ask(&user.request(NEW, 3)).await.is_hit());
     }
 }
 

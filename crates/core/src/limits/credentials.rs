@@ -51,10 +51,11 @@ pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 /// A client that comes once a second does not wait.
 pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
 const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
-/// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
+/// While Neo4j cannot be reached: how long a request waits for an answer about its credentials. Also how long one waits for the
+/// name of a database if Neo4j may be silent.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
-/// How long a request waits for a Neo4j that may be silent before an earlier answer counts in its place: whether it accepts
-/// these credentials, and how a database is called. The gate knows of a silence only after
+/// How long a request waits for a Neo4j that may be silent before an earlier acceptance of its credentials counts, at this
+/// node or at another. The gate knows of a silence only after
 /// [`ORIGIN_DOUBT_MS`](super::ORIGIN_DOUBT_MS) and a probe, and drivers should not feel one.
 pub const SILENCE_PATIENCE_MS: u64 = 500;
 const _: () = assert!(CREDENTIALS_RETRY_WAIT_MS <= SILENCE_PATIENCE_MS);

@@ -194,6 +194,14 @@ pub trait Origin: Send + Sync + 'static {
     }
 }
 
+/// Keeps what Neo4j has said about users. The engine tells it when that may not be so any more.
+pub trait Users: Send + Sync + 'static {
+    /// A write through this cluster has changed users or rights: nothing that Neo4j said before counts.
+    fn have_changed(&self);
+    /// This node was out of touch, and may have missed such a write: Neo4j has to be asked again.
+    fn may_have_changed(&self);
+}
+
 /// Peers, one hop away. [`message`](crate::peers::message) defines the content. The implementation decides how it
 /// travels and authenticates senders.
 #[async_trait]

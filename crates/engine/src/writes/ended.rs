@@ -63,7 +63,7 @@ pub(super) enum Newest {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, of, name, before, known, has_changed, tallied, parts } = self;
+        let Self { writes, mut of, name, before, known, has_changed, tallied, parts } = self;
         // From here on its end is told.
         drop(parts);
         let end = match writes.fate_of(&of, end).await {
@@ -83,6 +83,10 @@ impl OpenWrite {
         if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || changes_rights {
             writes.purge(&Scope::All).await;
         }
+        if changes_rights {
+            let position = if let WriteEnd::Committed(position) = end { position } else { None };
+            writes.tell_rights(&mut of, name, position).await;
+        }
         let ended = end.clone();
         let kept = match end {
             WriteEnd::Committed(Some(position)) => {
@@ -97,6 +101,9 @@ impl OpenWrite {
                 writes.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await
             }
         };
+        if changes_rights {
+            writes.wait_for_untold().await;
+        }
         // All nodes in touch have heard of it.
         match ended {
             WriteEnd::Committed(_) => {
@@ -110,7 +117,7 @@ impl OpenWrite {
 }
 
 impl Writes {
-    async fn own_write(
+    pub(super) async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
         (name, count): (DatabaseTag, Option<(u64, Written)>),
@@ -245,7 +252,7 @@ impl Writes {
         let mut is_later = false;
         for record in records {
             self.doubt_other(record);
-            let change = self.cache.written().take(*record, self.context.now());
+            let change = self.take(*record);
             match change {
                 // Entries by other names of the database need the other marks too.
                 Change::Full { .. } => noted = change,
@@ -315,6 +322,7 @@ impl Writes {
                 if of.changes_rights {
                     // It is committed in `system`, if at all, and the question was about another database.
                     self.purge(&Scope::All).await;
+                    self.tell_rights(&mut of.clone(), name, None).await;
                 }
                 return;
             }

@@ -47,6 +47,9 @@ impl Writes {
                 if self.mend(&records).await {
                     has_heard = true;
                     self.cache.proofs().take(look, (began, self.context.now()), &reports);
+                    if !lease.is_held(self.context.now()) {
+                        self.was_out_of_touch();
+                    }
                     lease.looked(began);
                 }
             }
@@ -75,7 +78,7 @@ impl Writes {
     fn take_all(&self, records: &[WrittenRecord], shown: &mut Shown) {
         let places: BTreeSet<_> = records.iter().map(WrittenRecord::place).collect();
         for record in records {
-            if self.cache.written().take(*record, self.context.now()).is_full()
+            if self.take(*record).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);
@@ -139,7 +142,7 @@ impl Writes {
         let mut has_places = true;
         let known = |record: &WrittenRecord| {
             self.doubt_other(record);
-            if self.cache.written().take(*record, self.context.now()).is_full() {
+            if self.take(*record).is_full() {
                 has_places = false;
                 self.forget_name(record.name);
             }

@@ -10,6 +10,7 @@
 //! | `refusals` | what a failure of Neo4j proves about a write |
 //! | `parts` | what a write commits before its end |
 //! | `tokens` | labels, types and keys of transactions that are rolled back |
+//! | `rights` | tells whoever keeps what Neo4j has said about users |
 //! | `runs` | what a run has to carry, and what its end shows |
 //! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
@@ -38,6 +39,7 @@ mod parts;
 mod pending;
 mod refusals;
 mod restored;
+mod rights;
 mod runs;
 mod tallies;
 mod telling;
@@ -45,7 +47,7 @@ mod tokens;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
@@ -58,7 +60,7 @@ use parking_lot::Mutex;
 use crate::cache::{Cache, WatchedStore};
 use crate::invalidate::Invalidate;
 use crate::model::context::Context;
-use crate::model::ports::{Origin, Routing, WriteOf};
+use crate::model::ports::{Origin, Routing, Users, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::capture::Capture;
 use crate::writes::databases::Asking;
@@ -102,6 +104,10 @@ pub struct Writes {
     /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
     /// then a write changes more than it touches.
     has_triggers: bool,
+    /// Whoever keeps what Neo4j has said about users.
+    users: OnceLock<Box<[Weak<dyn Users>]>>,
+    /// The name of Neo4j's database of users and rights.
+    system: DatabaseTag,
     /// Names of databases that were written through this node, for its metrics.
     shown: Mutex<BTreeMap<DatabaseTag, Arc<str>>>,
 }
@@ -132,6 +138,8 @@ impl Writes {
             purging: Purging::default(),
             asking: Asking::default(),
             has_triggers,
+            users: OnceLock::new(),
+            system: DatabaseTag::of(hasher, rights::SYSTEM),
             shown: Mutex::default(),
         })
     }

@@ -212,6 +212,14 @@ impl State {
 }
 
 impl Telling {
+    /// Whether the store, these nodes, and the nodes that only the store knows have the mark of everything by this name.
+    pub(super) fn is_told_to_all(&self, name: DatabaseTag, others: &[NodeName]) -> bool {
+        let state = self.state.lock();
+        let Some((number, _)) = state.records.get(&(name, None)) else { return false };
+        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|line| line.told >= *number);
+        state.store.told >= *number && others.iter().chain(state.store.listeners.keys()).all(is_told)
+    }
+
     /// A node has refused counts of writes: for a while it is told without them.
     fn refused_counts(&self, node: &NodeName, now: MonoTime) {
         if let Some(line) = self.state.lock().nodes.get_mut(node) {
@@ -394,7 +402,7 @@ impl Writes {
     /// [`Writes::tell`] goes on with the new mark.
     fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
         for record in known {
-            self.cache.written().take(*record, self.context.now());
+            self.take(*record);
             let is_same = |own: &&WrittenRecord| {
                 own.name == record.name && own.written.database() == record.written.database()
             };
@@ -412,7 +420,7 @@ impl Writes {
         let (written, _) = self.cache.written().after_own_write(None, position);
         let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
         for again in self.cache.written().records_of(own.name, written, &touched) {
-            self.cache.written().take(again, self.context.now());
+            self.take(again);
             self.telling.state.lock().enlist(again);
         }
     }

@@ -37,7 +37,9 @@ impl Session {
                 front.shared.databases.known_home(&ask.query().identity, options.impersonated.as_deref());
             home.is_some_and(|home| *home == *ask.query().database)
         };
-        if !known.acceptance.holds(came) || options.database.is_none() && !is_at_home() {
+        if !front.shared.credentials.serves(&known.acceptance, came)
+            || options.database.is_none() && !is_at_home()
+        {
             return None;
         }
         front.shared.credentials.check_ahead(&identity, &known.acceptance, came);

@@ -36,6 +36,11 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) {
     let slots = ConnectionSlots::new(bounds.connections_max);
+    // Neo4j's version is remembered from the start: should Neo4j fall silent, no new connection waits for it.
+    let asking = Arc::clone(&front);
+    connections.spawn(async move {
+        asking.server().await;
+    });
     loop {
         let accepted = tokio::select! {
             biased;

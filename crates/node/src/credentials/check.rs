@@ -13,14 +13,15 @@ use std::sync::Arc;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
     COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
-    ORIGIN_WAIT_MS_MAX, PEER_ANSWERS_ASKED_MAX, PEER_ANSWERS_WAIT_MS, SILENCE_PATIENCE_MS, STRANGERS_CHECKED_MAX,
-    STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
+    ORIGIN_WAIT_MS_MAX, PEER_ANSWERS_ASKED_MAX, PEER_ANSWERS_WAIT_MS, SILENCE_PATIENCE_MS,
+    STRANGERS_CHECKED_MAX, STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::TurnBounds;
+use hopcache_engine::Writes;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::{Credentials as Login, Identity};
-use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault};
+use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault, Users};
 use hopcache_slots::Slots;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -50,6 +51,18 @@ pub struct Credentials {
     tasks: Mutex<JoinSet<()>>,
 }
 
+/// Whether this node hears of every change of users and rights.
+pub trait Touch: Send + Sync + 'static {
+    /// For how long this node may rely on Neo4j's answer about a user; `None`: until it hears of a change.
+    fn trusts_users_for(&self, now: MonoTime) -> Option<Millis>;
+}
+
+impl Touch for Writes {
+    fn trusts_users_for(&self, now: MonoTime) -> Option<Millis> {
+        Self::trusts_users_for(self, now)
+    }
+}
+
 struct Checker {
     cache: Mutex<CredentialCache>,
     /// Checks under way: one for each identity, for any number of waiting requests.
@@ -63,7 +76,22 @@ struct Checker {
     asking_others: Semaphore,
     refusals: RefusalQueue,
     origin: Arc<dyn Origin>,
+    touch: Arc<dyn Touch>,
     clock: Arc<dyn Clock>,
+}
+
+impl Users for Credentials {
+    fn have_changed(&self) {
+        let mut cache = self.checker.cache.lock();
+        cache.make_void(self.checker.clock.now());
+        self.checker.checks.detach(|_| true);
+    }
+
+    fn may_have_changed(&self) {
+        let cache = self.checker.cache.lock();
+        cache.ask_again_about_all();
+        self.checker.checks.detach(|_| true);
+    }
 }
 
 impl Credentials {
@@ -72,7 +100,7 @@ impl Credentials {
     #[must_use]
     pub fn new(
         unreachable_grace_ms: Millis,
-        origin: Arc<dyn Origin>,
+        (origin, touch): (Arc<dyn Origin>, Arc<dyn Touch>),
         others: Arc<dyn OtherNodes>,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -91,6 +119,7 @@ impl Credentials {
             asking_others: Semaphore::new(PEER_ANSWERS_ASKED_MAX),
             refusals: RefusalQueue::default(),
             origin,
+            touch,
             clock,
         };
         Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
@@ -158,6 +187,12 @@ impl Credentials {
         Err(OriginFault::Overloaded.into())
     }
 
+    /// Whether an identity may be served now without a check.
+    #[must_use]
+    pub fn serves(&self, acceptance: &Acceptance, now: MonoTime) -> bool {
+        acceptance.holds(now) && self.checker.is_trusted(acceptance, now)
+    }
+
     /// Starts another check of a served identity when it is due. No request waits for it.
     pub fn check_ahead(&self, identity: &Arc<Identity>, acceptance: &Acceptance, now: MonoTime) {
         if acceptance.is_due(now)
@@ -223,7 +258,17 @@ impl Credentials {
 
 impl Checker {
     fn known(&self, whose: &Fingerprint) -> Known {
-        self.cache.lock().known(whose, self.clock.now())
+        let now = self.clock.now();
+        match self.cache.lock().known(whose, now) {
+            Known::Accepted(acceptance) if !self.is_trusted(&acceptance, now) => Known::Overdue(acceptance),
+            known => known,
+        }
+    }
+
+    /// Out of touch, this node may miss that a user is gone. Neo4j's answer counts for a moment then, or while it cannot be asked.
+    fn is_trusted(&self, acceptance: &Acceptance, now: MonoTime) -> bool {
+        let is_young = |trust_ms| now.since(acceptance.accepted_at()) < trust_ms;
+        self.touch.trusts_users_for(now).is_none_or(|trust_ms| acceptance.is_in_grace() || is_young(trust_ms))
     }
 
     /// Waits for a check. Neo4j may be silent: after `patience_ms` an earlier acceptance counts as if it could not be
@@ -289,7 +334,8 @@ impl Checker {
     async fn ask_others(&self, whose: &Fingerprint) -> Option<PeerVerdict> {
         {
             let cache = self.cache.lock();
-            let must_change = cache.last_refusal(whose).is_some_and(|error| is_password_to_change(&error.kind));
+            let must_change =
+                cache.last_refusal(whose).is_some_and(|error| is_password_to_change(&error.kind));
             if must_change || cache.may_serve_on(whose, self.clock.now()) {
                 return None;
             }

@@ -28,6 +28,9 @@ pub struct Acceptance {
     due: AtomicU64,
     /// Whether Neo4j did not answer the last check.
     is_unanswered: AtomicBool,
+    /// Users or rights have changed since Neo4j's last acceptance: it does not count any more, not even while Neo4j cannot be
+    /// reached.
+    is_void: AtomicBool,
 }
 
 impl Acceptance {
@@ -55,16 +58,31 @@ impl Acceptance {
         self.serving.store(until, Ordering::Relaxed);
         self.due.store((asked_at + Millis(CREDENTIALS_RECHECK_MS)).0, Ordering::Relaxed);
         self.is_unanswered.store(false, Ordering::Relaxed);
+        self.is_void.store(false, Ordering::Relaxed);
     }
 
     /// The time of Neo4j's last acceptance.
-    fn accepted_at(&self) -> MonoTime {
+    pub(super) fn accepted_at(&self) -> MonoTime {
         MonoTime(self.until.load(Ordering::Relaxed)) - Millis(CREDENTIALS_TTL_MS)
     }
 
     fn end(&self) {
         self.until.store(0, Ordering::Relaxed);
         self.serving.store(0, Ordering::Relaxed);
+    }
+
+    /// The next request needs another check.
+    fn ask_again(&self) {
+        self.serving.store(0, Ordering::Relaxed);
+    }
+
+    fn make_void(&self) {
+        self.is_void.store(true, Ordering::Relaxed);
+        self.end();
+    }
+
+    fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Relaxed)
     }
 
     /// Neo4j has answered: the identity is served only until Neo4j's last acceptance ends.
@@ -119,6 +137,8 @@ pub(crate) struct CredentialCache {
     accepted: LruCache<Fingerprint, Arc<Acceptance>>,
     refused: LruCache<Fingerprint, Refused>,
     grace_ms: Millis,
+    /// No acceptance from before this time counts: users or rights have changed.
+    void_before: MonoTime,
 }
 
 impl CredentialCache {
@@ -128,7 +148,20 @@ impl CredentialCache {
             accepted: LruCache::new(places(CREDENTIALS_MAX)),
             refused: LruCache::new(places(CREDENTIALS_REFUSED_MAX)),
             grace_ms,
+            void_before: MonoTime::default(),
         }
+    }
+
+    /// Users or rights have changed: nobody is accepted before Neo4j has been asked again. The identities stay known as
+    /// accepted once, so that guesses at their passwords do not delay them.
+    pub(super) fn make_void(&mut self, now: MonoTime) {
+        self.void_before = now;
+        self.accepted.iter().for_each(|(_, acceptance)| acceptance.make_void());
+    }
+
+    /// Neo4j is asked again before the next request of each identity. While it cannot be asked, its last acceptance counts.
+    pub(super) fn ask_again_about_all(&self) {
+        self.accepted.iter().for_each(|(_, acceptance)| acceptance.ask_again());
     }
 
     pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> Known {
@@ -170,7 +203,7 @@ impl CredentialCache {
 
     /// This node's cached result, as an answer to another node.
     pub(super) fn peer_answer(&self, whose: &Fingerprint, now: MonoTime) -> CredentialAnswer {
-        if let Some(acceptance) = self.accepted.peek(whose) {
+        if let Some(acceptance) = self.accepted.peek(whose).filter(|acceptance| !acceptance.is_void()) {
             return CredentialAnswer::Accepted(now.since(acceptance.accepted_at()));
         }
         // That a password has to be changed does not make it wrong.
@@ -179,7 +212,8 @@ impl CredentialCache {
             _ => false,
         };
         let refused = self.refused.peek(whose).filter(is_wrong).and_then(|refused| refused.decided_at);
-        refused.map_or(CredentialAnswer::Unknown, |decided_at| CredentialAnswer::Refused(now.since(decided_at)))
+        refused
+            .map_or(CredentialAnswer::Unknown, |decided_at| CredentialAnswer::Refused(now.since(decided_at)))
     }
 
     /// When Neo4j refused these credentials, as far as this node has it cached.
@@ -192,7 +226,7 @@ impl CredentialCache {
         let until = |acceptance: &Arc<Acceptance>| {
             acceptance.accepted_at() + Millis(CREDENTIALS_TTL_MS) + self.grace_ms
         };
-        self.accepted.peek(whose).is_some_and(|acceptance| now < until(acceptance))
+        self.accepted.peek(whose).is_some_and(|acceptance| !acceptance.is_void() && now < until(acceptance))
     }
 
     /// Another node got Neo4j's acceptance at `decided_at`, and Neo4j cannot be asked now. The identity is served as
@@ -205,7 +239,10 @@ impl CredentialCache {
     ) -> Option<Arc<Acceptance>> {
         let is_over = now >= decided_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms;
         // The refusal may have come while the other nodes were asked.
-        if is_over || self.refused_at(whose).is_some_and(|refused_at| refused_at >= decided_at) {
+        if is_over
+            || decided_at <= self.void_before
+            || self.refused_at(whose).is_some_and(|refused_at| refused_at >= decided_at)
+        {
             return None;
         }
         let own = self.accepted.peek(whose).map(|acceptance| acceptance.accepted_at());
@@ -250,7 +287,7 @@ impl CredentialCache {
 
     /// Neo4j cannot be reached: an identity that it accepted recently is still served.
     pub(super) fn serve_on(&mut self, whose: &Fingerprint, now: MonoTime) -> Option<Arc<Acceptance>> {
-        let acceptance = self.accepted.get(whose)?;
+        let acceptance = self.accepted.get(whose).filter(|acceptance| !acceptance.is_void())?;
         acceptance.serve_on(now, self.grace_ms).then(|| Arc::clone(acceptance))
     }
 

@@ -80,7 +80,8 @@ struct Bench {
 
 impl Bench {
     fn new(script: Script) -> Self {
-        let world = World { script: Mutex::new(script), asked: AtomicUsize::new(0), others: Mutex::default() };
+        let world =
+            World { script: Mutex::new(script), asked: AtomicUsize::new(0), others: Mutex::default() };
         let world = Arc::new(world);
         let ports = (Arc::clone(&world) as Arc<dyn Origin>, Arc::clone(&world) as Arc<dyn OtherHomes>);
         let databases = Databases::new(ports, (Millis(30_000), Millis(GRACE_MS)), true);
@@ -153,7 +154,7 @@ async fn a_silent_neo4j_is_waited_for_briefly() {
     assert_eq!(bench.find(None).await, (Ok("films".to_owned()), ms(CREDENTIALS_RETRY_WAIT_MS)));
     assert_eq!(bench.asked(), 2, "the question goes on, and all share it");
     // A name that this node has not asked about: if there is no such database, its first statement fails.
-    assert_eq!(bench.find(Some("neo4j")).await, (Ok("neo4j".to_owned()), ms(SILENCE_PATIENCE_MS)));
+    assert_eq!(bench.find(Some("neo4j")).await, (Ok("neo4j".to_owned()), ms(CREDENTIALS_RETRY_WAIT_MS)));
 }
 
 /// A node that has not met the user asks the others, and their answers age as they do there.
@@ -166,7 +167,7 @@ async fn a_node_that_knows_no_home_asks_the_others() {
         // So that there is a past.
         advance(ms(2 * over)).await;
         *bench.world.others.lock() = vec![home(over, "old")];
-        let waits_ms = if matches!(script, Script::IsSilent) { SILENCE_PATIENCE_MS } else { 0 };
+        let waits_ms = if matches!(script, Script::IsSilent) { CREDENTIALS_RETRY_WAIT_MS } else { 0 };
         if waits_ms == 0 {
             assert_eq!(bench.find(None).await, (Err(away()), Duration::ZERO), "too old");
         }

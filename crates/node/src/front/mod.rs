@@ -301,7 +301,7 @@ impl Front {
         let raw = Raw::of(&head, &body);
         if let Some(bytes) = raw.bytes()
             && let Some(known) = self.remembered.find(bytes)
-            && known.acceptance.holds(now)
+            && self.shared.credentials.serves(&known.acceptance, now)
         {
             self.shared.credentials.check_ahead(&known.read.query().identity, &known.acceptance, now);
             let mut ask = known.read.ask();

@@ -86,7 +86,8 @@ pub(crate) fn of_transaction(error: RunError) -> OriginError {
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
 pub(crate) fn is_credential_refusal(error: &Neo4jFailure) -> bool {
-    CREDENTIAL_CODES.contains(&error.code.as_str()) && ![RATE_LIMIT_CODE, MUST_CHANGE_CODE].contains(&&*error.code)
+    CREDENTIAL_CODES.contains(&error.code.as_str())
+        && ![RATE_LIMIT_CODE, MUST_CHANGE_CODE].contains(&&*error.code)
 }
 
 /// Whether the user has to change the password before Neo4j runs anything else.
@@ -151,7 +152,9 @@ mod tests {
         assert!(matches!(fault("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
         assert!(matches!(fault("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
         assert!(matches!(fault("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
-        for (code, ends) in [("Unauthorized", true), ("AuthenticationRateLimit", false), ("CredentialsExpired", false)] {
+        for (code, ends) in
+            [("Unauthorized", true), ("AuthenticationRateLimit", false), ("CredentialsExpired", false)]
+        {
             assert_eq!(ends_connections(&fault(&format!("Neo.ClientError.Security.{code}"))), ends, "{code}");
         }
         assert!(matches!(

@@ -1,6 +1,6 @@
 //! Credentials against a scripted Neo4j, on a clock that stands still until a test moves it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
@@ -19,6 +19,7 @@ use super::*;
 
 mod guesses;
 mod peer_answers;
+mod users_change;
 
 /// A scripted Neo4j that counts its questions. It decides when it is asked, and answers when the gate is open.
 struct Server {
@@ -101,7 +102,23 @@ fn away() -> Option<OriginFault> {
 const START: MonoTime = MonoTime(3_600_000_000);
 const GRACE_MS: Millis = Millis(600_000);
 
+/// Whether this node hears of changes of users and rights.
+#[derive(Default)]
+struct ScriptedTouch {
+    is_lost: AtomicBool,
+}
+
+/// How long a lease of freshness lasts.
+const LEASE_MS: u64 = 500;
+
+impl Touch for ScriptedTouch {
+    fn trusts_users_for(&self, _: MonoTime) -> Option<Millis> {
+        self.is_lost.load(Ordering::Relaxed).then_some(Millis(LEASE_MS))
+    }
+}
+
 struct Bench {
+    touch: Arc<ScriptedTouch>,
     server: Arc<Server>,
     hand: Arc<Hand>,
     others: Arc<peer_answers::ScriptedNodes>,
@@ -116,8 +133,10 @@ impl Bench {
         let (origin, clock) = (Arc::clone(&server) as Arc<dyn Origin>, Arc::clone(&hand) as Arc<dyn Clock>);
         let others = Arc::<peer_answers::ScriptedNodes>::default();
         let known_by_others = Arc::clone(&others) as Arc<dyn OtherNodes>;
-        let credentials = Arc::new(Credentials::new(GRACE_MS, origin, known_by_others, clock));
-        Self { server, hand, others, credentials }
+        let touch = Arc::<ScriptedTouch>::default();
+        let ports = (origin, Arc::clone(&touch) as Arc<dyn Touch>);
+        let credentials = Arc::new(Credentials::new(GRACE_MS, ports, known_by_others, clock));
+        Self { touch, server, hand, others, credentials }
     }
 
     fn answers(&self, fault: Option<OriginFault>) {
@@ -351,7 +370,10 @@ async fn a_log_on_does_not_wait_for_a_silent_neo4j() {
     assert_eq!(began.elapsed(), Millis(SILENCE_PATIENCE_MS).duration());
     assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 1).await);
     assert_eq!(began.elapsed(), Millis(SILENCE_PATIENCE_MS).duration(), "and the next one waits no more");
-    assert!(!bench.accepts(&eve, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 2).await, "a wrong password stays refused");
+    assert!(
+        !bench.accepts(&eve, CREDENTIALS_TTL_MS + GRACE_MS.0 / 2 + 2).await,
+        "a wrong password stays refused"
+    );
     // Neo4j answers at last, and refuses.
     bench.answers(refused());
     bench.credentials.distrust(&ann);

@@ -56,8 +56,7 @@ impl Front {
         // An empty statement is none here.
         let statement = read.statement.take().filter(|statement| !statement.text.is_empty());
         // Only Neo4j knows what it refuses of these, and BEGIN has to be refused now.
-        let is_neo4js =
-            asked.is_none() || read.impersonated.is_some() || read.kind.is_some() || !is_accepted;
+        let is_neo4js = asked.is_none() || read.impersonated.is_some() || read.kind.is_some() || !is_accepted;
         let waits = statement.is_none() && !read.bookmarks.is_empty();
         if !is_accepted && let Some(relays) = &self.transactions.parts.relays {
             relays.forget(&identity);

@@ -24,7 +24,7 @@ impl OtherNodes for ScriptedNodes {
 }
 
 impl Bench {
-    fn others_say(&self, answers: &[CredentialAnswer]) {
+    pub(super) fn others_say(&self, answers: &[CredentialAnswer]) {
         *self.others.answers.lock() = answers.to_vec();
     }
 

@@ -1,0 +1,40 @@
+//! What a node keeps of Neo4j's answers about users, for all of its fronts: whose credentials it has accepted, and which
+//! database they mean.
+
+use std::sync::{Arc, Weak};
+
+use hopcache_engine::ports::Users;
+
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::credentials::Credentials;
+use crate::databases::Databases;
+use crate::front::FrontShared;
+use crate::node_state::NodeState;
+use crate::peer::link::PeerLink;
+use crate::peer_credentials::OtherMembers;
+use crate::senders::Senders;
+
+/// The shared parts of a node's fronts. The engine tells them of changes of users and rights. `has_homes`: whether there is a
+/// Neo4j, which knows which database a user means.
+pub(super) fn shared_of_fronts(
+    state: &NodeState,
+    settings: &Settings,
+    (link, has_homes): (&Arc<PeerLink>, bool),
+    clock: Arc<SystemClock>,
+) -> FrontShared {
+    let others = Arc::new(OtherMembers::new(Arc::clone(link), Arc::clone(&state.members)));
+    let (origin, writes) = (|| Arc::clone(&state.origin), state.engine.writes());
+    let grace_ms = settings.entry.stale_if_error;
+    // The fronts alone hold the credentials, so that checks under way end with the last front.
+    let ports = (origin(), Arc::clone(writes) as _);
+    let credentials = Arc::new(Credentials::new(grace_ms, ports, Arc::clone(&others) as _, clock));
+    let times = (settings.origin.timeout_ms, grace_ms);
+    let databases = Arc::new(Databases::new((origin(), others), times, has_homes));
+    let known_credentials = Arc::downgrade(&credentials);
+    let known_databases = Arc::downgrade(&databases);
+    let users: [Weak<dyn Users>; 2] = [known_credentials, known_databases];
+    writes.tell_of_users(users.into());
+    let senders = Arc::new(Senders::new(state.engine.hasher(), settings));
+    FrontShared::new((senders, credentials), databases, settings)
+}

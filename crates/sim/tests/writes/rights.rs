@@ -1,0 +1,112 @@
+//! A8: a write that changes users or rights is answered when no node relies on what Neo4j said of users before it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
+use hopcache_core::tags::Touched;
+use hopcache_core::time::Millis;
+use hopcache_engine::ports::{Users, WriteOf};
+use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
+
+use super::{NODES, READ, SOON_MS, world};
+
+/// What a node was told of users.
+#[derive(Default)]
+struct Heard {
+    changed: AtomicUsize,
+    may_have_changed: AtomicUsize,
+}
+
+impl Users for Heard {
+    fn have_changed(&self) {
+        self.changed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn may_have_changed(&self) {
+        self.may_have_changed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Heard {
+    fn changed(&self) -> usize {
+        self.changed.load(Ordering::Relaxed)
+    }
+}
+
+/// A world whose Neo4j counts the ids of `system`, and what each node is told.
+async fn listening(seed: u64) -> (World, Vec<Arc<Heard>>) {
+    let world = world(seed).await;
+    world.origin.count_exactly();
+    let listeners = world.nodes.iter().map(|node| {
+        let heard = Arc::<Heard>::default();
+        let known: Weak<Heard> = Arc::downgrade(&heard);
+        let users: [Weak<dyn Users>; 1] = [known];
+        node.engine.writes().tell_of_users(users.into());
+        heard
+    });
+    let listeners = listeners.collect();
+    (world, listeners)
+}
+
+/// `ALTER USER` through a node, by a client of this database. Returns how long it took after Neo4j had answered.
+async fn alter_user(world: &World, node: usize, database: &str) -> Millis {
+    let identity = Arc::clone(&world.ask_in(database, READ, "neo4j").query.identity);
+    let write = world.nodes[node].engine.writes().begin(WriteOf {
+        database: database.into(),
+        identity,
+        impersonated: None,
+        timeout_ms: Millis(1_000),
+        may_name_graph: false,
+        may_commit_in_parts: false,
+        changes_rights: true,
+        touched: Touched::nothing(),
+        tokens: None,
+    });
+    world.origin.change_rights();
+    let began = sim_now();
+    write.committed(None).await;
+    sim_now().since(began)
+}
+
+/// Whatever database its client has named.
+#[tokio::test(start_paused = true)]
+async fn every_node_hears_of_a_change_before_it_is_answered() {
+    for (seed, database) in [(491, "system"), (493, "neo4j")] {
+        let (world, heard) = listening(seed).await;
+        for round in 1..4 {
+            let took_ms = alter_user(&world, round % NODES, database).await;
+            assert!(took_ms < Millis(FRESHNESS_LEASE_MS_DEFAULT), "{database}: {took_ms:?}");
+            for (node, heard) in heard.iter().enumerate() {
+                assert!(heard.changed() >= round, "{database}: node {node} in round {round}");
+            }
+        }
+    }
+}
+
+/// A node that nobody reaches, and that does not reach the store: the write waits until the node relies on nothing any more.
+/// The node hears of the change before it is in touch again.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_told_is_waited_for() {
+    let (world, heard) = listening(494).await;
+    let cut = |is_cut| {
+        world.net.set_cut(&world.nodes[2].engine.me().node, is_cut);
+        world.store.set_cut(2, is_cut);
+    };
+    let trusts = || world.nodes[2].engine.writes().trusts_users_for(sim_now());
+    assert_eq!(trusts(), None, "in touch");
+    cut(true);
+    let took_ms = alter_user(&world, 0, "system").await;
+    assert!(took_ms >= Millis(FRESHNESS_LEASE_MS_DEFAULT), "{took_ms:?}");
+    assert_eq!((heard[2].changed(), trusts()), (0, Some(Millis(FRESHNESS_LEASE_MS_DEFAULT))));
+    assert!(heard[1].changed() > 0);
+    cut(false);
+    while trusts().is_some() {
+        assert_eq!(heard[2].may_have_changed.load(Ordering::Relaxed), 0, "not in touch yet");
+        world.pass(1).await;
+    }
+    assert!(heard[2].changed() > 0 && heard[2].may_have_changed.load(Ordering::Relaxed) > 0);
+    let took_ms = alter_user(&world, 0, "system").await;
+    assert!(took_ms <= Millis(FRESHNESS_LEASE_MS_DEFAULT + SOON_MS), "{took_ms:?}: told again");
+}
