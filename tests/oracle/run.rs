@@ -138,8 +138,7 @@ async fn settle(
         let verdict = verdict::of(wrong, faults);
         *account.wrong.entry(verdict).or_default() += 1;
         account.wrong_proved += usize::from(wrong.answer.is_proved());
-        account.wrong_relied_on +=
-            usize::from(verdict == Verdict::Violation && wrong.answer.is_relied_on);
+        account.wrong_relied_on += usize::from(verdict == Verdict::Violation && wrong.answer.is_relied_on);
         if verdict == Verdict::Violation && told + stories < STORIES {
             say(&verdict::story(wrong, verdict, faults));
             stories += 1;
