@@ -7,7 +7,6 @@ use anyhow::Context;
 use hopcache_bolt::{Address as BoltAddress, Roots};
 use hopcache_core::turns::LineOrder;
 use hopcache_embedded::EmbeddedOrigin;
-use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
