@@ -6,6 +6,7 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
 
 use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
+use crate::origin::service_login::auth_of;
 
 impl BoltOrigin {
     /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
@@ -71,15 +72,5 @@ impl BoltOrigin {
             Login::Service(login) => login.has_none(),
         };
         class != RunClass::Prefetch || has_none
-    }
-}
-
-pub(in crate::origin) fn auth_of(credentials: &Credentials) -> Auth {
-    match credentials {
-        Credentials::None => Auth::None,
-        Credentials::Basic { user, password } => {
-            Auth::Basic { user: user.clone(), password: password.clone().into() }
-        }
-        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
