@@ -215,9 +215,10 @@ impl Telling {
     /// Whether the store, these nodes, and the nodes that only the store knows have the mark of everything by this name.
     pub(super) fn is_told_to_all(&self, name: DatabaseTag, others: &[NodeName]) -> bool {
         let state = self.state.lock();
-        let Some((number, _)) = state.records.get(&(name, None)) else { return false };
-        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|line| line.told >= *number);
-        state.store.told >= *number && others.iter().chain(state.store.listeners.keys()).all(is_told)
+        let of_all = state.records.iter().filter(|((of, _, tag), _)| *of == name && tag.is_none());
+        let Some(number) = of_all.map(|(_, (number, _))| *number).max() else { return false };
+        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|line| line.told >= number);
+        state.store.told >= number && others.iter().chain(state.store.listeners.keys()).all(is_told)
     }
 
     /// A node has refused counts of writes: for a while it is told without them.

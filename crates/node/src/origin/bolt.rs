@@ -31,7 +31,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-pub(super) use self::logins::auth_of;
 use self::logins::standing_of;
 use super::ResultBudget;
 use super::fault;
@@ -41,6 +40,7 @@ use super::live::{self, LiveTap};
 use super::marker::Marker;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::server_runs::ServerRuns;
+use super::service_login::auth_of;
 use super::settings::own_login_refused;
 pub use super::settings::{BoltSettings, Login, ServiceLogin, SharedOrigin};
 use super::updates::WriteWords;

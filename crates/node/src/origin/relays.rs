@@ -20,10 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
-use super::bolt::auth_of;
 use super::fault;
 use super::marker::Marker;
 use super::pools::Fingerprint;
+use super::service_login::auth_of;
 use super::settings::{Login, SharedOrigin};
 
 /// The newest version whose values the engine's runs keep.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_bolt::{Address, Connection, Failure, OpenError, Options};
+use hopcache_bolt::{Address, Auth, Connection, Failure, OpenError, Options};
 use hopcache_core::limits::ORIGIN_PASSWORD_FILE_MS;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::Neo4jFailure;
@@ -21,7 +21,6 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::bolt::auth_of;
 use super::fault;
 use super::own_login::Refusal;
 use super::pools::Fingerprint;
@@ -161,6 +160,17 @@ impl ServiceLogin {
         if fault::is_credential_refusal(failure) {
             self.passwords.lock().other = Some(found);
         }
+    }
+}
+
+/// Credentials in the form of a log-on.
+pub(super) fn auth_of(credentials: &Credentials) -> Auth {
+    match credentials {
+        Credentials::None => Auth::None,
+        Credentials::Basic { user, password } => {
+            Auth::Basic { user: user.clone(), password: password.clone().into() }
+        }
+        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
 

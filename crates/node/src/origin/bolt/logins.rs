@@ -7,6 +7,7 @@ use hopcache_engine::ports::OriginFault;
 
 use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
 use crate::origin::fault::{self, must_change_password};
+use crate::origin::service_login::auth_of;
 
 impl BoltOrigin {
     /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
@@ -88,14 +89,4 @@ pub(super) fn standing_of(connection: &Connection) -> Result<(), OriginFault> {
 
 fn is_password_to_change(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::Unauthorized(failure) if must_change_password(failure))
-}
-
-pub(in crate::origin) fn auth_of(credentials: &Credentials) -> Auth {
-    match credentials {
-        Credentials::None => Auth::None,
-        Credentials::Basic { user, password } => {
-            Auth::Basic { user: user.clone(), password: password.clone().into() }
-        }
-        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
-    }
 }

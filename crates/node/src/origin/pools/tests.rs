@@ -270,7 +270,7 @@ pub(in crate::origin) async fn pass(ms: u64) {
 async fn connections_that_died_while_they_were_idle_are_not_lent() {
     let (address, mut seen) = greeter().await;
     let options = Options { exchange_timeout: Duration::from_millis(50), ..Options::default() };
-    let pools = Pools::new(address, options, BOUNDS);
+    let pools = Pools::new(address, options, Bounds { lent: 4, ..BOUNDS });
     for whose in [1, 2] {
         drop((lend(&pools, whose).await.unwrap(), lend(&pools, whose).await.unwrap()));
     }
