@@ -27,6 +27,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
     COUNTED_TOLD_MAX, COUNTS_REFUSED_MS, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX,
 };
