@@ -32,7 +32,8 @@ fn every_construct_of_cypher_5_is_known() {
 #[test]
 fn what_the_verdict_lets_into_the_cache_is_known() {
     let golden: Json = serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).unwrap();
-    let api: Json = serde_json::from_str(include_str!("../../../tests/golden/query_api_statements.json")).unwrap();
+    let api: Json =
+        serde_json::from_str(include_str!("../../../tests/golden/query_api_statements.json")).unwrap();
     let rows = golden.as_array().unwrap().iter().map(|row| row["statement"].as_str().unwrap());
     let asked = api["statements"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
     let unknown: Vec<&str> = rows
@@ -85,7 +86,8 @@ fn syntax_without_a_meaning_depends_on_anything() {
         assert!(tags.is_anything() && tags.is_volatile(&[0xa0]), "{text}");
     }
     // The `|` of the expression is in brackets of its own, so there is one meaning.
-    for text in ["RETURN [x IN $l WHERE (x:A|B) | x.y]", "RETURN [(a:A|B)-[r:R|S]->(b WHERE b:C|D) | b:E|F]"] {
+    for text in ["RETURN [x IN $l WHERE (x:A|B) | x.y]", "RETURN [(a:A|B)-[r:R|S]->(b WHERE b:C|D) | b:E|F]"]
+    {
         assert!(!ReadTags::of(text).is_anything(), "{text}");
     }
 }

@@ -83,7 +83,8 @@ impl Parser<'_> {
     /// `trim(x)`, `trim(BOTH 'a' FROM x)`, `trim(LEADING FROM x)`, `trim('a' FROM x)`.
     fn trim(&mut self) -> Parsed<Expr> {
         let is_operand = |kind| matches!(kind, TokenKind::Word | TokenKind::Text | TokenKind::Punct('$'));
-        let has_side = self.is_any_word(&["BOTH", "LEADING", "TRAILING"]) && self.kind(1).is_some_and(is_operand);
+        let has_side =
+            self.is_any_word(&["BOTH", "LEADING", "TRAILING"]) && self.kind(1).is_some_and(is_operand);
         self.at += usize::from(has_side);
         let mut whole = Expr::default();
         if !(has_side && self.is_word("FROM")) {

@@ -27,7 +27,9 @@ impl Parser<'_> {
             }
             TokenKind::Punct('(') if self.begins_path() => self.pattern(),
             TokenKind::Punct('(') => self.parenthesised(),
-            TokenKind::Punct('[') => self.within_brackets(|parser| parser.nested(Self::list_or_comprehension)),
+            TokenKind::Punct('[') => {
+                self.within_brackets(|parser| parser.nested(Self::list_or_comprehension))
+            }
             TokenKind::Punct('{') => self.within_brackets(|parser| parser.nested(Self::map)),
             TokenKind::Word => self.word(),
             TokenKind::QuotedWord => self.variable_or_call(),
@@ -183,8 +185,8 @@ impl Parser<'_> {
         let mut value = Expr::default();
         let is_text = self.is_any_word(&["STARTS", "ENDS"]) && self.is_word_at(1, "WITH");
         let predicates = ["NULL", "NOT", "TYPED", "NORMALIZED", "NFC", "NFD", "NFKC", "NFKD"];
-        let is_predicate =
-            self.is_word("IS") && (self.is_at(1, ':') || predicates.iter().any(|word| self.is_word_at(1, word)));
+        let is_predicate = self.is_word("IS")
+            && (self.is_at(1, ':') || predicates.iter().any(|word| self.is_word_at(1, word)));
         if is_predicate {
             self.is_predicate(&mut value)?;
         } else if self.are("::") {

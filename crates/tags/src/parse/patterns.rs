@@ -74,7 +74,11 @@ impl Parser<'_> {
             elements.push(Element::Relationship(self.relationship()?));
             elements.push(Element::Node(self.node()?));
         }
-        if elements.len() == 1 { Err(Unread::Syntax) } else { Ok(Path { name: None, elements, is_shortest: false }) }
+        if elements.len() == 1 {
+            Err(Unread::Syntax)
+        } else {
+            Ok(Path { name: None, elements, is_shortest: false })
+        }
     }
 
     /// Whether a relationship begins here: `--`, `-[`, `<--`, `<-[`.

@@ -68,7 +68,9 @@ fn time_argument(view: View<'_>, from: usize) -> Argument {
 /// Whether the third argument of `time.truncate` is a map literal without a named zone.
 fn is_fields_of_time(view: View<'_>, from: usize) -> bool {
     let end = argument_end(view, from);
-    end.is_some_and(|end| entries(view, from, end).is_some() && has_fixed_zone(view, from, end) != Some(false))
+    end.is_some_and(|end| {
+        entries(view, from, end).is_some() && has_fixed_zone(view, from, end) != Some(false)
+    })
 }
 
 /// The kind of the argument that begins at `from`. Harmless are a string without an escape, a map literal with a key
@@ -155,8 +157,8 @@ fn is_temporal(view: View<'_>, from: usize, end: usize, families: &[&str]) -> bo
     let open = view.chain_end(from);
     let name = view.lowered_chain(from, open);
     let (family, member) = name.split_once('.').unwrap_or((&name, ""));
-    let returns_time = families.contains(&family)
-        && matches!(member, "" | "truncate" | "fromepoch" | "fromepochmillis");
+    let returns_time =
+        families.contains(&family) && matches!(member, "" | "truncate" | "fromepoch" | "fromepochmillis");
     let Some(close) = closing(view, open).filter(|_| returns_time && view.is(open, '(')) else {
         return false;
     };
