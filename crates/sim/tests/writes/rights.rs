@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{Users, WriteOf};
+use hopcache_engine::ports::{Parts, Users, WriteOf};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 
@@ -59,7 +59,7 @@ async fn alter_user(world: &World, node: usize, database: &str) -> Millis {
         impersonated: None,
         timeout_ms: Millis(1_000),
         may_name_graph: false,
-        may_commit_in_parts: false,
+        parts: Parts::None,
         changes_rights: true,
         touched: Touched::nothing(),
         tokens: None,
