@@ -59,8 +59,7 @@ enum RunEnd {
 
 fn run_end(error: Option<&OriginError>) -> RunEnd {
     match error.map(|error| &error.kind) {
-        // The next run would cost as much.
-        Some(OriginFault::Failed(said)) if said.was_ended_from_outside() => {
+        Some(OriginFault::Failed(said)) if said.is_over_servers_time() => {
             RunEnd::Failed(RunFailure::TimedOut)
         }
         None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,

@@ -64,6 +64,12 @@ impl Neo4jFailure {
         )
     }
 
+    /// Whether a limit of the server's own has ended the transaction: the next run would cost as much.
+    #[must_use]
+    pub fn is_over_servers_time(&self) -> bool {
+        self.code == "Neo.ClientError.Transaction.TransactionTimedOut"
+    }
+
     /// The failure of a run that waited in vain for a bookmark, in Neo4j's words: which id it asked, and the newest one.
     #[must_use]
     pub fn bookmark_timeout(database: &str, (asked, newest): (u64, u64)) -> Self {

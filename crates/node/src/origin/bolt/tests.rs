@@ -396,7 +396,7 @@ async fn the_records_of_the_second_run_are_streamed() {
     let (live, reader) = hopcache_engine::live::LiveRun::new(None);
     let run = OriginRun { live: Some(live), ..run_within(20_000) };
     let reading = async {
-        reader.has(10 * 1_024).await;
+        tokio::time::timeout(Duration::from_secs(20), reader.has(10 * 1_024)).await.unwrap();
         assert!(reader.accept().is_some());
         server.goes_on.notify_one();
     };
