@@ -6,6 +6,7 @@ mod bookmarks;
 mod cli;
 mod conversation;
 mod credentials;
+mod deep_values;
 mod explained;
 mod freshness;
 mod http;

@@ -246,3 +246,61 @@ pub async fn is_running(raw: &mut Raw, tag: &str) -> bool {
     assert_eq!(raw.reply().await[1], 0x70);
     record[3] > 0
 }
+
+/// RUN with parameters and options, each a packed map, and PULL. Returns the replies up to the end of the result, or a failure.
+async fn outcome(raw: &mut Raw, statement: &str, params: &[u8], extra: &[u8]) -> Vec<Vec<u8>> {
+    raw.send(&[&[0xB3, 0x10][..], &text(statement), params, extra].concat()).await;
+    raw.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
+    let mut replies = Vec::new();
+    while replies.len() < 3 && replies.last().is_none_or(|reply: &Vec<u8>| reply[1] != 0x7F) {
+        replies.push(raw.reply().await);
+    }
+    replies
+}
+
+/// G3: a client's own limit ends a read with Neo4j's code and message, by itself and in a transaction, so no driver repeats it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clients_limit_is_told_as_by_neo4j() {
+    const CODE: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+    const WORDS: &str = "has not completed within the timeout specified at its start by the client.";
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let loops: String = (0..12).map(|n| format!("UNWIND range(1, 100) AS a{n} ")).collect();
+    let slow = format!("{loops} RETURN count(*) AS n");
+    // 200 ms, for reading.
+    let limits = [&[0xA2][..], &text("tx_timeout"), &[0xC9, 0x00, 0xC8], &text("mode"), &text("r")].concat();
+    for raw in [&mut Raw::at_neo4j().await, &mut Raw::logged_on(&node).await] {
+        for in_transaction in [false, true] {
+            if in_transaction {
+                raw.send(&[&[0xB1, 0x11][..], &limits].concat()).await;
+                assert_eq!(raw.reply().await[1], 0x70);
+            }
+            let extra = if in_transaction { &[0xA0][..] } else { &limits };
+            let replies = outcome(raw, &slow, &[0xA0], extra).await;
+            let last = String::from_utf8_lossy(replies.last().unwrap()).into_owned();
+            assert!(last.contains(CODE) && last.contains(WORDS), "{in_transaction}: {last}");
+            raw.send(&[0xB0, 0x0F]).await;
+            while raw.reply().await[1] != 0x70 {}
+        }
+    }
+}
+
+/// G3: a value comes back as deep as from Neo4j, and the connection works on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deep_value_comes_back_as_from_neo4j() {
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let (neo4j, ours) = (&mut Raw::at_neo4j().await, &mut Raw::logged_on(&node).await);
+    let read = [&[0xA1][..], &text("mode"), &text("r")].concat();
+    let wrapped = format!("WITH $d AS x {} RETURN x", "WITH [x] AS x ".repeat(40));
+    for (statement, levels) in [("RETURN $d AS x", 130), ("RETURN $d AS x", 900), (&*wrapped, 980)] {
+        let params = [&[0xA1, 0x81, b'd'][..], &vec![0x91; levels], &[0x01]].concat();
+        let expected = outcome(neo4j, statement, &params, &read).await;
+        assert_eq!(expected[1][1], 0x71, "{levels}: {:02X?}", &expected[0]);
+        // From a run, and from the cache.
+        for _ in 0..2 {
+            let replies = outcome(ours, statement, &params, &read).await;
+            assert_eq!(replies[1], expected[1], "{levels}");
+        }
+    }
+    ours.run("RETURN 1").await;
+    assert_eq!([ours.reply().await[1], ours.reply().await[1], ours.reply().await[1]], [0x70, 0x71, 0x70]);
+}

@@ -40,7 +40,7 @@ async fn row(cluster: &ScriptedCluster, statement: &str, control: &str, expected
         202 if status.contains("fwd=bypass") => Bypass,
         202 if ran > 0 => Run,
         504 if status.contains("not-cached")
-            || reply.json()["errors"][0]["code"] == "Hopcache.TransientError.NotCached" =>
+            || reply.json()["errors"][0]["code"] == "Hopcache.ClientError.NotCached" =>
         {
             NotCached
         }

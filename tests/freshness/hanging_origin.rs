@@ -53,7 +53,7 @@ async fn a_hanging_origin_frees_its_workers_and_keeps_nobody_waiting() {
     let reply = cluster.ask(&cold).await;
     assert_eq!(
         (reply.status, code(&reply).as_str()),
-        (504, "Hopcache.TransientError.OriginTimedOut"),
+        (504, "Hopcache.ClientError.OriginTimedOut"),
         "{reply}"
     );
     let timeout = Duration::from_millis(2_500)..slowness.bound(Duration::from_secs(8));

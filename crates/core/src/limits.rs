@@ -382,6 +382,9 @@ pub const BACKOFF_KEYS_MAX: usize = 10_000;
 /// meanwhile would all wait for the same. A probe follows at once, so one unlucky connection opens the breaker for
 /// milliseconds only. A late connection does not count: the probe that it causes does.
 pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 1;
+/// How long a run whose time is over asks whether it has waited for a bookmark. The question itself takes less than a
+/// millisecond, and its client has waited long.
+pub const BOOKMARK_QUESTION_MS_MAX: u64 = 1_000;
 /// Pause between two probes of an unreachable origin: the greatest delay until its return is noticed.
 pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
 /// How long a probe's report may be missing before another is admitted.

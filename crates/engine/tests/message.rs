@@ -434,6 +434,7 @@ fn every_reply_is_read_as_it_was_sent() {
         FailureKind::Overloaded,
         FailureKind::DeadlinePassed,
         FailureKind::TooLarge { limit_bytes: 12 },
+        FailureKind::TooDeep,
         FailureKind::NotCached,
         FailureKind::BadResult,
         FailureKind::TooManyRuns,

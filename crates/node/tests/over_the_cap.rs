@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use bytes::Bytes;
-use hopcache::front::answer::{Reply, of_outcome};
+use hopcache::front::answer::{Reply, of_outcome, of_unsent};
 use hopcache::front::refusal::Refusal;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
@@ -52,6 +52,49 @@ async fn a_write_in_doubt_is_never_told_to_try_again() {
     let queued = Failure::from(OriginError::from(OriginFault::Overloaded));
     let message = message_of(queued, How::bypass(Reason::Write)).await;
     assert!(message.contains("Try again") && !message.contains("may have been carried out"), "{message}");
+}
+
+/// G3: what was carried out is no 503, and nothing says when to send it again. Neo4j answers a result that it cannot write as
+/// JSON with the same status and code.
+#[tokio::test]
+async fn what_was_carried_out_is_never_unavailable() {
+    let me = NodeName::new("node-a").unwrap();
+    let outcome = |answer| Outcome {
+        answer,
+        how: How::bypass(Reason::Write),
+        answered_by: None,
+        key: QueryKey([7; 32]),
+        range: None,
+    };
+    let failed = |kind: FailureKind| of_outcome(&outcome(Answer::Failed(kind.into())), Encoding::Plain, &me);
+    let unsent = of_unsent(&outcome(Answer::Body(Bytes::new())), &me);
+    for reply in [failed(FailureKind::TooDeep), failed(FailureKind::BadResult), unsent] {
+        assert_eq!(reply.status(), 500);
+        assert!(!reply.headers().contains_key("retry-after"));
+        let body = body_of(reply).await;
+        assert_eq!(body["errors"][0]["code"], "Neo.ClientError.Request.Invalid");
+        let message = body["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains("carried out") && !message.contains("Try again"), "{message}");
+    }
+}
+
+/// G3: a client that waits for what cannot come is told so, and not to try again.
+#[tokio::test]
+async fn what_repeating_cannot_help_is_a_client_error() {
+    for kind in [FailureKind::NotCached, FailureKind::OriginTimedOut] {
+        let outcome = Outcome {
+            answer: Answer::Failed(kind.into()),
+            how: How::failed(Role::Led),
+            answered_by: None,
+            key: QueryKey([7; 32]),
+            range: None,
+        };
+        let reply = of_outcome(&outcome, Encoding::Plain, &NodeName::new("node-a").unwrap());
+        assert_eq!((reply.status().as_u16(), reply.headers().contains_key("retry-after")), (504, false));
+        let body = body_of(reply).await;
+        let code = body["errors"][0]["code"].as_str().unwrap();
+        assert!(code.starts_with("Hopcache.ClientError."), "{code}");
+    }
 }
 
 /// I9: the records before a failure are shown within the bound of a result's body, or not at all.

@@ -1,7 +1,10 @@
 //! Bytes to values. Every length is checked against the bytes that are really there before
 //! anything is allocated or skipped.
 
-use crate::{DEPTH_MAX, Value};
+use crate::{DEPTH_MAX, PASSED_DEPTH_MAX, Value};
+
+/// Levels that are passed over by recursion, which is faster. Real values have fewer.
+const RECURSED_DEPTH_MAX: usize = 16;
 
 /// Why bytes are not PackStream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +21,8 @@ pub enum DecodeError {
     /// A map key that is not a string.
     #[error("a PackStream map key is not a string")]
     Key,
-    /// Nested deeper than [`DEPTH_MAX`].
-    #[error("PackStream nests deeper than {DEPTH_MAX} levels")]
+    /// Nested deeper than [`DEPTH_MAX`], or, of values that are passed over, [`PASSED_DEPTH_MAX`].
+    #[error("PackStream nests too deep")]
     Depth,
     /// Bytes left over behind a whole value.
     #[error("{0} bytes behind the end of a PackStream value")]
@@ -58,6 +61,14 @@ pub enum Token<'a> {
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+}
+
+/// A list, map or structure whose values are passed over.
+struct Open {
+    /// Values that were not passed over yet.
+    left: usize,
+    /// Whether there is a key before each of them.
+    has_keys: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -156,8 +167,8 @@ impl<'a> Reader<'a> {
             Token::Map(len) => (0, len),
             _ => return Ok(()),
         };
-        if depth >= DEPTH_MAX {
-            return Err(DecodeError::Depth);
+        if depth >= RECURSED_DEPTH_MAX {
+            return self.skip_deep(Open { left: values + pairs, has_keys: pairs > 0 });
         }
         for _ in 0..values {
             self.skip_nested(depth + 1)?;
@@ -165,6 +176,31 @@ impl<'a> Reader<'a> {
         for _ in 0..pairs {
             self.key()?;
             self.skip_nested(depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Passes over what is left of a value that nests deep, without recursion.
+    fn skip_deep(&mut self, first: Open) -> Result<(), DecodeError> {
+        let mut open = vec![first];
+        while let Some(innermost) = open.last_mut() {
+            let Some(left) = innermost.left.checked_sub(1) else {
+                open.pop();
+                continue;
+            };
+            innermost.left = left;
+            if innermost.has_keys {
+                self.key()?;
+            }
+            let (left, has_keys) = match self.token()? {
+                Token::List(len) | Token::Struct { len, .. } => (len, false),
+                Token::Map(len) => (len, true),
+                _ => continue,
+            };
+            if open.len() >= PASSED_DEPTH_MAX {
+                return Err(DecodeError::Depth);
+            }
+            open.push(Open { left, has_keys });
         }
         Ok(())
     }

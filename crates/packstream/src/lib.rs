@@ -2,7 +2,8 @@
 //! the canonical form that a query key is computed over.
 //!
 //! This crate decides how values become bytes and back. It never does IO, never allocates by a
-//! length that the bytes only claim, and never recurses deeper than [`DEPTH_MAX`].
+//! length that the bytes only claim, and never recurses deeper than [`DEPTH_MAX`]. Values that are only passed over may nest
+//! deeper: nothing recurses for them.
 //!
 //! Source: the Bolt Protocol documentation, "PackStream version 1" and "Structure semantics"
 //! (Neo4j, Bolt 5.x).
@@ -15,9 +16,13 @@ pub use decode::{DecodeError, Reader, Token, decode};
 pub use encode::{Writer, encode, encode_canonical};
 pub use value::Value;
 
-/// Deepest nesting of lists, maps and structures that is read or written: lists of lists of …
-/// Real values nest a handful of levels; the bound is what keeps hostile bytes off the stack.
-pub const DEPTH_MAX: usize = 128;
+/// Deepest nesting of lists, maps and structures that becomes a tree or another format: lists of lists of … Neo4j writes
+/// and reads JSON of 1,000 levels. The bound keeps hostile bytes off the stack.
+pub const DEPTH_MAX: usize = 1_000;
+
+/// Deepest nesting that is passed over. Neo4j itself ends between 1,000 and 1,500 levels, as far as its stack reaches. The
+/// bound is for hostile bytes: a level takes 16 bytes while a value is passed over.
+pub const PASSED_DEPTH_MAX: usize = 1 << 16;
 
 /// Signatures of the structures that Bolt 5 values use.
 pub mod tag {

@@ -1,7 +1,9 @@
 //! PackStream: written values are read back, equal values have one form, and no bytes from outside panic, recurse
 //! without end or allocate by a claimed length (I13, F33).
 
-use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Value, decode, encode, encode_canonical};
+use hopcache_packstream::{
+    DEPTH_MAX, DecodeError, PASSED_DEPTH_MAX, Reader, Value, decode, encode, encode_canonical,
+};
 use proptest::prelude::*;
 
 fn leaf() -> impl Strategy<Value = Value> {
@@ -118,7 +120,32 @@ fn nesting_is_bounded() {
     let nested = |levels: usize| [vec![0x91_u8; levels], vec![0xC0]].concat();
     assert!(decode(&nested(DEPTH_MAX)).is_ok());
     assert_eq!(decode(&nested(DEPTH_MAX + 1)).unwrap_err(), DecodeError::Depth);
+    // What is only passed over may nest deeper: by lists, maps and structures, also behind others.
+    for level in [&[0x91][..], &[0xA1, 0x81, b'k'], &[0xB1, 0x4E], &[0x92, 0x01]] {
+        let deep = [level.repeat(PASSED_DEPTH_MAX / 2), vec![0xC0]].concat();
+        let behind = [&deep[..], &[0x07]].concat();
+        assert_eq!(Reader::new(&behind).skip(), Ok(&deep[..]));
+    }
+    let both = [&[0x92][..], &nested(DEPTH_MAX), &nested(DEPTH_MAX)].concat();
+    assert_eq!(Reader::new(&both).skip(), Ok(&both[..]));
+    let keyless = [&[0x91].repeat(20)[..], &[0xA1, 0x01, 0x02]].concat();
+    assert_eq!(Reader::new(&keyless).skip().unwrap_err(), DecodeError::Key);
     assert_eq!(Reader::new(&nested(1_000_000)).skip().unwrap_err(), DecodeError::Depth);
+    assert_eq!(Reader::new(&nested(100)[..100]).skip().unwrap_err(), DecodeError::Truncated);
+}
+
+/// On half of the stack that a worker of the runtime has: decoded, encoded in both forms, and dropped.
+#[test]
+fn the_deepest_tree_fits_the_stack() {
+    let trees = || {
+        for level in [&[0x91][..], &[0xA1, 0x81, b'k'], &[0xB1, 0x4E], &[0xA2, 0x81, b'a', 0xC0, 0x81, b'k']]
+        {
+            let deep = [level.repeat(DEPTH_MAX), vec![0xC0]].concat();
+            let tree = decode(&deep).unwrap();
+            assert_eq!((encode(&tree), encode_canonical(&tree)), (deep.clone(), deep));
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(trees).unwrap().join().unwrap();
 }
 
 #[test]

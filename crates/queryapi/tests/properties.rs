@@ -117,3 +117,41 @@ fn deep_nesting_is_refused() {
     }
     assert!(body(&vec![0x91; 100_000], &Value::Null, TYPED).is_none());
 }
+
+/// As deep as Neo4j writes and reads (1,000 levels of JSON), on half of the stack that a worker of the runtime has: the deepest
+/// calls of each kind.
+#[test]
+fn what_neo4j_writes_and_reads_fits_the_stack() {
+    let check = || {
+        let named = |name: &str, value| (name.to_owned(), value);
+        let node = |inner| Value::Struct {
+            tag: tag::NODE,
+            fields: vec![
+                Value::Int(1),
+                Value::List(vec![]),
+                Value::Map(vec![named("p", inner), named("q", Value::Null)]),
+                Value::from("4:x:1"),
+            ],
+        };
+        let levels: [(&dyn Fn(Value) -> Value, usize); 4] = [
+            (&|inner| Value::List(vec![inner]), 996),
+            (&|inner| Value::Map(vec![named("k", inner)]), 996),
+            (&|inner| Value::Map(vec![named("a", Value::Int(1)), named("k", inner)]), 996),
+            (&node, 498),
+        ];
+        for (level, count) in levels {
+            let row = (0..count).fold(Value::Int(7), |inner, _| level(inner));
+            let records = encode(&Value::List(vec![row]));
+            for form in [PLAIN, TYPED] {
+                assert!(body(&records, &Value::Null, form).is_some(), "{count} levels");
+            }
+        }
+        let plain = ("[".repeat(996), "]".repeat(996));
+        let typed = ("{\"$type\":\"List\",\"_value\":[".repeat(996), "]}".repeat(996));
+        for ((open, close), encoding) in [(plain, Encoding::Plain), (typed, Encoding::Typed)] {
+            let text = format!("{{\"statement\":\"x\",\"parameters\":{{\"p\":{open}{close}}}}}");
+            assert!(request::parse(text.as_bytes(), encoding).is_ok(), "{encoding:?}");
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(check).unwrap().join().unwrap();
+}

@@ -256,6 +256,7 @@ const fn word_of_failure(kind: &FailureKind) -> &'static str {
         FailureKind::TooManyRuns => "failure too-many-runs",
         FailureKind::DeadlinePassed => "failure deadline-passed",
         FailureKind::TooLarge { .. } => "failure too-large",
+        FailureKind::TooDeep => "failure too-deep",
         FailureKind::NotCached => "failure not-cached",
         FailureKind::BadResult => "failure bad-result",
         FailureKind::HeldBack { .. } => "failure held-back",

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
+use hopcache_packstream::DecodeError;
 use hopcache_queryapi::render::{self, ResponseForm, ResultView};
 
 /// Renders as the node's Query API front does.
@@ -31,6 +32,7 @@ impl Renderer for QueryApiRenderer {
         };
         render::answer(&view, form, bookmark, PASS_THROUGH_BYTES_MAX).map_err(|error| match error {
             render::RenderError::TooLarge { limit_bytes } => RenderError::TooLarge { limit_bytes },
+            render::RenderError::PackStream(DecodeError::Depth) => RenderError::TooDeep,
             _ => RenderError::BadRecords,
         })
     }

@@ -132,6 +132,8 @@ pub enum RunEnd {
     Updates,
     /// With an error.
     Failed,
+    /// Without a connection to the origin.
+    Away,
     /// With a part of the result and a broken connection.
     Cut,
     /// With a panic in the caller's task.

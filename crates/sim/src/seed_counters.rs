@@ -161,7 +161,7 @@ impl SeedCounters {
             What::StoreLink { .. } => "node cut from store",
             What::RunEnded { end: RunEnd::Cut, .. } => "run cut",
             What::RunEnded { end: RunEnd::Panic, .. } => "run panicked",
-            What::RunEnded { end: RunEnd::Failed, .. } => "run failed",
+            What::RunEnded { end: RunEnd::Failed | RunEnd::Away, .. } => "run failed",
             What::Power { power: "paused", .. } => "node paused",
             What::Power { power: "killed", .. } => "node killed",
             What::Power { power: "restarted", .. } => "node restarted",

@@ -73,8 +73,8 @@ fn stale_served(world: &World) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
-    let outages = [
+async fn every_trouble_is_answered_by_a_dead_copy_at_every_node() {
+    let troubles = [
         away(),
         OriginFault::Cut("reset".to_owned()),
         OriginFault::TimedOut,
@@ -83,8 +83,9 @@ async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
         OriginFault::Transient(neo4j_failure("Neo.TransientError.General.DatabaseUnavailable")),
         OriginFault::Failed(neo4j_failure("Neo.DatabaseError.General.UnknownError")),
         OriginFault::Failed(neo4j_failure("Neo.DatabaseError.Database.UnableToStartDatabase")),
+        OriginFault::Failed(neo4j_failure("Neo.ClientError.Transaction.Terminated")),
     ];
-    for (seed, outage) in outages.into_iter().enumerate() {
+    for (seed, outage) in troubles.into_iter().enumerate() {
         let (world, ask) = aged(3, seed as u64, &policy(), 100_000).await;
         world.origin.set_behavior(OriginBehavior::Fault(outage.clone()));
         let runs = world.origin.runs();

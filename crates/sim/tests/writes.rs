@@ -312,7 +312,7 @@ async fn while_nobody_can_be_asked_only_marked_answers_are_given() {
     world.origin.set_write_fate(WriteFate::LostAfter);
     let writer = world.send(0, &world.ask(WRITE));
     world.pass(50).await;
-    let away = OriginBehavior::Fault(OriginFault::Cut("away".to_owned()));
+    let away = OriginBehavior::Fault(OriginFault::Unreachable("away".to_owned()));
     world.origin.set_behavior(away);
     assert!(matches!(writer.await.unwrap().answer, Answer::Failed(_)));
     for node in 0..NODES {

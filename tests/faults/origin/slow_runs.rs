@@ -7,7 +7,7 @@ use super::{ask, assert_failed, assert_nothing_stored, counted, crowd, one_node,
 use crate::support::cluster::{OwnLabel, at_neo4j};
 use crate::support::{say, until};
 
-const TIMED_OUT: &str = "Hopcache.TransientError.OriginTimedOut";
+const TIMED_OUT: &str = "Hopcache.ClientError.OriginTimedOut";
 const BACKING_OFF: &str = "Hopcache.TransientError.BackingOff";
 const TIMEOUT: Duration = Duration::from_millis(1_500);
 const SLACK: Duration = Duration::from_secs(4);

@@ -184,7 +184,7 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
     cluster.proxy.stall();
     let lost = ask(&cluster, "RETURN 'F25 lost' AS what").await;
-    assert_failed(&lost, 504, "Hopcache.TransientError.OriginTimedOut");
+    assert_failed(&lost, 504, "Hopcache.ClientError.OriginTimedOut");
     until_degraded(&cluster, json!(["origin"]), Duration::from_secs(15)).await;
     until("runs are refused", Duration::from_secs(15), async || {
         counted(&cluster, MOVES, "peer_kind=\"origin\",to=\"open\"").await >= 1.0
@@ -244,7 +244,7 @@ async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
     }
     for run in lost {
         let reply = run.await.unwrap();
-        assert_failed(&reply, 504, "Hopcache.TransientError.OriginTimedOut");
+        assert_failed(&reply, 504, "Hopcache.ClientError.OriginTimedOut");
         assert!(reply.took < Duration::from_secs(33), "{:?}", reply.took);
     }
     assert!(cluster.proxy.connections() > connections, "no probe looked for it");

@@ -209,6 +209,22 @@ mod tests {
         assert_eq!(old(&deep, UTC), Err(NoOldForm::PackStream(DecodeError::Depth)));
     }
 
+    /// On half of the stack that a worker of the runtime has.
+    #[test]
+    fn the_deepest_value_fits_the_stack() {
+        let check = || {
+            let node = |inner| {
+                let properties = Value::Map(vec![("k".to_owned(), inner)]);
+                structure(tag::NODE, vec![Value::Int(1), Value::List(vec![]), properties, "4:x:1".into()])
+            };
+            let deep = (0..DEPTH_MAX / 2).fold(Value::Null, |inner, _| node(inner));
+            assert!(old(&deep, UTC).is_ok());
+            let lists = (0..DEPTH_MAX).fold(Value::Null, |inner, _| Value::List(vec![inner]));
+            assert_eq!(old(&lists, UTC), Ok(lists));
+        };
+        std::thread::Builder::new().stack_size(1 << 20).spawn(check).unwrap().join().unwrap();
+    }
+
     #[test]
     fn parameters_with_other_times_are_found() {
         let within = |inner: Value| encode(&Value::Map(vec![("p".to_owned(), Value::List(vec![inner]))]));

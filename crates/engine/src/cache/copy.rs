@@ -339,12 +339,12 @@ impl MemoryCopy {
         if self.stored.is() { fallback_until.max(self.late_until()) } else { fallback_until }
     }
 
-    /// The last run for it failed by an outage: its answers say so from now on.
+    /// The last run for it failed, and not with the client's answer: its answers say so from now on.
     pub fn origin_failed(&self) {
         self.marks.is_first(Mark::OriginFailed);
     }
 
-    /// Whether the last run for it failed by an outage.
+    /// Whether the last run for it failed, and not with the client's answer.
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
         self.marks.has(Mark::OriginFailed)

@@ -46,8 +46,8 @@
 //!   Test: `a_waiters_patience_ends_for_itself_alone`.
 //! - Flight overdue, with a fallback: `fallback_when_overdue` (`path/fallback.rs`). The request gets the stale answer,
 //!   marked; the flight goes on. Test: `stale_if_error.rs` `a_slow_run_is_waited_for_as_long_as_runs_usually_take`.
-//! - Any outage, with a fallback: `or_fallback` (`path/fallback.rs`). The request gets the stale answer, marked.
-//!   Test: `stale_if_error.rs` `every_outage_is_answered_by_a_dead_copy_at_every_node`.
+//! - Any trouble (`model/trouble.rs`), with a fallback: `or_fallback` (`path/fallback.rs`). The request gets the stale answer, marked.
+//!   Test: `stale_if_error.rs` `every_trouble_is_answered_by_a_dead_copy_at_every_node`.
 //! - Result too old for a follower: `is_holder_too_old` (`path/answers.rs`). The follower competes again (I4).
 //!   Test: `a_holder_too_old_is_not_believed`.
 //! - Abandoned: [`Abandonment`]. All clients that wanted it have left. A request that joins at this moment competes again.

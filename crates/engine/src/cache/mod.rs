@@ -385,7 +385,7 @@ impl Cache {
         self.fallbacks.get(key)
     }
 
-    /// Marks the copy of a key whose run failed by an outage: stale answers say so until there is a newer copy.
+    /// Marks the copy of a key whose run failed, or found no place: stale answers say so until there is a newer copy.
     pub(crate) fn mark_origin_failed(&self, key: &QueryKey) {
         if let Some(copy) = self.look(key) {
             copy.origin_failed();

@@ -2,10 +2,10 @@
 //! It decides nothing about runs, which go on as ever. `path::fallback` serves the fallbacks found here.
 //!
 //! A copy past its soft TTL is a *stale fallback* until the end of stale-if-error. It is served, and marked, only in
-//! two cases. It replaces a failure that is an outage ([`crate::model::outcome::FailureKind::is_outage`]). Or it
+//! two cases. It replaces a failure of the origin's or of this node's ([`crate::model::trouble::Trouble`]). Or it
 //! answers a request that waits longer for a run than the pattern usually takes, or for any run while the origin is
 //! known to be away. It is never served where the request's own `Cache-Control` forbids it. A copy that a write has ended
-//! is one too, at any age, and serves for less (`path::fallback`): not because a run is slow.
+//! is one too, at any age, and serves for less (`path::fallback`): only while the origin cannot be reached at all.
 //!
 //! A fallback comes from memory, or else from the store, which is asked when there is a failure to avoid. The waiters
 //! of a flight find theirs in the table here: the leader puts the copy there that it found in memory, or that the store

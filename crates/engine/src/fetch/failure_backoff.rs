@@ -23,7 +23,7 @@ use crate::cache::copy::{Life, SharedCopy};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
-use crate::model::ports::{OriginFault, Store};
+use crate::model::ports::{OriginError, OriginFault, Store};
 
 /// Failures by key. The least recently used are forgotten first.
 pub(super) struct FailureBackoff {
@@ -57,12 +57,19 @@ enum RunEnd {
     Nothing,
 }
 
-fn run_end(fault: Option<&OriginFault>) -> RunEnd {
-    match fault {
+fn run_end(error: Option<&OriginError>) -> RunEnd {
+    match error.map(|error| &error.kind) {
+        Some(OriginFault::Failed(said)) if said.is_over_servers_time() => {
+            RunEnd::Failed(RunFailure::TimedOut)
+        }
         None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,
         Some(OriginFault::TimedOut) => RunEnd::Failed(RunFailure::TimedOut),
         // The trouble is a client's, whose bookmark the server has not reached.
         Some(fault) if fault.is_bookmark_timeout() => RunEnd::Nothing,
+        // It was no bad luck: the second connection was cut as well.
+        Some(OriginFault::Cut(_)) if error.is_some_and(|error| error.was_repeated) => {
+            RunEnd::Failed(RunFailure::TimedOut)
+        }
         Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Failed(RunFailure::Cut),
         // An unreachable origin concerns every key: the origin's breaker paces it.
         Some(
@@ -112,9 +119,9 @@ impl Fetch {
         &self,
         (key, cause): (&QueryKey, Cause),
         began: MonoTime,
-        fault: Option<&OriginFault>,
+        error: Option<&OriginError>,
     ) {
-        let failure = match run_end(fault) {
+        let failure = match run_end(error) {
             RunEnd::Nothing => return,
             RunEnd::Answer => {
                 self.backoff.by_key.lock().pop(key);

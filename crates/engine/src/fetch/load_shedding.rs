@@ -18,6 +18,7 @@ use crate::invalidate::FormerCopy;
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::job::FetchJob;
 use crate::model::ports::{OriginFault, Store};
+use crate::model::trouble::Trouble;
 
 /// The budget, and the time of the last refusal (in microseconds of this node's clock; 0 for never).
 #[derive(Default)]
@@ -114,7 +115,7 @@ impl Fetch {
     /// A run of the key failed: stale answers say so until there is a newer copy. A prefetch's failure is not reported
     /// to clients: a request for a stale copy triggers a refresh, and that refresh shows the origin's state.
     pub(super) fn mark_origin_failed(&self, (key, cause): (&QueryKey, Cause), fault: &OriginFault) {
-        if cause != Cause::Prefetch && fault.is_outage() {
+        if cause != Cause::Prefetch && Trouble::of_fault(fault).is_some() {
             self.cache.mark_origin_failed(key);
         }
     }

@@ -119,7 +119,7 @@ impl Fetch {
                 }
             }
             Err(error) => {
-                self.note_end((&query.key, job.cause), asked_at, Some(&error.kind));
+                self.note_end((&query.key, job.cause), asked_at, Some(&error));
                 self.note_shed(class_of(job.cause), &error.kind, error.was_sent);
                 self.note_fault(job, &error.kind);
                 FetchResult::Failed(error)
@@ -271,10 +271,11 @@ struct UnderWay<'a> {
 impl UnderWay<'_> {
     fn ended(mut self, ended: &Result<ResultSet, OriginError>) -> Millis {
         self.is_ended = true;
-        self.note(ended.as_ref().err().map(|error| &error.kind), was_sent(ended))
+        self.note(ended.as_ref().err())
     }
 
-    fn note(&self, fault: Option<&OriginFault>, was_sent: bool) -> Millis {
+    fn note(&self, error: Option<&OriginError>) -> Millis {
+        let (fault, was_sent) = (error.map(|error| &error.kind), error.is_none_or(|error| error.was_sent));
         let Self { fetch, job, bounds, read_started, .. } = *self;
         let took_ms = fetch.context.now().since(read_started);
         if was_sent {
@@ -286,7 +287,7 @@ impl UnderWay<'_> {
         let is_cut_short = had_ms < fetch.policy.run_timeout_ms.0;
         let is_prefetch = job.cause == Cause::Prefetch;
         if is_prefetch || !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
-            fetch.note_end((&job.query.key, job.cause), read_started, fault);
+            fetch.note_end((&job.query.key, job.cause), read_started, error);
         }
         if let Some(fault) = fault.filter(|fault| !is_left_to_clients(fault)) {
             fetch.note_shed(class_of(job.cause), fault, was_sent);
@@ -306,7 +307,7 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let spent_ms = self.fetch.context.now().since(self.read_started);
         if !self.is_ended && spent_ms >= self.bounds.timeout_ms {
-            self.note(Some(&OriginFault::TimedOut), true);
+            self.note(Some(&OriginError::of_sent(OriginFault::TimedOut)));
         }
     }
 }

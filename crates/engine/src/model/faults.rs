@@ -17,6 +17,12 @@ pub enum StoreError {
     Refused(String),
 }
 
+const BOOKMARK_CODE: &str = "Neo.TransientError.Transaction.BookmarkTimeout";
+/// As Neo4j 5.26 says it.
+const CLIENTS_TIME_CODE: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+/// As Neo4j 5.26 says it, with the blank at its end.
+const CLIENTS_TIME_TEXT: &str = "The transaction has been terminated. Retry your operation in a new transaction, and you should see a successful result. The transaction has not completed within the timeout specified at its start by the client. You may want to retry with a longer timeout. ";
+
 /// A failure as Neo4j reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neo4jFailure {
@@ -48,25 +54,42 @@ impl Neo4jFailure {
         class == Some("ClientError") && category != Some("Security")
     }
 
-    /// Whether the server is in trouble, whatever the statement: `Neo.TransientError.*`, and those
-    /// `Neo.DatabaseError.*` that are not about a statement or the schema (a database that does not start, a log that
-    /// cannot be written, an unknown error). Never an error about rights.
+    /// Whether the transaction was ended from outside of it: by a limit of the server's own, or by an operator
+    /// (`TERMINATE TRANSACTIONS`). Neo4j calls both client errors, so that drivers do not repeat what was ended.
     #[must_use]
-    pub fn is_outage(&self) -> bool {
-        match self.class_and_category() {
-            _ if self.is_bookmark_timeout() => false,
-            (_, Some("Security")) => false,
-            (Some("TransientError"), _) => true,
-            (Some("DatabaseError"), part) => !matches!(part, Some("Statement" | "Schema" | "Procedure")),
-            _ => false,
-        }
+    pub fn was_ended_from_outside(&self) -> bool {
+        matches!(
+            self.code.strip_prefix("Neo.ClientError.Transaction."),
+            Some("Terminated" | "TransactionTimedOut" | "TransactionTimedOutClientConfiguration")
+        )
+    }
+
+    /// Whether a limit of the server's own has ended the transaction: the next run would cost as much.
+    #[must_use]
+    pub fn is_over_servers_time(&self) -> bool {
+        self.code == "Neo.ClientError.Transaction.TransactionTimedOut"
+    }
+
+    /// The failure of a run that waited in vain for a bookmark, in Neo4j's words: which id it asked, and the newest one.
+    #[must_use]
+    pub fn bookmark_timeout(database: &str, (asked, newest): (u64, u64)) -> Self {
+        let message = format!(
+            "Database '{database}' not up to the requested version: {asked}. Latest database version is {newest}"
+        );
+        Self { code: BOOKMARK_CODE.to_owned(), message }
+    }
+
+    /// The failure of a statement whose client has set it a limit of time, in Neo4j's words.
+    #[must_use]
+    pub fn clients_time_is_over() -> Self {
+        Self { code: CLIENTS_TIME_CODE.to_owned(), message: CLIENTS_TIME_TEXT.to_owned() }
     }
 
     /// Whether the server has not reached a bookmark of the run in time: the trouble of a client that brought one of
     /// another server, or of before the database was restored.
     #[must_use]
     pub fn is_bookmark_timeout(&self) -> bool {
-        self.code == "Neo.TransientError.Transaction.BookmarkTimeout"
+        self.code == BOOKMARK_CODE
     }
 
     /// Whether the server has no such database.
@@ -76,7 +99,7 @@ impl Neo4jFailure {
     }
 
     /// `Neo.<class>.<category>.<title>`.
-    fn class_and_category(&self) -> (Option<&str>, Option<&str>) {
+    pub(super) fn class_and_category(&self) -> (Option<&str>, Option<&str>) {
         let mut parts = self.code.split('.').skip(1);
         (parts.next(), parts.next())
     }
@@ -95,6 +118,8 @@ pub struct OriginError {
     pub records: Bytes,
     /// Whether the statement was sent to the server. Then it was a run, and a write may have been carried out.
     pub was_sent: bool,
+    /// Whether it was run on a second connection, after the first was cut. Nobody repeats it again.
+    pub was_repeated: bool,
 }
 
 /// The kinds of failure of a run.
@@ -151,22 +176,12 @@ impl OriginFault {
     pub fn is_unknown_database(&self) -> bool {
         matches!(self, Self::Failed(said) | Self::Transient(said) if said.is_unknown_database())
     }
-
-    /// As [`FailureKind::is_outage`](crate::model::outcome::FailureKind::is_outage).
-    #[must_use]
-    pub fn is_outage(&self) -> bool {
-        match self {
-            Self::Failed(said) | Self::Transient(said) => said.is_outage(),
-            Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut | Self::Overloaded => true,
-            Self::Unauthorized(_) | Self::TooManyRuns | Self::TooLarge { .. } => false,
-        }
-    }
 }
 
 /// A fault from before the statement was sent.
 impl From<OriginFault> for OriginError {
     fn from(kind: OriginFault) -> Self {
-        Self { kind, fields: None, records: Bytes::new(), was_sent: false }
+        Self { kind, fields: None, records: Bytes::new(), was_sent: false, was_repeated: false }
     }
 }
 

@@ -23,4 +23,5 @@ pub mod ports;
 pub mod rendering;
 pub(crate) mod span;
 pub mod trace;
+pub mod trouble;
 pub mod worker;

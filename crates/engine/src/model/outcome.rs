@@ -194,6 +194,8 @@ pub enum FailureKind {
         /// That limit.
         limit_bytes: usize,
     },
+    /// A value of the result nests deeper than the client's format is written.
+    TooDeep,
     /// `only-if-cached`, and there is no entry.
     NotCached,
     /// The origin's bytes were not a result.
@@ -213,7 +215,7 @@ impl FailureKind {
     pub fn is_of_statement(&self) -> bool {
         match self {
             Self::Neo4j(said) => said.is_everybodys(),
-            Self::TooLarge { .. } | Self::BadResult => true,
+            Self::TooLarge { .. } | Self::TooDeep | Self::BadResult => true,
             Self::OriginUnreachable
             | Self::OriginCut
             | Self::OriginTimedOut
@@ -223,41 +225,6 @@ impl FailureKind {
             | Self::NotCached
             | Self::HeldBack { .. }
             | Self::Leaving => false,
-        }
-    }
-
-    /// Whether a stale answer is better than this failure (RFC 5861, section 4). True if the origin, or the way to it,
-    /// fails for everybody. False for Neo4j's errors about the statement or rights. Also false if this principal alone
-    /// asks for too much: only the error makes it slow down.
-    #[must_use]
-    pub fn is_outage(&self) -> bool {
-        match self {
-            Self::Neo4j(said) => said.is_outage(),
-            Self::OriginUnreachable
-            | Self::OriginCut
-            | Self::OriginTimedOut
-            | Self::Overloaded
-            | Self::DeadlinePassed
-            | Self::HeldBack { .. }
-            | Self::Leaving => true,
-            Self::TooManyRuns | Self::TooLarge { .. } | Self::NotCached | Self::BadResult => false,
-        }
-    }
-
-    /// Whether it is Neo4j, or the way to it, that fails. False for what a slow Neo4j or a busy node causes: no place for a
-    /// run, or a wait that was too long. Each failure of the origin is an outage.
-    #[must_use]
-    pub fn is_of_origin(&self) -> bool {
-        match self {
-            Self::Neo4j(said) => said.is_outage(),
-            Self::OriginUnreachable | Self::OriginCut | Self::OriginTimedOut | Self::HeldBack { .. } => true,
-            Self::Overloaded
-            | Self::DeadlinePassed
-            | Self::Leaving
-            | Self::TooManyRuns
-            | Self::TooLarge { .. }
-            | Self::NotCached
-            | Self::BadResult => false,
         }
     }
 
@@ -279,24 +246,31 @@ impl From<RenderError> for FailureKind {
     fn from(error: RenderError) -> Self {
         match error {
             RenderError::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
+            RenderError::TooDeep => Self::TooDeep,
             RenderError::BadRecords | RenderError::Unknown(_) => Self::BadResult,
+        }
+    }
+}
+
+impl From<OriginFault> for FailureKind {
+    fn from(fault: OriginFault) -> Self {
+        match fault {
+            OriginFault::Failed(said) | OriginFault::Unauthorized(said) | OriginFault::Transient(said) => {
+                Self::Neo4j(said)
+            }
+            OriginFault::Unreachable(_) => Self::OriginUnreachable,
+            OriginFault::Cut(_) => Self::OriginCut,
+            OriginFault::TimedOut => Self::OriginTimedOut,
+            OriginFault::Overloaded => Self::Overloaded,
+            OriginFault::TooManyRuns => Self::TooManyRuns,
+            OriginFault::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
         }
     }
 }
 
 impl From<OriginError> for Failure {
     fn from(error: OriginError) -> Self {
-        let kind = match error.kind {
-            OriginFault::Failed(said) | OriginFault::Unauthorized(said) | OriginFault::Transient(said) => {
-                FailureKind::Neo4j(said)
-            }
-            OriginFault::Unreachable(_) => FailureKind::OriginUnreachable,
-            OriginFault::Cut(_) => FailureKind::OriginCut,
-            OriginFault::TimedOut => FailureKind::OriginTimedOut,
-            OriginFault::Overloaded => FailureKind::Overloaded,
-            OriginFault::TooManyRuns => FailureKind::TooManyRuns,
-            OriginFault::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
-        };
+        let kind = FailureKind::from(error.kind);
         Self { kind, fields: error.fields, records: error.records, was_sent: error.was_sent }
     }
 }

@@ -57,6 +57,9 @@ pub enum RenderError {
         /// That limit.
         limit_bytes: usize,
     },
+    /// A value nests deeper than the format is written.
+    #[error("the result nests too deep for this format")]
+    TooDeep,
     /// The records do not have the origin's format.
     #[error("the records cannot be read")]
     BadRecords,

@@ -14,7 +14,7 @@ use crate::model::ask::{Ask, Hints};
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Outcome, Reason, Role};
-use crate::model::ports::Store;
+use crate::model::ports::{Neo4jFailure, Store};
 use crate::model::span::scaled;
 use crate::model::worker::in_place_if_large;
 use crate::path::Path;
@@ -183,6 +183,17 @@ impl Path {
         };
         let how = copy.how(Class::Hit, detail, now);
         Outcome { answer, how, answered_by: None, key: ask.query.key, range: copy.range().cloned() }
+    }
+
+    /// A client whose own limit has ended its statement gets the failure that Neo4j has for that: to repeat it cannot help.
+    pub(super) fn in_clients_terms(ask: &Ask, mut outcome: Outcome) -> Outcome {
+        if let Answer::Failed(failure) = &mut outcome.answer
+            && ask.run_ms_max.is_some()
+            && matches!(failure.kind, FailureKind::OriginTimedOut | FailureKind::DeadlinePassed)
+        {
+            failure.kind = FailureKind::Neo4j(Neo4jFailure::clients_time_is_over());
+        }
+        outcome
     }
 
     /// The same answer for the client that asked this node: its names of columns, its bookmarks.

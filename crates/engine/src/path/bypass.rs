@@ -81,7 +81,13 @@ impl Path {
             Ok((body, range)) => (Answer::Body(body), range),
             Err(failure) => (Answer::Failed(failure), None),
         };
-        Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key, range }
+        let outcome =
+            Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key, range };
+        match reason {
+            Reason::NoStore | Reason::Bookmarks | Reason::TooLarge => Self::in_clients_terms(ask, outcome),
+            // Of what may write it is not known whether it ended in time.
+            _ => outcome,
+        }
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {

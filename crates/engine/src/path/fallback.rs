@@ -1,8 +1,8 @@
 //! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
 //! from when on. This module finds it and serves it.
 //!
-//! A copy that a write has ended stands in for a failing origin only ([`Trouble::Failing`]), or if the request allows it
-//! (`max-stale`). For all other requests a slow run is no reason to go back behind a write that was answered.
+//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]), or if the
+//! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
 use hopcache_core::limits::STALE_FALLBACK_LATE_MS_MAX;
@@ -13,25 +13,9 @@ use crate::model::ask::Ask;
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Detail, FailureKind, Outcome};
 use crate::model::ports::Store;
+use crate::model::trouble::Trouble;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
-
-/// Why a request needs a fallback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
-    /// Neo4j is known to be away, or has failed the run.
-    Failing,
-    /// There is no answer yet, or no room for a run: Neo4j may be well.
-    Slow,
-}
-
-impl Trouble {
-    /// A limit that the client has put on its own run says nothing about Neo4j.
-    fn of_failure(kind: &FailureKind, run_ms_max: Option<Millis>) -> Self {
-        let is_own_limit = *kind == FailureKind::OriginTimedOut && run_ms_max.is_some();
-        if kind.is_of_origin() && !is_own_limit { Self::Failing } else { Self::Slow }
-    }
-}
 
 impl Path {
     /// The fallback that a request gets without waiting, in one of three cases: it joins a flight that is overdue; the
@@ -41,7 +25,7 @@ impl Path {
         let now = self.context.now();
         // That an earlier run has failed is no news about now: a write may have been answered since.
         let trouble = self.trouble_of_now();
-        let is_away = trouble == Trouble::Failing;
+        let is_away = trouble == Trouble::Away;
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
             && (copy.has_origin_failed() || is_away)
@@ -55,8 +39,14 @@ impl Path {
         is_fallback.then(|| self.fallback_outcome(ask, &copy, now))
     }
 
+    /// A Neo4j that refuses this node's own log-on is there: others may write.
+    fn trouble_of(&self, failure: &FailureKind) -> Option<Trouble> {
+        let trouble = Trouble::of(failure)?;
+        Some(if self.origin.refuses_us() { Trouble::OfRun } else { trouble })
+    }
+
     fn trouble_of_now(&self) -> Trouble {
-        if self.origin.is_reachable() { Trouble::Slow } else { Trouble::Failing }
+        if self.origin.is_reachable() { Trouble::OfRun } else { Trouble::Away }
     }
 
     /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
@@ -82,15 +72,15 @@ impl Path {
         }
     }
 
-    /// Replaces an outage by a fallback, if there is one that the request allows.
+    /// Replaces a failure by a fallback, if there is one that the request allows.
     pub(super) async fn or_fallback(&self, ask: &Ask, answer: LocalAnswer) -> LocalAnswer {
         let LocalAnswer::Answered(Outcome { answer: Answer::Failed(failure), .. }) = &answer else {
             return answer;
         };
-        if !failure.kind.is_outage() || !self.cache.is_stale_if_error_on() || ask.freshness.no_cache {
+        let Some(failed) = self.trouble_of(&failure.kind) else { return answer };
+        if !self.cache.is_stale_if_error_on() || ask.freshness.no_cache {
             return answer;
         }
-        let failed = Trouble::of_failure(&failure.kind, ask.run_ms_max);
         match self.find_fallback(ask, failed).await {
             Some((copy, now)) => LocalAnswer::Answered(self.fallback_outcome(ask, &copy, now)),
             None => answer,
@@ -111,7 +101,7 @@ impl Path {
     /// The fallback in memory, in the flight's place or in the store, and when it was judged.
     async fn find_fallback(&self, ask: &Ask, failed: Trouble) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
-        let trouble = if failed == Trouble::Failing { failed } else { self.trouble_of_now() };
+        let trouble = if failed == Trouble::Away { failed } else { self.trouble_of_now() };
         // A request that has no time left does not wait for a look or a store until a command's own deadline.
         let late = ask.deadline.max(self.context.now() + Millis(STALE_FALLBACK_LATE_MS_MAX));
         // The request may have begun before a pause in which this node missed a purge.
@@ -153,12 +143,15 @@ impl Path {
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
         let is_ended =
             || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
-        let may_be_ended =
-            || trouble == Trouble::Failing || !is_ended() || copy.is_accepted_after_write(ask.freshness, now);
+        // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.
+        let may_be_ended = || match ask.freshness.stale_max_ms {
+            Some(_) => copy.is_accepted_after_write(ask.freshness, now),
+            None => trouble == Trouble::Away,
+        };
         !ask.freshness.proved_only
             && self.cache.is_stale_fallback(copy, now)
             && copy.suits(ask, now)
-            && may_be_ended()
+            && (may_be_ended() || !is_ended())
     }
 
     fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {

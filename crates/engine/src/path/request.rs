@@ -155,7 +155,7 @@ impl Path {
             }
         };
         match answer {
-            LocalAnswer::Answered(outcome) => Ok(self.for_asker(ask, outcome)),
+            LocalAnswer::Answered(outcome) => Ok(self.for_asker(ask, Self::in_clients_terms(ask, outcome))),
             LocalAnswer::NotARead(reason) => Err(reason),
             LocalAnswer::Elsewhere => Ok(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined)),
         }

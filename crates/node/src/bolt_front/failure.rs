@@ -115,6 +115,9 @@ impl BoltFailure {
 }
 
 fn code_over_bolt(code: &str, fate: Fate) -> String {
+    if code.starts_with("Neo.") {
+        return code.to_owned();
+    }
     let mut parts = code.split('.').skip(1);
     match (parts.next(), parts.next()) {
         (Some("TransientError"), Some(_)) if fate == Fate::InDoubt => UNKNOWN.to_owned(),
@@ -148,6 +151,22 @@ mod tests {
         assert!(missing.message.contains("routing table for database 'films'"), "{missing:?}");
         let other = BoltFailure::of_routing(&fault("Neo.ClientError.Security.Forbidden"), "films");
         assert_eq!(other.message, "Neo4j's");
+    }
+
+    /// G3: a driver repeats what is called transient. To repeat what has used up its time, or what the request itself rules
+    /// out, cannot help.
+    #[test]
+    fn only_what_can_be_repeated_is_transient() {
+        let read = Class::Miss { kept: Kept::Skipped, role: Role::Led };
+        let code = |kind: FailureKind| BoltFailure::of_failure(&kind.into(), &read).code;
+        for kind in [FailureKind::OriginTimedOut, FailureKind::NotCached, FailureKind::TooDeep] {
+            let code = code(kind);
+            assert!(code.starts_with("Neo.ClientError."), "{code}");
+        }
+        for kind in [FailureKind::OriginCut, FailureKind::Overloaded, FailureKind::OriginUnreachable] {
+            let code = code(kind);
+            assert!(code.starts_with("Neo.TransientError.Hopcache."), "{code}");
+        }
     }
 
     /// Drivers split a code at its dots and expect four parts.

@@ -20,6 +20,11 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
+pub(crate) use super::failure_texts::Fate;
+pub(super) use super::failure_texts::leaving_unread;
+use super::failure_texts::{
+    CARRIED_OUT, leaving, no_place, too_deep, too_large, too_many_runs, unreachable, unread,
+};
 use crate::body::tied;
 use crate::labels;
 use crate::refusal_response::Unserved;
@@ -78,13 +83,14 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
 /// The response to a request whose answer has no room in the answer budget.
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
-    let done = match fate(&outcome.how.class) {
-        Fate::Harmless | Fate::RolledBack => "",
-        Fate::InDoubt => " A write was carried out: look before you send it again.",
+    let crowded = "Too many large answers are being read slowly.";
+    let response = match fate(&outcome.how.class) {
+        Fate::Harmless | Fate::RolledBack => {
+            let message = format!("{crowded} Try again shortly.");
+            error(StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.TooManyAnswers", &message, JSON)
+        }
+        Fate::InDoubt => error(UNSHOWN.0, UNSHOWN.1, &format!("{crowded}{CARRIED_OUT}"), JSON),
     };
-    let message = format!("Too many large answers are being read slowly. Try again shortly.{done}");
-    let response =
-        error(StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.TooManyAnswers", &message, JSON);
     with_cache_status(response, outcome, me)
 }
 
@@ -135,28 +141,6 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
 
 pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
-/// The possible effects of a statement without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// The statement reads, so nothing has changed.
-    Harmless,
-    /// The statement may have written, or may still write. The client has to check before it sends it again (I6).
-    InDoubt,
-    /// The statement's transaction is over, and Neo4j rolls it back.
-    RolledBack,
-}
-
-impl Fate {
-    /// What the client has to know, behind the reason of the failure.
-    const fn sentence(self) -> &'static str {
-        match self {
-            Self::Harmless => "",
-            Self::InDoubt => IN_DOUBT,
-            Self::RolledBack => ROLLED_BACK,
-        }
-    }
-}
-
 pub(crate) fn fate(class: &Class) -> Fate {
     match class {
         Class::Bypass(Reason::NoStore | Reason::Bookmarks | Reason::TooLarge | Reason::Rejected)
@@ -168,11 +152,9 @@ pub(crate) fn fate(class: &Class) -> Fate {
     }
 }
 
-/// The sentence for a statement in doubt.
-const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
-
-/// The sentence for a transaction that has ended.
-const ROLLED_BACK: &str = " The transaction is rolled back: begin again.";
+/// Status and code of a statement that was carried out, and whose result cannot be shown. Neo4j has the same for a result that
+/// it cannot write: no client repeats such a statement by itself.
+const UNSHOWN: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, CODE_INVALID);
 
 /// The response to a failed statement of a transaction.
 pub(super) fn of_failure_with(failure: &Failure, fate: Fate, encoding: Encoding) -> Reply {
@@ -208,10 +190,9 @@ pub(crate) struct OwnFailure {
 /// Code, status and message of a failure that is not Neo4j's own.
 pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
     let own = |status, code: &'static str, message: &str| {
-        let retry_after = matches!(
-            status,
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
-        );
+        // Only where repeating can help, and does not carry out twice what may have been carried out.
+        let is_transient = code.contains(".TransientError.") || status == StatusCode::TOO_MANY_REQUESTS;
+        let retry_after = is_transient && !(failure.was_sent && fate == Fate::InDoubt);
         OwnFailure {
             status,
             code,
@@ -234,7 +215,7 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         ),
         FailureKind::OriginTimedOut => own(
             late,
-            "Hopcache.TransientError.OriginTimedOut",
+            "Hopcache.ClientError.OriginTimedOut",
             &format!(
                 "Neo4j did not finish the statement within origin.timeout, or the request's maxExecutionTime.{doubt}"
             ),
@@ -261,68 +242,18 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
         FailureKind::Leaving => own(unavailable, CODE_LEAVING, &leaving(fate)),
         FailureKind::NotCached => own(
             late,
-            "Hopcache.TransientError.NotCached",
+            "Hopcache.ClientError.NotCached",
             "The request says only-if-cached, and there is no entry, fresh or within grace.",
         ),
+        FailureKind::BadResult if fate == Fate::InDoubt => own(UNSHOWN.0, UNSHOWN.1, &unread(fate)),
         FailureKind::BadResult => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
+        FailureKind::TooDeep => own(UNSHOWN.0, UNSHOWN.1, &too_deep(fate)),
         FailureKind::TooLarge { limit_bytes } => own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.ResultTooLarge",
             &too_large(*limit_bytes, doubt),
         ),
     }
-}
-
-fn too_large(limit_bytes: usize, doubt: &str) -> String {
-    format!(
-        "The result is over {limit_bytes} bytes. Add a LIMIT, or read it over Bolt, which has no such bound.{doubt}"
-    )
-}
-
-fn unreachable(fate: Fate) -> String {
-    match fate {
-        Fate::RolledBack => format!("Neo4j cannot be reached.{ROLLED_BACK}"),
-        _ => "Neo4j cannot be reached and there is no cached answer. Try again shortly.".to_owned(),
-    }
-}
-
-fn too_many_runs(fate: Fate) -> String {
-    let next = match fate {
-        Fate::RolledBack => ROLLED_BACK,
-        _ => " Send fewer at a time, and try again shortly.",
-    };
-    format!("Too many statements of this user wait for Neo4j.{next}")
-}
-
-/// The failure of a request that a leaving node has not read yet.
-pub(super) fn leaving_unread() -> String {
-    leaving(Fate::Harmless)
-}
-
-/// Another node owns the key by then, and has the result of its run.
-fn leaving(fate: Fate) -> String {
-    let next = match fate {
-        Fate::Harmless => " Send the request again: other nodes answer it.",
-        fate => fate.sentence(),
-    };
-    format!("This node is leaving, and ends before the answer can come.{next}")
-}
-
-/// A statement that found no slot was never sent and can be sent again. A statement whose answer found no room was sent.
-fn no_place(was_sent: bool, fate: Fate) -> String {
-    match fate {
-        Fate::InDoubt if was_sent => format!("There was no room for an answer of this size.{IN_DOUBT}"),
-        Fate::RolledBack => format!("Too many statements, or too large answers, are under way.{ROLLED_BACK}"),
-        _ => "Too many statements are under way. Try again shortly.".to_owned(),
-    }
-}
-
-fn unread(fate: Fate) -> String {
-    let next = match fate {
-        Fate::Harmless => " Try again; if it persists, purge the entry and report it.",
-        fate => fate.sentence(),
-    };
-    format!("The answer could not be read.{next}")
 }
 
 /// A failure of Neo4j. When it came after the column names, it is in a body with status 202, because Neo4j has begun its

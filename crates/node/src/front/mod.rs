@@ -18,6 +18,7 @@ pub(crate) mod answer_budget;
 pub mod ask;
 mod auth_errors;
 pub(crate) mod directives;
+mod failure_texts;
 pub mod known_ask;
 mod query_api_renderer;
 pub mod refusal;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
+use hopcache_packstream::DecodeError;
 use hopcache_queryapi::render::{self, Encoding, ResponseForm, ResultView};
 
 /// Renders results as Neo4j's Query API does.
@@ -20,6 +21,15 @@ pub(super) fn rendering_of(form: ResponseForm) -> RenderingId {
 /// How values are written in a rendering. Plain if the rendering is not one of this front.
 pub(super) fn encoding_of(id: RenderingId) -> Encoding {
     ResponseForm::from_byte(id.0).map_or(Encoding::Plain, |form| form.encoding)
+}
+
+/// Why there is no rendering, as the engine needs it.
+pub(super) fn for_engine(error: render::RenderError) -> RenderError {
+    match error {
+        render::RenderError::TooLarge { limit_bytes } => RenderError::TooLarge { limit_bytes },
+        render::RenderError::PackStream(DecodeError::Depth) => RenderError::TooDeep,
+        _ => RenderError::BadRecords,
+    }
 }
 
 impl Renderer for QueryApiRenderer {
@@ -41,10 +51,7 @@ impl Renderer for QueryApiRenderer {
             bookmarks: &[],
             errors: &[],
         };
-        render::answer(&view, form, bookmark, PASS_THROUGH_BYTES_MAX).map_err(|error| match error {
-            render::RenderError::TooLarge { limit_bytes } => RenderError::TooLarge { limit_bytes },
-            _ => RenderError::BadRecords,
-        })
+        render::answer(&view, form, bookmark, PASS_THROUGH_BYTES_MAX).map_err(for_engine)
     }
 
     fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {

@@ -2,10 +2,12 @@
 //!
 //! This file decides how many runs there are at a time, how long each waits and lasts, on which connection it runs,
 //! and the meaning of its end. It asks nothing of a server that is known to be away, or to refuse this node's own
-//! login. It never retries, never caches, and answers only from a complete result (promise I10).
+//! login. It retries one thing, once: a read whose connection was cut before its first record. It never caches, and answers
+//! only from a complete result (promise I10).
 
 mod asking;
 mod logins;
+mod repeated;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -135,15 +137,19 @@ impl BoltOrigin {
         if says_how_busy(&ended) {
             slot.ended_as(pattern);
         }
+        let ended = match ended {
+            Err(error) => Err(self.or_behind_bookmark(run, error).await),
+            ended => ended,
+        };
         ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
 
-    async fn run_in_slot(
+    async fn run_once(
         &self,
         run: &OriginRun,
         (mode, text): (Mode, &str),
         deadline: Instant,
-        ticket: &CallPermit<'_>,
+        (ticket, tap): (&CallPermit<'_>, &mut LiveTap<'_>),
     ) -> Result<Ended, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let newest = &self.settings.newest;
@@ -168,14 +174,13 @@ impl BoltOrigin {
         };
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let place = self.room.place();
-        let mut tap = LiveTap::new(run);
         let words = self.settings.marker.as_ref().and_then(|_| words_to_mark(run, text));
         let ended = match self.settings.marker.as_ref().zip(words.as_ref()) {
             Some((marker, words)) => {
                 let ended = connection.run_closed(&bolt_run, &marker.closing(words), &place).await;
                 ended.map(|(finished, last)| (finished, last.as_ref().map(Marker::done)))
             }
-            None => connection.run_tapped(&bolt_run, &place, &mut tap).await.map(|finished| (finished, None)),
+            None => connection.run_tapped(&bolt_run, &place, tap).await.map(|finished| (finished, None)),
         };
         let is_left_open = connection.has_open_result();
         match ended {

@@ -17,8 +17,8 @@ const CREDENTIAL_CODES: [&str; 5] = [
 /// The code for a user that is locked out after too many wrong passwords. Neo4j sends it before it looks at these
 /// credentials. So it does not refuse them, and ends neither an acceptance nor connections that are logged on.
 const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit";
-/// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
-const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
+/// The end of our own `tx_timeout`, seen first there. `TransactionTimedOut` is the end of the server's own limit.
+const OUR_TIME_CODE: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
 const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
 
 /// A run, or a check of credentials, that got no slot.
@@ -62,9 +62,10 @@ pub(super) fn of_run(error: RunError) -> OriginError {
             code: "Neo.ClientError.Request.Invalid".to_owned(),
             message: fault.to_string(),
         }),
-        fault @ RunFault::NotReady => OriginFault::Unreachable(fault.to_string()),
+        // What one connection met says nothing about the server.
+        fault @ RunFault::NotReady => OriginFault::Cut(fault.to_string()),
     };
-    OriginError { kind, fields: error.fields, records: error.records, was_sent }
+    OriginError { kind, fields: error.fields, records: error.records, was_sent, was_repeated: false }
 }
 
 /// A statement of an explicit transaction that has no result. Neo4j's own failure stays as it is, also that the time of
@@ -76,6 +77,7 @@ pub(crate) fn of_transaction(error: RunError) -> OriginError {
             fields: error.fields,
             records: error.records,
             was_sent: true,
+            was_repeated: false,
         },
         _ => of_run(error),
     }
@@ -93,7 +95,7 @@ pub(super) fn ends_connections(fault: &OriginFault) -> bool {
 
 fn of_failure(failure: Failure) -> OriginFault {
     let Failure { code, message, .. } = failure;
-    if code.starts_with(TIMED_OUT_CODE_START) {
+    if code == OUR_TIME_CODE {
         return OriginFault::TimedOut;
     }
     let failure = Neo4jFailure { code, message };
@@ -145,5 +147,7 @@ mod tests {
         assert!(matches!(fault(""), OriginFault::Failed(_)));
         let late = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
         assert_eq!(fault(late), OriginFault::TimedOut);
+        let of_server = "Neo.ClientError.Transaction.TransactionTimedOut";
+        assert!(matches!(fault(of_server), OriginFault::Failed(said) if said.code == of_server));
     }
 }

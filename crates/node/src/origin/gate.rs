@@ -191,6 +191,11 @@ impl CallPermit<'_> {
         self.met_silence.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a connection was not opened in time.
+    pub(super) fn has_met_silence(&self) -> bool {
+        self.met_silence.load(Ordering::Relaxed)
+    }
+
     /// Reports the result of the call.
     pub(super) fn report(self, fault: Option<&OriginFault>) {
         let gate = self.gate;

@@ -12,7 +12,7 @@ use hopcache_core::limits::LIVE_BATCH_BYTES;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveRest, LiveRun, LiveStart, LiveSummary, LiveWriter};
-use hopcache_engine::ports::{OriginError, OriginRun};
+use hopcache_engine::ports::{OriginError, OriginFault, OriginRun};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -32,13 +32,21 @@ pub(super) fn server_timeout(run: &OriginRun, left: Duration) -> Option<Duration
 pub(super) struct LiveTap<'a> {
     live: Option<&'a Arc<LiveRun>>,
     writer: Option<LiveWriter>,
+    /// Whether the run may be repeated: of a read, until it was, or until its first record.
+    is_repeatable: bool,
     /// Bytes that the reader has not heard of.
     unheard_bytes: usize,
 }
 
 impl<'a> LiveTap<'a> {
-    pub(super) fn new(run: &'a OriginRun) -> Self {
-        Self { live: run.live.as_ref(), writer: None, unheard_bytes: 0 }
+    pub(super) fn new(run: &'a OriginRun, is_repeatable: bool) -> Self {
+        Self { live: run.live.as_ref(), writer: None, is_repeatable, unheard_bytes: 0 }
+    }
+
+    /// Whether a run that ended with this fault may be repeated. It may once.
+    pub(super) fn may_repeat(&mut self, fault: &OriginFault) -> bool {
+        let is_cut = matches!(fault, OriginFault::Cut(_) | OriginFault::Unreachable(_));
+        is_cut && std::mem::take(&mut self.is_repeatable)
     }
 
     /// The run has ended well.
@@ -56,6 +64,10 @@ impl<'a> LiveTap<'a> {
     pub(super) fn failed(&mut self, error: RunError) -> OriginError {
         let as_sent = as_sent(&error.fault);
         let error = fault::of_run(error);
+        if self.is_repeatable && matches!(error.kind, OriginFault::Cut(_)) {
+            // The reader may get the records of the next run.
+            return error;
+        }
         if let Some(writer) = self.writer.take() {
             writer.end(Err(LiveFailure { fault: error.kind.clone(), as_sent }));
         }
@@ -86,10 +98,12 @@ impl<'a> LiveTap<'a> {
 impl RecordTap for LiveTap<'_> {
     fn begin(&mut self, fields: &[String], metadata: &Value) {
         let start = LiveStart { fields: fields.to_vec(), metadata: metadata.clone() };
-        self.writer = self.live.and_then(|live| live.begin(start));
+        // A run that is repeated has begun already.
+        self.writer = self.writer.take().or_else(|| self.live.and_then(|live| live.begin(start)));
     }
 
     fn record(&mut self, list: &[u8]) {
+        self.is_repeatable = false;
         let Some(writer) = &self.writer else { return };
         writer.record(list);
         self.unheard_bytes += list.len();

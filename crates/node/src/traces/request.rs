@@ -3,6 +3,7 @@
 use hopcache_core::cypher::rights::may_change_rights;
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Answer, How, Outcome};
+use hopcache_engine::trouble::Trouble;
 use opentelemetry::trace::{Span as _, Status};
 use opentelemetry::{KeyValue, TraceId};
 use opentelemetry_sdk::trace::Span;
@@ -55,7 +56,7 @@ impl RequestSpan {
             self.span.set_attribute(KeyValue::new("hopcache.answered_by", by.node.as_str().to_owned()));
         }
         // An error of the client is none of the server's (OpenTelemetry semantic conventions, HTTP spans, status).
-        if matches!(&outcome.answer, Answer::Failed(failure) if failure.kind.is_outage()) {
+        if matches!(&outcome.answer, Answer::Failed(failure) if Trouble::of(&failure.kind).is_some()) {
             self.span.set_status(Status::error("the request failed"));
         }
     }

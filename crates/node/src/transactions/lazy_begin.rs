@@ -11,9 +11,6 @@ use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::{Reader, Value, encode};
 use tokio::time::Instant;
 
-const TIMED_OUT: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
-const TIMED_OUT_TEXT: &str = "The transaction has been terminated. Retry your operation in a new transaction, and you should see a successful result. The transaction has not completed within the timeout specified at its start by the client. You may want to retry with a longer timeout. ";
-
 /// BEGIN, as long as it has not been sent.
 pub(crate) struct LazyBegin {
     /// Its options for Neo4j, encoded: a decoded map takes many times its bytes, and a transaction may be open for long.
@@ -58,8 +55,8 @@ impl LazyBegin {
     /// # Errors
     /// Neo4j's own failure when it is.
     pub(crate) fn check_time(&self) -> Result<(), OriginFault> {
-        let failure = || Neo4jFailure { code: TIMED_OUT.to_owned(), message: TIMED_OUT_TEXT.to_owned() };
-        if self.left_ms() == Some(0) { Err(OriginFault::Failed(failure())) } else { Ok(()) }
+        let is_over = self.left_ms() == Some(0);
+        if is_over { Err(OriginFault::Failed(Neo4jFailure::clients_time_is_over())) } else { Ok(()) }
     }
 
     /// The cache has answered in the transaction. Later reads, at Neo4j as well, must not be older.
@@ -132,7 +129,7 @@ mod tests {
         );
         tokio::time::advance(Duration::from_secs(9)).await;
         assert_eq!(begin.left_ms(), Some(0));
-        assert!(matches!(begin.check_time(), Err(OriginFault::Failed(failure)) if failure.code == TIMED_OUT));
+        assert_eq!(begin.check_time(), Err(OriginFault::Failed(Neo4jFailure::clients_time_is_over())));
         assert_eq!(sent(&begin).get("tx_timeout"), Some(&Value::Int(1)), "zero would be no limit");
         assert_eq!(LazyBegin::new(&Value::Map(Vec::new()), None, None).left_ms(), None);
     }

@@ -1,7 +1,8 @@
 //! Writes are seen: a request that began after a write was answered gets nothing from before it, on any node in touch, if
 //! the write has touched what it reads.
-//! Answers that are marked `stale-if-error` may be older while the origin fails: a run of the same subject failed, or the
-//! origin did not classify the statement, a back-off before the request at most. A slow origin is no reason.
+//! Answers that are marked `stale-if-error` may be older while the origin cannot be reached: a run of the same subject, or the
+//! question for the statement's kind, found no connection, a back-off before the request at most. A slow origin, and a run that failed, are no
+//! reason.
 //!
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
 //! A write is not held against anybody if its node could not tell the store, because then no node that it cannot reach
@@ -25,9 +26,9 @@ use crate::write_statement::Touches;
 
 #[derive(Default)]
 pub(super) struct Writes {
-    /// When a run of a subject last failed.
-    failed: BTreeMap<usize, MonoTime>,
-    /// When a statement's kind was last unknown in a database.
+    /// When no connection was made for a run of a subject.
+    away: BTreeMap<usize, MonoTime>,
+    /// When no connection was made to ask for a statement's kind in a database.
     wordless: BTreeMap<(usize, usize), MonoTime>,
     /// Writes under way: their node, and when they began.
     under_way: BTreeMap<u32, (usize, MonoTime)>,
@@ -99,9 +100,9 @@ impl Check for Writes {
                     (self.store_lost, self.store_changed) = (Some(fact.at), Some(fact.at));
                 }
                 What::StoreJumped { .. } => self.store_changed = Some(fact.at),
-                What::RunEnded { run, end } if !matches!(end, RunEnd::Whole | RunEnd::Updates) => {
+                What::RunEnded { run, end: RunEnd::Away } => {
                     if let Some(subject) = seen.ground.runs.get(run).and_then(|run| run.subject) {
-                        self.failed.insert(subject, fact.at);
+                        self.away.insert(subject, fact.at);
                     }
                 }
                 What::Wordless { subject: Some(place) } => {
@@ -116,10 +117,11 @@ impl Check for Writes {
 }
 
 impl Writes {
-    /// Whether the origin has failed a subject since `then`, or so shortly before that its key may be held back.
-    fn was_failing(&self, subject: usize, then: MonoTime) -> bool {
-        let failed = [self.failed.get(&subject), self.wordless.get(&text_of(subject))];
-        failed.into_iter().flatten().any(|at| *at + Millis(BACKOFF_MS_MAX) >= then)
+    /// Whether the origin could not be reached for a subject since `then`, or so shortly before that an answer of then may be
+    /// on its way.
+    fn was_away(&self, subject: usize, then: MonoTime) -> bool {
+        let away = [self.away.get(&subject), self.wordless.get(&text_of(subject))];
+        away.into_iter().flatten().any(|at| *at + Millis(BACKOFF_MS_MAX) >= then)
     }
 
     fn note_answered(&mut self, version: u32, touches: Touches) {
@@ -153,7 +155,7 @@ impl Writes {
             return Ok(());
         };
         let is_marked = served.how.detail == Some(Detail::StaleIfError);
-        let is_allowed = is_marked && self.was_failing(ask.subject, ask.at);
+        let is_allowed = is_marked && self.was_away(ask.subject, ask.at);
         // Runs that bypass the cache carry what their client sent.
         let is_cached = Subject::at(ask.subject).is_usual() && ask.want != Want::Bypass;
         let was_in_touch = self.look_failed.get(&ask.node).is_none_or(|at| *at + Millis(LOOK_MS) < ask.at);

@@ -99,6 +99,7 @@ impl Origin for OriginPort {
                 (Err(cut(run, &fate, "the database is restored".to_owned())), RunEnd::Cut)
             }
             OriginBehavior::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
+            OriginBehavior::Fault(fault @ OriginFault::Unreachable(_)) => (Err(failed(fault)), RunEnd::Away),
             OriginBehavior::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
             OriginBehavior::Panic(_) => {
                 self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });

@@ -61,6 +61,7 @@ pub(super) fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
         fields: Some(FIELDS.map(str::to_owned).to_vec()),
         records: Bytes::from(first_record(run, fate)),
         was_sent: true,
+        was_repeated: false,
     }
 }
 

@@ -1,11 +1,12 @@
-//! What a write has ended stands in for a failing Neo4j, and not for a slow one, unless the request allows it.
+//! What a write has ended stands in while Neo4j cannot be reached, and not for what one run met, unless the request allows
+//! it.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
-use hopcache_engine::ports::OriginFault;
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::OriginBehavior;
@@ -27,6 +28,14 @@ async fn ended_world(seed: u64) -> (World, Ask) {
 
 fn cut() -> OriginBehavior {
     OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned()))
+}
+
+fn away() -> OriginBehavior {
+    OriginBehavior::Fault(OriginFault::Unreachable("refused".to_owned()))
+}
+
+fn said(code: &str) -> Neo4jFailure {
+    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
 }
 
 fn is_marked(outcome: &Outcome) -> bool {
@@ -63,7 +72,8 @@ async fn who_does_not_wait_gets_no_value_from_before_the_write() {
     world.origin.set_slow(READ, SLOW_MS);
     let hurried = Ask { deadline: sim_now() + Millis(1_500), ..ask.clone() };
     let limited = Ask { run_ms_max: Some(Millis(200)), ..ask.clone() };
-    for (ask, expected) in [(limited, FailureKind::OriginTimedOut), (hurried, FailureKind::DeadlinePassed)] {
+    let own_limit = FailureKind::Neo4j(Neo4jFailure::clients_time_is_over());
+    for (ask, expected) in [(limited, own_limit), (hurried, FailureKind::DeadlinePassed)] {
         let outcome = read(&world, owner, &ask).await;
         let Answer::Failed(failure) = &outcome.answer else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, expected);
@@ -85,11 +95,63 @@ async fn a_request_that_allows_it_gets_the_old_value_at_once() {
     assert!(sim_now().since(began) < Millis(100));
 }
 
-/// Neo4j fails the run, or is known to be away: the old value is better than none, and says what it is.
+/// A write was answered, and then one run does not end well while Neo4j is there: every node gives the failure, never the
+/// value from before the write. So does a node whose key is held back after it.
 #[tokio::test(start_paused = true)]
-async fn a_failing_neo4j_is_stood_in_for() {
+async fn what_one_run_met_brings_nothing_back() {
+    let met = [
+        OriginFault::TimedOut,
+        OriginFault::Cut("reset".to_owned()),
+        OriginFault::Overloaded,
+        OriginFault::Transient(said("Neo.TransientError.General.MemoryPoolOutOfMemoryError")),
+        OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
+        OriginFault::Failed(said("Neo.ClientError.Transaction.Terminated")),
+    ];
+    for (seed, fault) in (480..).zip(met) {
+        for memory_forgets in [false, true] {
+            let (world, ask) = ended_world(seed).await;
+            world.origin.set_behavior(OriginBehavior::Fault(fault.clone()));
+            if memory_forgets {
+                world.nodes[world.owner_of(&ask)].memory.forget_all();
+            }
+            // The later rounds find the key held back.
+            for round in 0..3 {
+                for node in 0..NODES {
+                    let outcome = read(&world, node, &ask).await;
+                    assert!(
+                        matches!(outcome.answer, Answer::Failed(_)),
+                        "{fault:?}, round {round}: {outcome:?}"
+                    );
+                }
+            }
+            assert_eq!(stale_served(&world), 0, "{fault:?}");
+            world.origin.set_behavior(OriginBehavior::Well);
+            world.pass(11_000).await;
+            assert_eq!(version(&read(&world, 0, &ask).await), 2);
+        }
+    }
+}
+
+/// The request says that it takes nothing stale, and what a write has ended is stale at any age.
+#[tokio::test(start_paused = true)]
+async fn max_stale_counts_in_an_outage() {
+    for (stale_max_ms, is_served) in [(0, false), (60_000, true)] {
+        let (world, ask) = ended_world(476).await;
+        world.origin.set_behavior(away());
+        world.origin.set_away(true);
+        let freshness = Freshness { stale_max_ms: Some(Millis(stale_max_ms)), ..Freshness::default() };
+        for node in 0..NODES {
+            let outcome = read(&world, node, &Ask { freshness, ..ask.clone() }).await;
+            assert_eq!(matches!(outcome.answer, Answer::Body(_)), is_served, "{stale_max_ms}: {outcome:?}");
+        }
+    }
+}
+
+/// Neo4j cannot be reached, or is known to be away: the old value is better than none, and says what it is.
+#[tokio::test(start_paused = true)]
+async fn a_neo4j_that_is_away_is_stood_in_for() {
     let (world, ask) = ended_world(473).await;
-    world.origin.set_behavior(cut());
+    world.origin.set_behavior(away());
     for node in 0..NODES {
         let outcome = read(&world, node, &ask).await;
         assert!(version(&outcome) == 1 && is_marked(&outcome), "{outcome:?}");

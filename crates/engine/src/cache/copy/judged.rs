@@ -44,11 +44,11 @@ impl MemoryCopy {
         self.covers(&ask.bookmarks) && self.keeps_to(ask.freshness, now)
     }
 
-    /// Whether it satisfies these bounds on its age.
+    /// Whether it satisfies these bounds on its age. With `max-stale=0` it is too late from the end of its TTL on.
     #[must_use]
     pub(crate) fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
-            && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until()) <= most)
+            && freshness.stale_max_ms.is_none_or(|most| now < self.fresh_until() + most)
     }
 
     /// Whether it is past its soft TTL, within grace, and an answer within these bounds.
@@ -57,7 +57,7 @@ impl MemoryCopy {
         let (StaleUse::Serve { past_max_ms }, Life::Stale(past)) = (bounds.stale_use, self.life(now)) else {
             return false;
         };
-        past_max_ms.is_none_or(|most| past <= most)
+        past_max_ms.is_none_or(|most| past < most)
             && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
             && self.carries_enough(bounds)
     }

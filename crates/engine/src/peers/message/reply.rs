@@ -202,6 +202,7 @@ fn encode_failure(failure: &Failure) -> Bytes {
         FailureKind::HeldBack { left_ms } => (9, None, usize::try_from(left_ms.0).unwrap_or(usize::MAX)),
         FailureKind::TooManyRuns => (10, None, 0),
         FailureKind::Leaving => (11, None, 0),
+        FailureKind::TooDeep => (12, None, 0),
     };
     writer.int(word);
     writer.string(said.map_or("", |said| &said.code));
@@ -237,6 +238,7 @@ fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
         Some(9) => FailureKind::HeldBack { left_ms: Millis(limit.unwrap_or(0) as u64) },
         Some(10) => FailureKind::TooManyRuns,
         Some(11) => FailureKind::Leaving,
+        Some(12) => FailureKind::TooDeep,
         _ => return Err(BadMessage::Form("unknown failure")),
     };
     let fields = match reader.value()? {

@@ -18,6 +18,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
 use hopcache_engine::outcome::{Answer, Class, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::ports::OriginError;
 use hopcache_packstream::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -230,7 +231,8 @@ impl Session {
         let text = |name: &str| metadata.get(name).and_then(Value::as_str);
         let sent = match (failure_code(&metadata), text("message")) {
             (Some(code), Some(message)) => BoltFailure::new(code, message),
-            _ => BoltFailure::of_fault(&failure.fault),
+            // Its statement is a read.
+            _ => BoltFailure::of_failure(&OriginError::of_sent(failure.fault.clone()).into(), &Class::Hit),
         };
         RequestError::Failed(sent)
     }

@@ -17,7 +17,7 @@ use hopcache_engine::ports::{Clock, Neo4jFailure, Observer, OriginError};
 use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::worker::apart_if_large;
 use hopcache_packstream::Value;
-use hopcache_queryapi::render::{self, Behind, OpenTransaction, RenderError, ResponseForm, ResultView};
+use hopcache_queryapi::render::{self, Behind, OpenTransaction, ResponseForm, ResultView};
 use http::StatusCode;
 
 use super::Handled;
@@ -25,6 +25,7 @@ use crate::audit::ClientListener;
 use crate::front::Front;
 use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
+use crate::front::query_api_renderer::for_engine;
 use crate::front::refusal::Refusal;
 use crate::logging::query_text;
 use crate::traces::end_step;
@@ -120,7 +121,7 @@ impl Front {
         let Outcome { answer, how, key, range, .. } = outcome;
         let body = match answer {
             Answer::Body(body) => body,
-            Answer::Failed(failure) => return Ok(Err(Unrun::Failed(in_neo4js_words(held, failure), how))),
+            Answer::Failed(failure) => return Ok(Err(Unrun::Failed(failure, how))),
         };
         let Ok(ResultSet { mut fields, records, summary, .. }) = ResultSet::from_bytes(&body) else {
             return Ok(Err(Unrun::Failed(FailureKind::BadResult.into(), how)));
@@ -152,10 +153,7 @@ impl Front {
             let view = ResultView { fields, records, summary, bookmarks: &[], errors: &[] };
             told.show(|behind| render::in_transaction(&view, form, behind, PASS_THROUGH_BYTES_MAX))
         });
-        let body = body.await.map_err(|error| match error {
-            RenderError::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
-            _ => FailureKind::BadResult,
-        })?;
+        let body = body.await.map_err(|error| FailureKind::from(for_engine(error)))?;
         let answer = Answer::Body(body.into());
         let outcome = Outcome { answer, how: ran.how, answered_by: None, key: ran.key, range: None };
         let reply = answer::of_outcome(&outcome, form.encoding, &self.engine.me().node);
@@ -181,18 +179,6 @@ impl Told {
                 show(Behind::Open(OpenTransaction { id, expires: &expires }))
             }
         }
-    }
-}
-
-/// The time of the client is over, and not the operator's: the failure is the one that Neo4j has for it.
-fn in_neo4js_words(held: &mut HeldTransaction, failure: Failure) -> Failure {
-    let over = held.lazy().and_then(|lazy| lazy.check_time().err());
-    match (&failure.kind, over) {
-        (FailureKind::OriginTimedOut | FailureKind::DeadlinePassed, Some(fault)) => {
-            let kind = Failure::from(OriginError::from(fault)).kind;
-            Failure { kind, ..failure }
-        }
-        _ => failure,
     }
 }
 

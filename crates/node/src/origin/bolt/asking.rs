@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use hopcache_core::bookmark::Position;
+use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{OriginError, OriginFault, OriginRun, WriteOf};
+use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use tokio::time::{Instant, timeout_at};
 
 use super::{BoltOrigin, CallPermit, Lent, fault};
@@ -23,17 +23,44 @@ impl BoltOrigin {
         lent: &mut Lent,
         run: &OriginRun,
         deadline: Instant,
-    ) -> Result<(), OriginError> {
+    ) -> Result<Option<Position>, OriginError> {
         let begun = Instant::now();
         let within = deadline.saturating_duration_since(begun);
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
         let database = (!run.database.is_empty()).then_some(&*run.database);
         let answer = connection.newest(database, run.impersonated.as_deref(), within).await;
         let returned = answer.map_err(|error| OriginError { was_sent: false, ..fault::of_run(error) })?;
-        if let Some(returned) = returned {
-            self.settings.newest.asked(&run.database, &returned, begun);
+        Ok(returned.and_then(|returned| self.settings.newest.asked(&run.database, &returned, begun)))
+    }
+
+    /// A run whose time is over may have waited for a bookmark of its client that the server has not reached. Then its
+    /// failure is Neo4j's own for that, which Neo4j sends after up to 60 s: later than this node waits.
+    pub(super) async fn or_behind_bookmark(&self, run: &OriginRun, error: OriginError) -> OriginError {
+        let asked = match &run.bookmarks {
+            RunBookmarks::AsSent(texts) => Bookmark::parse_all(texts).unwrap_or_default(),
+            RunBookmarks::After { client, .. } => client.clone(),
+        };
+        if error.kind != OriginFault::TimedOut || asked.is_empty() {
+            return error;
         }
-        Ok(())
+        let deadline = Instant::now() + Duration::from_millis(limits::BOOKMARK_QUESTION_MS_MAX);
+        let newest = async {
+            let ticket = self.gate.admit().ok()?;
+            let mut lent = self.connection_of(run, deadline, &ticket).await.ok()?;
+            self.ask_newest_on(&mut lent, run, deadline).await.ok()?
+        };
+        let newest = newest.await;
+        let ahead = newest.and_then(|newest| {
+            let asked = asked.in_database(newest.database)?;
+            (asked.id > newest.id).then_some((asked.id.0, newest.id.0))
+        });
+        match ahead {
+            Some(ids) => {
+                let failure = Neo4jFailure::bookmark_timeout(&run.database, ids);
+                OriginError { kind: OriginFault::Transient(failure), ..error }
+            }
+            None => error,
+        }
     }
 
     /// The newest transaction, and the run of the server if that is wanted.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, TransactionId};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
 use hopcache_engine::fetch_times::FetchTimes;
@@ -23,6 +24,15 @@ struct Server {
     run_takes_ms: AtomicU64,
     /// Records of a kilobyte each, before a run fails.
     records_before_failure: AtomicUsize,
+    runs: AtomicUsize,
+    /// So many runs end with their connection, behind so many records.
+    cuts: AtomicUsize,
+    records_before_cut: AtomicUsize,
+    /// Whether a run that fails waits between its records and its failure.
+    is_held: AtomicBool,
+    goes_on: tokio::sync::Notify,
+    /// The bookmark of COMMIT's answer.
+    newest: parking_lot::Mutex<Option<String>>,
 }
 
 impl Server {
@@ -49,12 +59,24 @@ impl Server {
                 Some(0x6A) if self.log_on() => write(&mut socket, 0x7F, refusal()).await?,
                 // RUN, and the PULL behind it.
                 Some(0x10) => {
+                    self.runs.fetch_add(1, Ordering::Relaxed);
                     let takes_ms = self.run_takes_ms.load(Ordering::Relaxed);
                     // tidy: the duration of a run
                     tokio::time::sleep(Duration::from_millis(takes_ms)).await;
                     let names = Value::List(vec![Value::from("x")]);
                     let fields = Value::Map(vec![("fields".to_owned(), names)]);
                     write(&mut socket, 0x70, fields).await?;
+                }
+                Some(0x3F) if self.is_cut() => {
+                    for _ in 0..self.records_before_cut.load(Ordering::Relaxed) {
+                        write(&mut socket, 0x71, Value::List(vec![Value::Int(1)])).await?;
+                    }
+                    return Ok(());
+                }
+                Some(0x12) => {
+                    let newest = self.newest.lock().clone();
+                    let pairs = newest.map(|text| ("bookmark".to_owned(), Value::String(text)));
+                    write(&mut socket, 0x70, Value::Map(pairs.into_iter().collect())).await?;
                 }
                 Some(0x3F) if self.records_before_failure.load(Ordering::Relaxed) > 0 => {
                     self.fail_late(&mut socket).await?;
@@ -69,7 +91,15 @@ impl Server {
         for _ in 0..self.records_before_failure.load(Ordering::Relaxed) {
             write(socket, 0x71, record.clone()).await?;
         }
+        if self.is_held.load(Ordering::Relaxed) {
+            self.goes_on.notified().await;
+        }
         write(socket, 0x7F, failure("Neo.ClientError.Statement.ArithmeticError")).await
+    }
+
+    fn is_cut(&self) -> bool {
+        let one_less = |cuts: usize| cuts.checked_sub(1);
+        self.cuts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
     /// Whether this log-on is refused.
@@ -256,4 +286,85 @@ async fn a_prediction_waits_for_no_connection_and_holds_up_nobody() {
     assert_eq!(server.log_ons(), 2);
     let (first, second) = tokio::join!(origin.run(&ahead), origin.run(&ahead));
     assert!(first.is_ok() && second.is_ok(), "there are two now");
+}
+
+/// How a run ends whose connections are cut, so many one after the other, and how often it was sent.
+async fn cut_run(cuts: usize, records: usize, run: OriginRun) -> (Result<u64, OriginError>, usize) {
+    let server = Arc::new(Server::default());
+    let origin = origin(server.start().await, Login::Passthrough);
+    server.cuts.store(cuts, Ordering::Relaxed);
+    server.records_before_cut.store(records, Ordering::Relaxed);
+    let ended = origin.run(&run).await.map(|result| result.rows);
+    (ended, server.runs.load(Ordering::Relaxed))
+}
+
+/// G1: what cut one connection says nothing about another, so a read is tried once more, and no client notices.
+#[tokio::test]
+async fn a_read_that_was_cut_before_its_first_record_is_run_once_more() {
+    let read = || run_within(20_000);
+    assert_eq!(cut_run(1, 0, read()).await, (Ok(0), 2));
+    let (twice, runs) = cut_run(2, 0, read()).await;
+    let error = twice.unwrap_err();
+    assert!(matches!(error.kind, OriginFault::Cut(_)), "{:?}", error.kind);
+    assert!((runs, error.was_sent, error.was_repeated) == (2, true, true), "nobody repeats it again");
+    let (behind_records, runs) = cut_run(1, 1, read()).await;
+    assert!((runs, behind_records.unwrap_err().was_repeated) == (1, false), "a client may have seen them");
+}
+
+/// I6: nobody knows how far a write came.
+#[tokio::test]
+async fn what_may_have_written_is_never_run_again() {
+    for (mode, class) in [
+        (AccessMode::Write, RunClass::Miss),
+        (AccessMode::Write, RunClass::Bypass),
+        (AccessMode::Read, RunClass::Bypass),
+    ] {
+        let (ended, runs) = cut_run(1, 0, OriginRun { mode, class, ..run_within(20_000) }).await;
+        assert!(matches!(ended.unwrap_err().kind, OriginFault::Cut(_)), "{mode:?}, {class:?}");
+        assert_eq!(runs, 1, "{mode:?}, {class:?}");
+    }
+}
+
+/// A reader of records that has not accepted sees nothing of the first run, and takes those of the second.
+#[tokio::test]
+async fn the_records_of_the_second_run_are_streamed() {
+    let server = Arc::new(Server::default());
+    let origin = origin(server.start().await, Login::Passthrough);
+    server.cuts.store(1, Ordering::Relaxed);
+    server.records_before_failure.store(10, Ordering::Relaxed);
+    server.is_held.store(true, Ordering::Relaxed);
+    let (live, reader) = hopcache_engine::live::LiveRun::new(None);
+    let run = OriginRun { live: Some(live), ..run_within(20_000) };
+    let reading = async {
+        tokio::time::timeout(Duration::from_secs(20), reader.has(10 * 1_024)).await.unwrap();
+        assert!(reader.accept().is_some());
+        server.goes_on.notify_one();
+    };
+    let (ended, ()) = tokio::join!(origin.run(&run), reading);
+    assert!(matches!(ended.unwrap_err().kind, OriginFault::Failed(_)), "the second one's own end");
+    assert_eq!(server.runs.load(Ordering::Relaxed), 2);
+}
+
+/// A7: a run that has waited in vain for its client's bookmark fails with Neo4j's own code, and one that was only slow does
+/// not.
+#[tokio::test]
+async fn a_run_behind_its_bookmark_says_so() {
+    let at = |id| Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) };
+    let server = Arc::new(Server::default());
+    let origin = origin(server.start().await, Login::Passthrough);
+    *server.newest.lock() = Bookmark::NONE.with(Some(at(5))).encode();
+    server.run_takes_ms.store(60_000, Ordering::Relaxed);
+    let after = |id| RunBookmarks::After { client: Bookmark::NONE.with(Some(at(id))), written: None };
+    let sent = |id| RunBookmarks::AsSent(Bookmark::NONE.with(Some(at(id))).encode().into_iter().collect());
+    let said = Neo4jFailure::bookmark_timeout("neo4j", (55, 5));
+    assert!(said.message.ends_with("version: 55. Latest database version is 5"), "{}", said.message);
+    for (bookmarks, expected) in [
+        (after(55), OriginFault::Transient(said.clone())),
+        (sent(55), OriginFault::Transient(said)),
+        (after(5), OriginFault::TimedOut),
+        (RunBookmarks::default(), OriginFault::TimedOut),
+    ] {
+        let ended = origin.run(&OriginRun { bookmarks, ..run_within(200) }).await;
+        assert_eq!(ended.unwrap_err().kind, expected);
+    }
 }

@@ -1,0 +1,113 @@
+//! Which failures are an outage: the one rule about them. It decides for which failures a stale answer stands in
+//! (RFC 5861, section 4), and which stale answer.
+//!
+//! | trouble | examples | stands in |
+//! |---|---|---|
+//! | [`Trouble::Away`] | no connection could be made | any stale copy, also one that a write has ended |
+//! | [`Trouble::OfRun`] | a time-out, a memory limit of Neo4j, a connection that was cut, no place for a run | a copy that only its age has ended |
+//! | none | an error of the statement, lost rights, a limit that this client alone meets | nothing: the failure is the answer |
+//!
+//! A run that fails says nothing about a write that was answered: its writer would read the value from before the write.
+
+use crate::model::faults::{Neo4jFailure, OriginFault};
+use crate::model::outcome::FailureKind;
+
+/// Why a request gets a stale answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Neo4j cannot be reached at all.
+    Away,
+    /// One run brought no answer, or found no place. Neo4j may be well.
+    OfRun,
+}
+
+impl Trouble {
+    /// The trouble behind a failure. `None` if the failure is the client's answer, whatever is cached.
+    #[must_use]
+    pub fn of(failure: &FailureKind) -> Option<Self> {
+        match failure {
+            FailureKind::OriginUnreachable => Some(Self::Away),
+            FailureKind::Neo4j(said) => is_of_server(said).then_some(Self::OfRun),
+            FailureKind::OriginCut
+            | FailureKind::OriginTimedOut
+            | FailureKind::Overloaded
+            | FailureKind::DeadlinePassed
+            | FailureKind::HeldBack { .. }
+            | FailureKind::Leaving => Some(Self::OfRun),
+            // The error alone makes this client slow down, or ask for something else.
+            FailureKind::TooManyRuns
+            | FailureKind::TooLarge { .. }
+            | FailureKind::TooDeep
+            | FailureKind::NotCached
+            | FailureKind::BadResult => None,
+        }
+    }
+
+    /// As [`Trouble::of`], for the failure of a run.
+    #[must_use]
+    pub fn of_fault(fault: &OriginFault) -> Option<Self> {
+        Self::of(&FailureKind::from(fault.clone()))
+    }
+}
+
+/// Whether the server is in trouble with the run, whatever the statement: `Neo.TransientError.*`, those
+/// `Neo.DatabaseError.*` that are not about a statement or the schema (a database that does not start, a log that cannot
+/// be written, an unknown error), and a transaction that was ended from outside. Never an error about rights, nor one
+/// about a client's bookmark.
+fn is_of_server(said: &Neo4jFailure) -> bool {
+    match said.class_and_category() {
+        _ if said.is_bookmark_timeout() => false,
+        (_, Some("Security")) => false,
+        (Some("TransientError"), _) => true,
+        (Some("DatabaseError"), part) => !matches!(part, Some("Statement" | "Schema" | "Procedure")),
+        _ => said.was_ended_from_outside(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::time::Millis;
+
+    use super::*;
+
+    fn said(code: &str) -> FailureKind {
+        FailureKind::Neo4j(Neo4jFailure { code: code.to_owned(), message: String::new() })
+    }
+
+    /// What a healthy Neo4j says about one run never brings back what a write has ended.
+    #[test]
+    fn only_a_neo4j_without_connections_is_away() {
+        assert_eq!(Trouble::of(&FailureKind::OriginUnreachable), Some(Trouble::Away));
+        let of_runs = [
+            FailureKind::OriginCut,
+            FailureKind::OriginTimedOut,
+            FailureKind::Overloaded,
+            FailureKind::DeadlinePassed,
+            FailureKind::HeldBack { left_ms: Millis(1) },
+            FailureKind::Leaving,
+            said("Neo.TransientError.General.MemoryPoolOutOfMemoryError"),
+            said("Neo.TransientError.Transaction.DeadlockDetected"),
+            said("Neo.TransientError.General.DatabaseUnavailable"),
+            said("Neo.DatabaseError.General.UnknownError"),
+            said("Neo.ClientError.Transaction.Terminated"),
+            said("Neo.ClientError.Transaction.TransactionTimedOut"),
+        ];
+        for failure in of_runs {
+            assert_eq!(Trouble::of(&failure), Some(Trouble::OfRun), "{failure:?}");
+        }
+        let answers = [
+            FailureKind::TooManyRuns,
+            FailureKind::TooLarge { limit_bytes: 1 },
+            FailureKind::TooDeep,
+            FailureKind::NotCached,
+            FailureKind::BadResult,
+            said("Neo.ClientError.Statement.ArithmeticError"),
+            said("Neo.DatabaseError.Statement.ExecutionFailed"),
+            said("Neo.TransientError.Security.ModifiedConcurrently"),
+            said("Neo.TransientError.Transaction.BookmarkTimeout"),
+        ];
+        for failure in answers {
+            assert_eq!(Trouble::of(&failure), None, "{failure:?}");
+        }
+    }
+}

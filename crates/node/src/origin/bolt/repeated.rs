@@ -1,0 +1,37 @@
+//! The one thing that this node repeats at Neo4j: a read whose connection was cut. It decides nothing about followers of a
+//! flight, which do not try again after this.
+
+use hopcache_core::turns::RunClass;
+use hopcache_engine::ports::{AccessMode, OriginError, OriginRun};
+use tokio::time::Instant;
+
+use super::{BoltOrigin, CallPermit, Ended, LiveTap, Mode};
+
+impl BoltOrigin {
+    /// A read whose connection was cut before its first record, or while it was opened, is run once more, on another connection
+    /// and within the same time: what cut the one (a balancer, a restart) says nothing about the other.
+    pub(super) async fn run_in_slot(
+        &self,
+        run: &OriginRun,
+        what: (Mode, &str),
+        deadline: Instant,
+        ticket: &CallPermit<'_>,
+    ) -> Result<Ended, OriginError> {
+        let is_read = run.mode == AccessMode::Read && run.class != RunClass::Bypass;
+        let mut tap = LiveTap::new(run, is_read);
+        let ended = self.run_once(run, what, deadline, (ticket, &mut tap)).await;
+        match ended {
+            Err(first)
+                if !ticket.has_met_silence() && tap.may_repeat(&first.kind) && Instant::now() < deadline =>
+            {
+                tracing::info!(fault = ?first.kind, "a connection to Neo4j was cut; its read is run once more");
+                // What cut this connection may have cut the others that wait beside it.
+                self.pools.forget(&self.fingerprint(&run.identity));
+                let again = self.run_once(run, what, deadline, (ticket, &mut tap)).await;
+                let was_sent = |error: &OriginError| first.was_sent || error.was_sent;
+                again.map_err(|error| OriginError { was_sent: was_sent(&error), was_repeated: true, ..error })
+            }
+            ended => ended,
+        }
+    }
+}
