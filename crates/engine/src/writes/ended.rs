@@ -22,15 +22,16 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS, WRITTEN_ASK_MS_MAX};
+use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Change, Written, WrittenRecord};
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, WriteOf};
+use crate::model::ports::{Scope, WriteOf};
 use crate::writes::Writes;
+use crate::writes::asking::{Asked, Newest};
 use crate::writes::pending::{OpenWrite, WriteEnd};
 use crate::writes::refusals::Fate;
 
@@ -39,25 +40,6 @@ pub(super) struct Doubt {
     of: WriteOf,
     /// After this time Neo4j cannot commit it any more.
     until: MonoTime,
-}
-
-/// Plain data: a mark, and what Neo4j was asked for after it.
-pub(super) struct Asked {
-    pub(super) before: Option<Written>,
-    pub(super) newest: Newest,
-}
-
-/// What Neo4j said about its newest transaction.
-pub(super) enum Newest {
-    At(Position),
-    /// The database does not exist, so nothing was written.
-    NoDatabase,
-    /// It refuses the identity, or what it may do.
-    Forbidden,
-    /// It did not say.
-    Unknown,
-    /// Its bookmarks are not understood.
-    Untold,
 }
 
 impl OpenWrite {
@@ -186,31 +168,6 @@ impl Writes {
             self.note_and_tell(name, (written, &Touched::Anything), false, InvalidationWord::OwnWrite)
         });
         let _ = join_all(told.collect::<Vec<_>>()).await;
-    }
-
-    /// Asks Neo4j for its newest transaction.
-    pub(super) async fn ask_newest(&self, of: &WriteOf, name: DatabaseTag) -> Asked {
-        let before = self.cache.written().of(name);
-        Asked { before, newest: self.newest(of).await }
-    }
-
-    async fn newest(&self, of: &WriteOf) -> Newest {
-        let within = Millis(WRITTEN_ASK_MS_MAX);
-        let answer = tokio::select! {
-            biased;
-            answer = self.origin.newest(of, within) => answer,
-            () = self.context.sleep(within) => Err(OriginError::of_sent(OriginFault::TimedOut)),
-        };
-        match answer {
-            Ok(Some(position)) => Newest::At(position),
-            Ok(None) => Newest::Untold,
-            Err(error) if error.kind.is_unknown_database() => Newest::NoDatabase,
-            Err(error) if error.kind.is_about_rights() => Newest::Forbidden,
-            Err(error) => {
-                tracing::debug!(?error, "the newest transaction after a write is not known");
-                Newest::Unknown
-            }
-        }
     }
 
     /// Returns the mark if the store has it then.

@@ -7,6 +7,7 @@
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
+//! | `asking` | the question for Neo4j's newest transaction |
 //! | `refusals` | what a failure of Neo4j proves about a write |
 //! | `parts` | what a write commits before its end |
 //! | `tokens` | labels, types and keys of transactions that are rolled back |
@@ -26,6 +27,7 @@
 //!
 //! This room runs no statement of clients. It asks Neo4j for its newest transaction, and for captured changes.
 
+mod asking;
 mod capture;
 mod changes;
 mod databases;

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::model::event::InvalidationWord;
 use crate::model::ports::{Parts, WriteOf};
 use crate::writes::Writes;
-use crate::writes::ended::{Asked, Newest};
+use crate::writes::asking::{Asked, Newest};
 
 /// The parts of a write that has not ended, and the task that tells them.
 pub(super) struct OpenParts {

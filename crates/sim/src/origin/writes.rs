@@ -152,10 +152,19 @@ impl ScriptedOrigin {
         if let OriginBehavior::Fault(fault) = behavior {
             return Err(failed(fault));
         }
-        let cut = || Err(OriginError::of_sent(OriginFault::Cut("seeded: a write".to_owned())));
         if self.state.lock().transactions.restored != restored {
             return cut();
         }
+        self.end_write(by, write, fate).await
+    }
+
+    /// The end of a write that has reached this fate.
+    async fn end_write(
+        self: &Arc<Self>,
+        by: WrittenBy,
+        write: WriteStatement,
+        fate: WriteFate,
+    ) -> Result<ResultSet, OriginError> {
         match fate {
             WriteFate::Well => {
                 let own = self.commit_write(by, write);
@@ -281,6 +290,10 @@ impl ScriptedOrigin {
         tokio::time::sleep(Millis(self.dice.below(TELL_MS_MAX)).duration()).await;
         i64::from(self.version())
     }
+}
+
+fn cut() -> Result<ResultSet, OriginError> {
+    Err(OriginError::of_sent(OriginFault::Cut("seeded: a write".to_owned())))
 }
 
 fn seeded(code: &str) -> Neo4jFailure {
