@@ -74,9 +74,7 @@ impl Parser<'_> {
         loop {
             if self.is_any_word(&TYPES) || self.is('!') {
                 self.at += 1;
-            } else if self.is_any_word(&["WITH", "WITHOUT"]) && self.is_zone_at(1) {
-                self.at += 2;
-            } else if self.is_word("NOT") && self.is_word_at(1, "NULL") {
+            } else if self.begins_suffix() {
                 self.at += 2;
             } else if self.skip('<') {
                 self.within_brackets(|parser| parser.nested(Self::types))?;
@@ -87,9 +85,11 @@ impl Parser<'_> {
         }
     }
 
-    /// `TIMEZONE`, or the first word of `TIME ZONE`.
-    fn is_zone_at(&self, ahead: usize) -> bool {
-        self.is_word_at(ahead, "TIMEZONE")
-            || (self.is_word_at(ahead, "TIME") && self.is_word_at(ahead + 1, "ZONE"))
+    /// `NOT NULL`, `WITH TIMEZONE`, or the first words of `WITHOUT TIME ZONE`.
+    fn begins_suffix(&self) -> bool {
+        let is_zone =
+            self.is_word_at(1, "TIMEZONE") || (self.is_word_at(1, "TIME") && self.is_word_at(2, "ZONE"));
+        (self.is_word("NOT") && self.is_word_at(1, "NULL"))
+            || (self.is_any_word(&["WITH", "WITHOUT"]) && is_zone)
     }
 }
