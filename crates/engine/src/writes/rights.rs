@@ -42,19 +42,18 @@ impl Writes {
     pub(super) fn take(&self, record: WrittenRecord) -> Change {
         let change = self.cache.written().take(record, self.context.now());
         if record.name == self.system && change != Change::Known {
-            self.each_users(|users| users.have_changed());
+            self.told_of_users().for_each(|users| users.have_changed());
         }
         change
     }
 
     /// A look has succeeded after the lease had run out.
     pub(super) fn was_out_of_touch(&self) {
-        self.each_users(|users| users.may_have_changed());
+        self.told_of_users().for_each(|users| users.may_have_changed());
     }
 
-    fn each_users(&self, tell: impl Fn(&dyn Users)) {
-        let users = self.users.get().into_iter().flatten();
-        users.filter_map(Weak::upgrade).for_each(|users| tell(&*users));
+    fn told_of_users(&self) -> impl Iterator<Item = Arc<dyn Users>> {
+        self.users.get().into_iter().flatten().filter_map(Weak::upgrade)
     }
 
     /// A write has changed users or rights, and ended at this position of `system`: its mark there is told. If the position is
