@@ -243,3 +243,43 @@ impl std::fmt::Display for Account {
         )
     }
 }
+
+#[test]
+fn what_a_committed_transaction_has_read_has_no_excuse() {
+    use super::history::{Answer, Step};
+    let read = super::reads::draw(&mut super::dice::Dice::new(1), ("T", 3), 0, true);
+    let (asked, answered) = (Duration::from_secs(9), Duration::from_secs(9));
+    let step = Step { statements: vec![], story: String::new(), node: 0, began: asked, ended: asked };
+    let answer = |status: &str, is_relied_on| Answer {
+        cell: 0,
+        read: read.clone(),
+        lo: 1,
+        hi: 1,
+        node: 0,
+        front: "bolt transaction",
+        asked,
+        answered,
+        status: status.to_owned(),
+        rows: "1".to_owned(),
+        is_relied_on,
+    };
+    let cut = Fault { kind: Kind::CutFromPeers, nodes: vec![0], from: asked, to: answered };
+    for (status, excuse) in
+        [("node-a; hit; detail=stale-if-error", Verdict::MarkedStale), ("node-a; hit", Verdict::OutOfTouch)]
+    {
+        for (is_relied_on, expected) in [(false, excuse), (true, Verdict::Violation)] {
+            let (expected_rows, steps) = (vec![(0, "1".to_owned()), (1, "2".to_owned())], vec![step.clone()]);
+            let wrong = Wrong {
+                answer: answer(status, is_relied_on),
+                is_of: Some(0),
+                expected: expected_rows,
+                steps,
+            };
+            assert_eq!(
+                of(&wrong, std::slice::from_ref(&cut)),
+                expected,
+                "{status}, relied on: {is_relied_on}"
+            );
+        }
+    }
+}

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::stage::{Client, NODES, Stage};
+use crate::stage::{Client, NODES, Stage, TRIES};
 use hopcache_testbed::report::Report;
 use hopcache_testbed::tcp_proxy::Fate;
 
@@ -37,8 +37,6 @@ const LARGE: &str = "MATCH (c:Ended {id: $id}) UNWIND range(1, c.n) AS a WITH c.
 const DEEP: &str = "MATCH (c:Ended {id: $id}) RETURN c.v AS v, reduce(l = [], i IN range(1, c.n) | [l]) AS w";
 const CUT: &str = "MATCH (c:Ended {id: $id}) RETURN c.v AS v, 'cut' AS w";
 const CONFIG: &str = "timeout = \"3s\"\n";
-/// Writes and first reads are sent again where they fail: Neo4j plans each text once, on a busy machine for seconds.
-const TRIES: usize = 5;
 const NEO4J: &str = "db.memory.transaction.max=16m\n";
 
 /// Answers behind the write.
@@ -98,7 +96,7 @@ async fn round(
         None => Ok(stage.http(node, "neo4j", way.read, &parameters).await),
         Some(clients) => clients[node].read(way.read, &parameters).await,
     };
-    write(stage, id, "MERGE (c:Ended {id: $id}) SET c.v = 0, c.n = 1", &parameters).await?;
+    stage.write_again(id % NODES, "MERGE (c:Ended {id: $id}) SET c.v = 0, c.n = 1", &parameters).await?;
     for node in (0..NODES).chain(0..NODES) {
         let mut answer = ask(node).await?;
         for _ in 1..TRIES {
@@ -108,7 +106,7 @@ async fn round(
         }
         ensure!(answer.value == Some(0), "{}, node {node}: {answer:?}", way.name);
     }
-    write(stage, id, "MATCH (c:Ended {id: $id}) SET c.v = 1, c.n = $n", &parameters).await?;
+    stage.write_again(id % NODES, "MATCH (c:Ended {id: $id}) SET c.v = 1, c.n = $n", &parameters).await?;
     if way.is_reset {
         stage.proxy.doom(way.read, Fate::CutAfter(0));
     }
@@ -123,16 +121,6 @@ async fn round(
     }
     ensure!(!way.is_reset || stage.proxy.broken() > broken, "no run was cut");
     Ok(())
-}
-
-/// A write that may be sent again.
-async fn write(stage: &Stage, id: usize, text: &str, parameters: &Value) -> anyhow::Result<()> {
-    for _ in 1..TRIES {
-        if stage.write(id % NODES, text, parameters).await.is_ok() {
-            return Ok(());
-        }
-    }
-    stage.write(id % NODES, text, parameters).await
 }
 
 /// The code alone: messages differ.

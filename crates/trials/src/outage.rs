@@ -87,8 +87,8 @@ async fn one(options: &Options, how: How, report: &mut Report) -> anyhow::Result
     let config =
         format!("[entry]\nttl = \"{}s\"\nstale_if_error = \"{}s\"\n", options.ttl, options.stale_if_error);
     let mut stage = Stage::start(how == How::BlackHoled, &config, "").await?;
-    let create = format!("UNWIND range(0, {KEYS} - 1) AS id CREATE (:Key {{id: id, value: 100 + id}})");
-    stage.write(0, &create, &json!({})).await?;
+    let create = format!("UNWIND range(0, {KEYS} - 1) AS id MERGE (k:Key {{id: id}}) SET k.value = 100 + id");
+    stage.write_again(0, &create, &json!({})).await?;
     let stop = CancellationToken::new();
     let over_http: Vec<_> =
         stage.nodes.iter().map(|node| tokio::spawn(read_over_http(node.client, stop.clone()))).collect();

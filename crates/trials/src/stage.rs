@@ -22,6 +22,8 @@ use hopcache_testbed::tcp_proxy::TcpProxy;
 
 /// Nodes of the cluster.
 pub(crate) const NODES: usize = 3;
+/// Of a statement that may be sent again: Neo4j plans each text once, on a busy machine for seconds.
+pub(crate) const TRIES: usize = 5;
 /// Longer than anything that a client may wait for.
 const ANSWER_MAX: Duration = Duration::from_secs(180);
 /// Language and version of each driver; the newest version of a language is first.
@@ -85,6 +87,21 @@ impl Stage {
         let answer = self.http(node, "neo4j", text, parameters).await;
         ensure!(answer.error.is_empty(), "{text}: {answer:?}");
         Ok(())
+    }
+
+    /// The same for a statement that may be sent again.
+    pub(crate) async fn write_again(
+        &self,
+        node: usize,
+        text: &str,
+        parameters: &Value,
+    ) -> anyhow::Result<()> {
+        for _ in 1..TRIES {
+            if self.write(node, text, parameters).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.write(node, text, parameters).await
     }
 }
 
