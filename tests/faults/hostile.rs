@@ -3,6 +3,7 @@
 //! `HOPCACHE_TEST_CONNECTIONS` is how many connections over the limit are opened (500 by default).
 
 mod connection_limit;
+mod half_closed;
 mod malformed;
 mod other_listeners;
 mod pipelining;

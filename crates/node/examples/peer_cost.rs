@@ -100,6 +100,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
         },
         head_bytes_max: 16 << 10,
         says_addresses: false,
+        answers_half_closed: false,
     };
     let refusals = Refusals { response: |_| None, noted: Arc::new(|_| {}) };
     let (connections, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -26,6 +26,9 @@
 //! set to the earliest possible deadline. A deadline that moves back does not reset the timer: it fires, checks, and is
 //! set again. One byte of each write is compared.
 
+mod framing;
+mod half_closed;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,9 +36,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use self::framing::Framing;
+use self::half_closed::ClientSide;
 use crate::connection_slots::ConnectionSlots;
 use crate::refusal_response::Unserved;
 
@@ -65,11 +71,13 @@ const SILENT: u8 = 0;
 const HEAD: u8 = 1;
 const HANDLED: u8 = 2;
 const ANSWERED: u8 = 3;
+/// As `HANDLED`, for a client of HTTP/1.0: it knows no `100 Continue`.
+const HANDLED_OLD: u8 = 4;
 
 impl ConnectionPhase {
     /// A head is complete, and the service has its request.
-    pub(crate) fn handled(&self) {
-        self.set(HANDLED);
+    pub(crate) fn handled(&self, version: Version) {
+        self.set(if version == Version::HTTP_11 { HANDLED } else { HANDLED_OLD });
     }
 
     /// The service has answered. The answer is being written.
@@ -83,6 +91,10 @@ impl ConnectionPhase {
 
     fn now(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn is_handled(&self) -> bool {
+        matches!(self.now(), HANDLED | HANDLED_OLD)
     }
 }
 
@@ -118,6 +130,11 @@ pub(crate) struct TimedStream<T> {
     is_over: bool,
     /// Why this connection ended without an answer, if it did.
     unserved: Option<Unserved>,
+    framing: Framing,
+    /// Whether the head that comes next frames its body twice.
+    is_ambiguous: bool,
+    /// The client's side, if a client that has closed it gets its answer.
+    client_side: Option<ClientSide>,
     slots: ConnectionSlots,
     timer: Pin<Box<Sleep>>,
 }
@@ -128,6 +145,7 @@ impl<T> TimedStream<T> {
         stream: T,
         phase: ConnectionPhase,
         timeouts: ConnectionTimeouts,
+        answers_half_closed: bool,
         slots: ConnectionSlots,
     ) -> Self {
         let now = Instant::now();
@@ -141,6 +159,9 @@ impl<T> TimedStream<T> {
             pace: Pace::default(),
             is_over: false,
             unserved: None,
+            framing: Framing::default(),
+            is_ambiguous: false,
+            client_side: answers_half_closed.then(ClientSide::default),
             slots,
             timer,
         }
@@ -177,7 +198,7 @@ impl<T> TimedStream<T> {
             _ if self.is_stalled => Some(self.timeouts.reader),
             SILENT => Some(self.timeouts.first_byte),
             HEAD => Some(self.timeouts.head),
-            HANDLED => None,
+            HANDLED | HANDLED_OLD => None,
             _ if self.slots.is_crowded() => Some(self.timeouts.crowded),
             _ => Some(self.timeouts.idle),
         }
@@ -230,7 +251,7 @@ impl<T> TimedStream<T> {
     /// Holds back a refusal of hyper's own. Returns whether these bytes are one. It is the last output of hyper on a
     /// connection. hyper writes none while a service has a request.
     fn hold_back(&mut self, bytes: &[u8]) -> bool {
-        if self.phase.now() == HANDLED {
+        if self.phase.is_handled() {
             return false;
         }
         let refusal = hypers_refusal(bytes);
@@ -238,13 +259,27 @@ impl<T> TimedStream<T> {
         refusal.is_some()
     }
 
-    fn note_read(&mut self) {
+    /// Bytes of the client have come. Those from a head on that frames its body twice go no further.
+    fn note_read(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
+        if let Some(at) = self.framing.ambiguous(&buffer.filled()[before..]) {
+            self.is_ambiguous = true;
+            buffer.set_filled(before + at);
+            if at == 0 {
+                return Err(self.refuse_head());
+            }
+        }
         if matches!(self.phase.now(), SILENT | ANSWERED) {
             self.phase.set(HEAD);
             if !self.is_stalled {
                 self.since = None; // While a write waits, sending a byte does not restart the reader's timeout.
             }
         }
+        Ok(())
+    }
+
+    fn refuse_head(&mut self) -> io::Error {
+        self.unserved = Some(Unserved::HeadUnreadable);
+        io::ErrorKind::InvalidData.into()
     }
 
     /// The result of a write, or a timeout of its reader. Without this timeout a client that does not read keeps its
@@ -281,22 +316,49 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimedStream<T> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_ambiguous {
+            return Poll::Ready(Err(self.refuse_head()));
+        }
         let before = buffer.filled().len();
-        match Pin::new(&mut self.stream).poll_read(context, buffer) {
-            Poll::Pending => self.poll_timeout(context).map(Err),
-            ready => {
-                if buffer.filled().len() > before {
-                    self.note_read();
-                } else {
-                    self.is_over = true;
+        let polled = match &mut self.client_side {
+            Some(side) if side.is_over() => Poll::Ready(Ok(())),
+            Some(side) => match side.take() {
+                Some(byte) => {
+                    buffer.put_slice(&[byte]);
+                    Poll::Ready(Ok(()))
                 }
-                ready
+                None => Pin::new(&mut self.stream).poll_read(context, buffer),
+            },
+            None => Pin::new(&mut self.stream).poll_read(context, buffer),
+        };
+        match polled {
+            Poll::Pending => self.poll_timeout(context).map(Err),
+            Poll::Ready(Ok(())) if buffer.filled().len() > before => {
+                Poll::Ready(self.note_read(buffer, before))
+            }
+            ended => {
+                self.is_over = true;
+                ended
             }
         }
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> TimedStream<T> {
+    /// Fails when the client has gone while its request is handled, so that hyper drops the request.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(side) = &mut self.client_side
+            && self.phase.is_handled()
+            && let Poll::Ready(gone) = side.poll_gone(&mut self.stream, self.phase.now() == HANDLED, context)
+        {
+            self.is_over = true;
+            return Poll::Ready(Err(gone));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -328,7 +390,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes after every answer. It does not always read afterwards, because the socket's waker may be set already.
+    /// hyper flushes each time it is polled, and after every answer. It does not always read afterwards, because the socket's waker may be set already.
     /// So the idle time begins here. hyper flushes when it has written everything (`poll_flush` in
     /// `src/proto/h1/io.rs`), so the pace of the answer ends here as well.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -346,7 +408,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
         {
             return Poll::Ready(Err(error));
         }
-        Poll::Ready(Ok(()))
+        self.poll_gone(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -48,6 +48,9 @@ pub struct ListenerBounds {
     pub head_bytes_max: usize,
     /// Whether a request that names no session carries the address of its connection ([`ClientAddr`]).
     pub says_addresses: bool,
+    /// Whether a client that closes its side after its request gets its answer. Otherwise it counts as gone: its request is
+    /// dropped at once.
+    pub answers_half_closed: bool,
 }
 
 /// The responses of a listener to connections that no service answers, and how they are counted.
@@ -330,9 +333,11 @@ where
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let phase = ConnectionPhase::default();
-    let mut timed = TimedStream::new(stream, phase.clone(), shared.bounds.timeouts, shared.slots.clone());
+    let half_close = shared.bounds.answers_half_closed;
+    let timeouts = shared.bounds.timeouts;
+    let mut timed = TimedStream::new(stream, phase.clone(), timeouts, half_close, shared.slots.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        phase.handled();
+        phase.handled(request.version());
         let phase = phase.clone();
         let is_chunked = request.body().size_hint().exact().is_none();
         service.call(request).map(move |mut answered| {
@@ -345,6 +350,7 @@ where
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None) // hyper's timer would close idle connections: see `connection_timeouts`.
+        .half_close(half_close)
         .max_buf_size(shared.bounds.head_bytes_max)
         .max_header_size(shared.bounds.head_bytes_max)
         .serve_connection(TokioIo::new(&mut timed), service);

@@ -276,7 +276,7 @@ impl Node {
             listeners.client,
             parting(Arc::clone(&front).service(), Arc::clone(&self.is_leaving)),
             (
-                ListenerBounds { says_addresses, ..bounds(clients_max(settings)) },
+                ListenerBounds { says_addresses, answers_half_closed: true, ..bounds(clients_max(settings)) },
                 self.refusals(CLIENT_PLACE, crate::front::answer::unserved),
             ),
             self.clients.clone(),
@@ -419,6 +419,7 @@ fn bounds(connections_max: usize) -> ListenerBounds {
         },
         head_bytes_max: limits::HEAD_BYTES_MAX,
         says_addresses: false,
+        answers_half_closed: false,
     }
 }
 

@@ -55,13 +55,6 @@ fn both_lengths(shapes: &mut Shapes) {
     let (inner, outer) = (CARRIED.len(), body.len() + shapes.smuggled.len());
     let te = "Transfer-Encoding: chunked\r\n";
     for (name, framing) in [
-        ("Content-Length for all, then chunked", format!("Content-Length: {outer}\r\n{te}")),
-        ("chunked, then Content-Length for all", format!("{te}Content-Length: {outer}\r\n")),
-        (
-            "chunked between two Content-Lengths",
-            format!("Content-Length: 3\r\n{te}Content-Length: {outer}\r\n"),
-        ),
-        ("chunked twice", te.repeat(2)),
         ("chunked in other letters", "transfer-encoding: CHUNKED\r\n".to_owned()),
         ("chunked behind a bare line feed", "X: y\nTransfer-Encoding: chunked\r\n".to_owned()),
         ("chunked with optional space", "Transfer-Encoding: \t chunked \t\r\n".to_owned()),
@@ -74,6 +67,21 @@ fn both_lengths(shapes: &mut Shapes) {
     ] {
         shapes.add(name, Fate::Last, &framing, &body);
     }
+    for (name, framing) in [
+        ("Content-Length for all, then chunked", format!("Content-Length: {outer}\r\n{te}")),
+        ("chunked, then Content-Length for all", format!("{te}Content-Length: {outer}\r\n")),
+        (
+            "chunked between two Content-Lengths",
+            format!("Content-Length: 3\r\n{te}Content-Length: {outer}\r\n"),
+        ),
+        ("chunked twice", te.repeat(2)),
+        ("chunked twice in one line", "Transfer-Encoding: chunked, chunked\r\n".to_owned()),
+        ("another encoding before chunked", "Transfer-Encoding: gzip, chunked\r\n".to_owned()),
+    ] {
+        shapes.add(name, Fate::Refused, &framing, &body);
+    }
+    let length = format!("Content-Length: {inner}\r\n");
+    shapes.add("one length twice", Fate::Refused, &length.repeat(2), CARRIED);
     for (name, first, second) in
         [("short, long", inner, outer), ("long, short", outer, inner), ("zero, long", 0, outer)]
     {

@@ -66,6 +66,7 @@ fn shared(slots: ConnectionSlots) -> ListenerShared {
         timeouts: TIMEOUT,
         head_bytes_max: HEAD_BYTES_MAX,
         says_addresses: false,
+        answers_half_closed: true,
     };
     let refusals = Refusals { response, noted: std::sync::Arc::new(|_| {}) };
     ListenerShared { bounds, refusals, slots, stop: CancellationToken::new() }
@@ -389,4 +390,57 @@ async fn idle_connections_give_way_when_places_are_scarce() {
     }
     exchange(&mut client, GET).await;
     assert_about(closed(&mut client).await.0, 5.0);
+}
+
+/// A client that closes its side waits for its answer, as at Neo4j. While it waits it is asked whether it is still there.
+#[tokio::test(start_paused = true)]
+async fn who_closes_its_side_after_a_request_is_answered() {
+    let post = &b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc"[..];
+    let old = &b"GET /slow HTTP/1.0\r\n\r\n"[..];
+    let slow = &b"GET /slow HTTP/1.1\r\nhost: h\r\n\r\n"[..];
+    for (request, length, after, questions) in [(post, 3, 0.0, 0), (slow, 0, 61.0, 7), (old, 0, 61.0, 0)] {
+        let mut client = connect();
+        client.write_all(request).await.unwrap();
+        client.shutdown().await.unwrap();
+        let (seconds, answer) = closed(&mut client).await;
+        assert!(answer.ends_with(&format!("[{length}]")) && answer.contains(" 200 OK"), "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1 100 Continue\r\n\r\n").count(), questions, "{answer}");
+        assert_about(seconds, after);
+    }
+    // What was sent before is answered first, and a body that ends too early is no request.
+    let mut client = connect();
+    client.write_all(&[GET, GET].concat()).await.unwrap();
+    client.shutdown().await.unwrap();
+    assert_eq!(closed(&mut client).await.1.matches("[0]").count(), 2);
+    let mut client = connect();
+    client.write_all(&post[..post.len() - 1]).await.unwrap();
+    client.shutdown().await.unwrap();
+    assert!(!closed(&mut client).await.1.contains("[3]"));
+}
+
+/// A client that has gone is noticed, and what it asked for is dropped.
+#[tokio::test(start_paused = true)]
+async fn who_goes_during_a_request_is_noticed() {
+    let (mut client, server) = duplex(PIPE_BYTES);
+    let served = tokio::spawn(serve_connection(server, service(), shared(ConnectionSlots::new(1))));
+    client.write_all(b"GET /slow HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+    pass(1_000).await;
+    let left = Instant::now();
+    drop(client);
+    timeout(Duration::from_secs(300), served).await.expect("it goes on").unwrap();
+    assert_about(left.elapsed().as_secs_f64(), 0.25);
+}
+
+/// F34: what is before a head with two meanings is answered, and nothing behind it is read.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_frames_its_body_twice_is_refused() {
+    let twice = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\ncontent-length: 3\r\n\r\nabc";
+    for before in [0, 1, 3] {
+        let mut client = connect();
+        let requests = [GET.repeat(before), twice.to_vec(), GET.to_vec()].concat();
+        client.write_all(&requests).await.unwrap();
+        let (_, answer) = closed(&mut client).await;
+        assert_eq!(answer.matches("[0]").count(), before, "{answer}");
+        assert!(answer.ends_with("[HeadUnreadable]"), "{answer}");
+    }
 }
