@@ -15,6 +15,7 @@ use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::roots::Roots;
 use crate::transport::{self, Duplex};
+use crate::watched_stream::WatchedStream;
 
 /// First bytes of every Bolt connection.
 const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
@@ -29,6 +30,8 @@ const READ_BUFFER_BYTES: usize = 32 << 10;
 /// Requests that are sent behind another one without waiting for its answer, at most: RUN and PULL behind BEGIN, PULL and COMMIT
 /// behind RUN.
 const PIPELINED_MAX: usize = 2;
+/// The longest silence by default: of Neo4j's default settings.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Largest answer to HELLO, LOGON, LOGOFF and RESET: real ones are some hundred bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
@@ -43,6 +46,8 @@ pub struct Options {
     pub exchange_timeout: Duration,
     /// Records asked for by one PULL, at least 1.
     pub pull_rows: u32,
+    /// The longest silence of a server that names none in its answer to HELLO: then the connection breaks.
+    pub silence_max: Duration,
     /// The authorities that may sign the certificate of a `bolt+s://` server.
     pub roots: Roots,
 }
@@ -55,6 +60,7 @@ impl Default for Options {
             exchange_timeout: Duration::from_secs(2),
             // One more round trip (0.1 ms) in 10,000 records costs nothing beside reading them.
             pull_rows: 10_000,
+            silence_max: SILENCE_MAX,
             roots: Roots::of_system(),
         }
     }
@@ -74,7 +80,7 @@ pub(crate) enum State {
 
 /// A logged-on connection.
 pub struct Connection {
-    pub(crate) stream: BufReader<Box<dyn Duplex>>,
+    pub(crate) stream: BufReader<WatchedStream>,
     pub(crate) state: State,
     pub(crate) options: Options,
     minor: u8,
@@ -113,7 +119,7 @@ impl Connection {
     pub async fn probe(address: &Address, options: &Options) -> Result<(), OpenError> {
         let probing = async {
             let stream = transport::connect(address, &options.roots).await?;
-            let mut stream = BufReader::with_capacity(REPLY_BYTES_MAX, stream);
+            let mut stream = BufReader::with_capacity(REPLY_BYTES_MAX, WatchedStream::new(stream));
             let minor = handshake(&mut stream, address).await?;
             if minor < message::MINOR_LOGON {
                 return Ok(());
@@ -148,7 +154,7 @@ impl Connection {
         auth: &Auth,
         options: &Options,
     ) -> Result<Self, OpenError> {
-        let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
+        let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, WatchedStream::new(stream));
         let minor = handshake(&mut stream, address).await?;
         let mut connection = Self {
             stream,
@@ -199,6 +205,18 @@ impl Connection {
             Poll::Ready(socket.poll_peek(context, &mut ReadBuf::new(&mut byte)).is_pending())
         })
         .await
+    }
+
+    /// Whether the server answers a RESET within `exchange_timeout`. A connection that died without a word looks open, and
+    /// a statement on it would wait for an answer that never comes. Only for a connection that was idle: it costs a round
+    /// trip. Without an answer the connection is not ready any more.
+    pub async fn is_answered(&mut self) -> bool {
+        if !self.is_alive().await {
+            return false;
+        }
+        self.state = State::InExchange;
+        self.recover(Instant::now() + self.options.exchange_timeout).await;
+        self.is_ready()
     }
 
     /// Whether [`Connection::log_on_again`] is possible: Bolt 5.0 has no LOGOFF.
@@ -276,6 +294,8 @@ impl Connection {
         if let Some(server) = metadata.get("server").and_then(Value::as_str) {
             server.clone_into(&mut self.server);
         }
+        let silence_max = message::recv_timeout(&metadata).unwrap_or(self.options.silence_max);
+        self.stream.get_mut().bound_silence(silence_max);
         for _ in 1..requests.len() {
             expect_success(&mut self.stream).await?;
         }
@@ -283,7 +303,7 @@ impl Connection {
     }
 }
 
-async fn handshake(stream: &mut BufReader<Box<dyn Duplex>>, address: &Address) -> Result<u8, OpenError> {
+async fn handshake(stream: &mut BufReader<WatchedStream>, address: &Address) -> Result<u8, OpenError> {
     let unreachable = |error: std::io::Error| OpenError::Unreachable {
         address: address.to_string(),
         reason: error.to_string(),
@@ -310,7 +330,7 @@ enum Reply {
     Ignored,
 }
 
-async fn read_reply(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Reply, OpenError> {
+async fn read_reply(stream: &mut BufReader<WatchedStream>) -> Result<Reply, OpenError> {
     let bytes = read_message(stream, REPLY_BYTES_MAX).await?;
     match message::read(&bytes).map_err(OpenError::Protocol)? {
         Response::Success(metadata) => Ok(Reply::Success(metadata)),
@@ -320,7 +340,7 @@ async fn read_reply(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Reply, Op
     }
 }
 
-async fn expect_success(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Value, OpenError> {
+async fn expect_success(stream: &mut BufReader<WatchedStream>) -> Result<Value, OpenError> {
     match read_reply(stream).await? {
         Reply::Success(metadata) => Ok(metadata),
         Reply::Failure(failure) => Err(OpenError::Refused(failure)),

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader,
 
 use crate::copying::make_room;
 use crate::error::RunFault;
-use crate::transport::Duplex;
+use crate::watched_stream::WatchedStream;
 
 /// Bytes that are read without a pause.
 const READ_BYTES_MAX: usize = 256 << 10;
@@ -38,7 +38,7 @@ impl From<StreamFault> for RunFault {
 
 /// Frames the messages and sends them in one write.
 pub(crate) async fn write_messages(
-    stream: &mut BufReader<Box<dyn Duplex>>,
+    stream: &mut BufReader<WatchedStream>,
     messages: &[Vec<u8>],
 ) -> Result<(), StreamFault> {
     let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
@@ -53,7 +53,7 @@ pub(crate) async fn write_messages(
 }
 
 /// Whether a whole message of one chunk has been read from the socket already.
-pub(crate) fn has_message(stream: &BufReader<Box<dyn Duplex>>) -> bool {
+pub(crate) fn has_message(stream: &BufReader<WatchedStream>) -> bool {
     let buffered = stream.buffer();
     let len = buffered.first_chunk::<2>().map_or(0, |header| usize::from(u16::from_be_bytes(*header)));
     // Two bytes before it and two behind it.
@@ -61,13 +61,13 @@ pub(crate) fn has_message(stream: &BufReader<Box<dyn Duplex>>) -> bool {
 }
 
 /// Whether that message is a record.
-pub(crate) fn has_record(stream: &BufReader<Box<dyn Duplex>>) -> bool {
+pub(crate) fn has_record(stream: &BufReader<WatchedStream>) -> bool {
     has_message(stream) && stream.buffer()[2..].starts_with(&RECORD_HEAD)
 }
 
 /// Takes a whole message of one chunk that has been read from the socket already, if it has no more than these bytes. Most
 /// records are such messages, and a result may have millions.
-fn take_buffered(stream: &mut BufReader<Box<dyn Duplex>>, bytes_max: usize) -> Option<Vec<u8>> {
+fn take_buffered(stream: &mut BufReader<WatchedStream>, bytes_max: usize) -> Option<Vec<u8>> {
     let (header, rest) = stream.buffer().split_first_chunk::<2>()?;
     let len = usize::from(u16::from_be_bytes(*header));
     let message = rest.get(..len).filter(|_| len > 0 && len <= bytes_max)?;
@@ -83,7 +83,7 @@ fn take_buffered(stream: &mut BufReader<Box<dyn Duplex>>, bytes_max: usize) -> O
 ///
 /// A message of megabytes is read into memory that was not cleared before, and pauses for other tasks.
 pub(crate) async fn read_message(
-    stream: &mut BufReader<Box<dyn Duplex>>,
+    stream: &mut BufReader<WatchedStream>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, StreamFault> {
     if let Some(message) = take_buffered(stream, bytes_max) {
@@ -113,7 +113,7 @@ pub(crate) async fn read_message(
 /// Lets other tasks run between parts of a long message. A server on another core may send as fast as this node reads,
 /// and then no read ever waits: 8 MiB kept a worker for 4 ms.
 struct PausingReader<'a> {
-    stream: &'a mut BufReader<Box<dyn Duplex>>,
+    stream: &'a mut BufReader<WatchedStream>,
     since_pause_bytes: usize,
 }
 
@@ -139,10 +139,10 @@ impl AsyncRead for PausingReader<'_> {
 mod tests {
     use super::*;
 
-    async fn stream_of(bytes: Vec<u8>) -> BufReader<Box<dyn Duplex>> {
+    async fn stream_of(bytes: Vec<u8>) -> BufReader<WatchedStream> {
         let (mut far, near) = tokio::io::duplex(bytes.len().max(1));
         far.write_all(&bytes).await.unwrap();
-        BufReader::new(Box::new(near))
+        BufReader::new(WatchedStream::new(Box::new(near)))
     }
 
     fn chunked(message: &[u8], chunk_bytes: usize) -> Vec<u8> {

@@ -37,6 +37,7 @@ mod run;
 pub mod server;
 mod statuses;
 mod transport;
+mod watched_stream;
 
 pub use address::{Address, AddressError, Security};
 pub use auth::Auth;
@@ -47,3 +48,4 @@ pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use rest::Piece;
 pub use roots::Roots;
 pub use run::{Closing, Ended, Finished, Left, Mode, RecordTap, Room, Run};
+pub use watched_stream::SignsOfLife;

@@ -52,6 +52,13 @@ pub(crate) fn hello(minor: u8, user_agent: &str, auth: &Auth) -> Vec<u8> {
     writer.into_bytes()
 }
 
+/// The hint in the answer to HELLO: for how long a client waits for any bytes, NOOPs included, while it expects some.
+/// `None` if the server gives none.
+pub(crate) fn recv_timeout(hello: &Value) -> Option<Duration> {
+    let seconds = hello.get("hints")?.get("connection.recv_timeout_seconds")?.as_int()?;
+    u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
 pub(crate) fn logon(auth: &Auth) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.structure(signature::LOGON, 1);

@@ -16,11 +16,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::address::Address;
 use crate::auth::Auth;
 use crate::error::OpenError;
-use crate::message::{auth_pairs, bare, logon};
+use crate::message::{auth_pairs, bare, logon, recv_timeout};
 use crate::roots::Roots;
 use crate::server::reply::ReplyKind;
 use crate::server::{Chunks, Kind, Version, frame};
-use crate::transport::{self, Duplex};
+use crate::transport;
+use crate::watched_stream::{SignsOfLife, WatchedStream};
 
 /// Largest message of the server that is passed on: a record of one value may be large.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -40,6 +41,8 @@ pub struct RelayOptions {
     pub connect_timeout: Duration,
     /// Time limit for a RESET.
     pub reset_timeout: Duration,
+    /// The longest silence of a server that names none in its answer to HELLO: then the relay breaks.
+    pub silence_max: Duration,
     /// The authorities that may sign the server's certificate.
     pub roots: Roots,
 }
@@ -66,7 +69,7 @@ pub struct RelayCut(pub String);
 
 /// A logged-on connection that passes messages on.
 pub struct Relay {
-    stream: Box<dyn Duplex>,
+    stream: WatchedStream,
     version: Version,
     server: String,
     input: BytesMut,
@@ -93,6 +96,9 @@ pub struct ServerInfo {
     pub newest: Version,
     /// Its agent, for example `Neo4j/5.26.12`. `None` when it names its agent only after a log-on.
     pub agent: Option<String>,
+    /// For how long its clients wait for any bytes, NOOPs included, while they expect some. `None` when it names no time,
+    /// or names it only after a log-on.
+    pub recv_timeout: Option<Duration>,
 }
 
 impl Relay {
@@ -106,13 +112,13 @@ impl Relay {
             let (stream, newest) = shake(address, &options.roots, offers).await?;
             let mut relay = Self::over(stream, newest);
             if !newest.has_logon() {
-                return Ok(ServerInfo { newest, agent: None });
+                return Ok(ServerInfo { newest, agent: None, recv_timeout: None });
             }
             let hello = hello(newest.into(), &options.user_agent, &Auth::None);
-            relay.ask_now(&hello).await?;
+            let recv_timeout = recv_timeout(&relay.ask_now(&hello).await?);
             let _ = relay.send_now(&bare(Kind::Goodbye.signature().0)).await;
             let agent = (!relay.server.is_empty()).then_some(relay.server);
-            Ok(ServerInfo { newest, agent })
+            Ok(ServerInfo { newest, agent, recv_timeout })
         };
         timeout(options.connect_timeout, looking).await.unwrap_or(Err(OpenError::TimedOut))
     }
@@ -133,7 +139,8 @@ impl Relay {
             let offers = [[0, 0, version.minor, version.major], [0; 4], [0; 4], [0; 4]];
             let (stream, agreed) = shake(address, &options.roots, offers).await?;
             let mut relay = Self::over(stream, agreed);
-            relay.ask_now(&hello(dialect, &options.user_agent, auth)).await?;
+            let answer = relay.ask_now(&hello(dialect, &options.user_agent, auth)).await?;
+            relay.stream.bound_silence(recv_timeout(&answer).unwrap_or(options.silence_max));
             if version.has_logon() {
                 relay.ask_now(&logon(auth)).await?;
             }
@@ -142,7 +149,7 @@ impl Relay {
         timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
-    fn over(stream: Box<dyn Duplex>, version: Version) -> Self {
+    fn over(stream: WatchedStream, version: Version) -> Self {
         Self {
             stream,
             version,
@@ -165,6 +172,12 @@ impl Relay {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Counts the server's signs of life.
+    #[must_use]
+    pub fn signs(&self) -> SignsOfLife {
+        self.stream.signs().clone()
     }
 
     /// Queues a request, as the bytes of one message without chunks.
@@ -294,7 +307,7 @@ impl Relay {
     }
 
     /// Sends one request of the log-on and reads its answer.
-    async fn ask_now(&mut self, message: &[u8]) -> Result<(), OpenError> {
+    async fn ask_now(&mut self, message: &[u8]) -> Result<Value, OpenError> {
         let cut = |error: RelayCut| OpenError::Unreachable {
             address: "the Bolt server".to_owned(),
             reason: error.0,
@@ -311,7 +324,7 @@ impl Relay {
                 if let Some(server) = metadata.get("server").and_then(Value::as_str) {
                     server.clone_into(&mut self.server);
                 }
-                Ok(())
+                Ok(metadata)
             }
             ReplyKind::Failure => Err(OpenError::Refused(crate::message::to_failure(&metadata))),
             ReplyKind::Ignored | ReplyKind::Record => Err(OpenError::Protocol("no answer".to_owned())),
@@ -364,8 +377,8 @@ async fn shake(
     address: &Address,
     roots: &Roots,
     offers: [[u8; 4]; 4],
-) -> Result<(Box<dyn Duplex>, Version), OpenError> {
-    let mut stream = transport::connect(address, roots).await?;
+) -> Result<(WatchedStream, Version), OpenError> {
+    let mut stream = WatchedStream::new(transport::connect(address, roots).await?);
     let unreachable = |error: std::io::Error| OpenError::Unreachable {
         address: address.to_string(),
         reason: error.to_string(),
@@ -379,5 +392,57 @@ async fn shake(
         Ok((stream, version))
     } else {
         Err(OpenError::NotBolt(format!("the handshake was answered with {answer:02X?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(4);
+
+    fn relay() -> (Relay, tokio::io::DuplexStream) {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let mut stream = WatchedStream::new(Box::new(near));
+        stream.bound_silence(LIMIT);
+        (Relay::over(stream, Version::new(5, 4)), far)
+    }
+
+    /// Silence is counted from the request, or from the last sign of life, and only while an answer is awaited.
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_breaks_when_its_server_is_silent_for_too_long() {
+        let (mut relay, mut far) = relay();
+        let answer = [0, 3, 0xB1, 0x70, 0xA0, 0, 0];
+        tokio::time::advance(10 * LIMIT).await;
+        relay.queue(&bare(Kind::Commit.signature().0));
+        relay.flush().await.unwrap();
+        far.write_all(&answer).await.unwrap();
+        let signs = relay.signs();
+        assert_eq!(relay.receive().await.unwrap().0, ReplyKind::Success);
+        assert_eq!(signs.count(), 1);
+        tokio::time::advance(10 * LIMIT).await;
+        let begun = Instant::now();
+        relay.queue(&bare(Kind::Commit.signature().0));
+        relay.flush().await.unwrap();
+        let working = async {
+            for _ in 0..5 {
+                // tidy: the server's pace, on a paused clock
+                tokio::time::sleep(LIMIT * 3 / 4).await;
+                far.write_all(&[0, 0]).await.unwrap();
+            }
+        };
+        let (received, ()) = tokio::join!(relay.receive(), working);
+        assert_eq!(received.unwrap_err().0, "nothing came from it for 4 s");
+        assert_eq!((begun.elapsed(), signs.count()), (LIMIT * 5 * 3 / 4 + LIMIT, 6));
+    }
+
+    /// A server that takes nothing is as silent as one that sends nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_breaks_when_its_server_takes_nothing() {
+        let (mut relay, _far) = relay();
+        relay.queue(&vec![0; 1 << 17]);
+        let begun = Instant::now();
+        assert!(relay.flush().await.is_err());
+        assert_eq!(begun.elapsed(), LIMIT);
     }
 }

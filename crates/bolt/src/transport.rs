@@ -1,11 +1,13 @@
-//! Sockets: TCP with NODELAY, and TLS over it. Nothing here knows Bolt.
+//! Sockets: TCP with NODELAY and keep-alive, and TLS over it. Nothing here knows Bolt.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,6 +16,15 @@ use tokio_rustls::client::TlsStream;
 use crate::address::{Address, Security};
 use crate::error::OpenError;
 use crate::roots::{self, Roots, builder, provider};
+
+/// After how long a silent socket is asked by the kernel whether the other machine is still there, and how often. A dead
+/// one, or a path that lost the connection, is found within a minute, also while the connection is idle.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+/// For how long sent bytes may be without an acknowledgement of the other kernel. Keep-alive asks nothing meanwhile, and by
+/// itself the kernel repeats them for 15 minutes.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// A byte stream, usually over a TCP socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
@@ -55,6 +66,7 @@ pub(crate) async fn connect(address: &Address, roots: &Roots) -> Result<Box<dyn 
     })?;
     // Without it a small message waits for the server's delayed ACK (40 ms).
     socket.set_nodelay(true).map_err(unreachable)?;
+    watch(&socket);
     let config = match address.security {
         Security::Plain => return Ok(Box::new(socket)),
         Security::Tls => roots.config()?,
@@ -64,6 +76,21 @@ pub(crate) async fn connect(address: &Address, roots: &Roots) -> Result<Box<dyn 
         ServerName::try_from(address.host.clone()).map_err(|error| OpenError::Tls(error.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, socket).await;
     Ok(Box::new(stream.map_err(|error| roots::failed(&error, address))?))
+}
+
+/// Has the kernel find a connection that died without a word. Without it the connection works as before.
+fn watch(socket: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_EVERY)
+        .with_retries(KEEPALIVE_PROBES);
+    let socket = SockRef::from(socket);
+    let watched = socket.set_tcp_keepalive(&keepalive);
+    #[cfg(target_os = "linux")]
+    let watched = watched.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)));
+    if let Err(error) = watched {
+        tracing::debug!(%error, "the kernel does not watch a connection to the Bolt server");
+    }
 }
 
 /// EMFILE and ENFILE: std has no kind for them.

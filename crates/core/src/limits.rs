@@ -301,6 +301,14 @@ pub const ORIGIN_CONNECT_MS_MAX: u64 = 5_000;
 pub const ORIGIN_PRINCIPALS_MAX: usize = 256;
 /// For how long an idle connection to the origin is kept.
 pub const ORIGIN_IDLE_MS_MAX: u64 = 60_000;
+/// For how long a connection to the origin may be idle and be used without a question whether it still stands. Under load
+/// connections come back within milliseconds, so that only runs after a pause pay for the question: a round trip.
+pub const ORIGIN_UNCHECKED_IDLE_MS_MAX: u64 = 5_000;
+const _: () = assert!(ORIGIN_UNCHECKED_IDLE_MS_MAX < ORIGIN_IDLE_MS_MAX);
+/// The longest silence of an origin that works on a request, if its answer to HELLO names none: with Neo4j's keep-alive
+/// turned off. Nobody can tell then whether it works or is gone. Few statements work so long, and no lock, slot and client
+/// waits for ever.
+pub const ORIGIN_SILENCE_MS_MAX: u64 = 30 * 60_000;
 /// Credentials that are checked against the origin at a time. They do not use run slots, so that hits are served while
 /// every slot is busy.
 pub const ORIGIN_VERIFIES_MAX: usize = 16;
@@ -403,6 +411,8 @@ pub const ORIGIN_WATCH_MS: u64 = 1_000;
 /// The same while the origin refuses it. From the third wrong password in a row on, Neo4j locks a user out for five
 /// seconds.
 pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;
+/// How often the file of this node's own password is compared with the password in use. A refusal has it read at once.
+pub const ORIGIN_PASSWORD_FILE_MS: u64 = 5_000;
 
 /// Result bytes that a run may read without reserving room. With its body, twice this for each run slot.
 pub const RESULT_BYTES_UNRESERVED: usize = 1 << 20;

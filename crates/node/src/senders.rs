@@ -42,7 +42,7 @@ impl Senders {
                 .fallback_sessions
                 .then(|| derive("hopcache 2026-11-21 session of an address")),
         };
-        if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
+        if let (OriginAuth::Service { user, password, .. }, OriginUri::Bolt { .. }) =
             (&settings.origin.auth, &settings.origin.uri)
         {
             let credentials =

@@ -7,7 +7,6 @@ use anyhow::Context;
 use hopcache_bolt::{Address as BoltAddress, Roots};
 use hopcache_core::turns::LineOrder;
 use hopcache_embedded::EmbeddedOrigin;
-use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
@@ -18,7 +17,7 @@ use crate::config::{
 use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::origin::bolt::{BoltOrigin, BoltSettings, Login, SharedOrigin};
+use crate::origin::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, SharedOrigin};
 use crate::origin::marker::Marker;
 use crate::origin::relays::Relays;
 use crate::stop::Stop;
@@ -117,7 +116,8 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 #[must_use]
 pub fn shared_origin(settings: &Settings) -> SharedOrigin {
     let marker = settings.are_writes_marked().then(|| Marker::of_node(settings.node.name.as_str()));
-    SharedOrigin { marker, ..SharedOrigin::new(settings.origin.concurrent_max.most()) }
+    let login = login_of(&settings.origin.auth);
+    SharedOrigin { marker, login, ..SharedOrigin::new(settings.origin.concurrent_max.most()) }
 }
 
 /// The configured graph database.
@@ -137,7 +137,7 @@ pub async fn open_origin(
             Arc::new(graph.await?.context("the embedded sample graph cannot be started")?)
         }
         OriginUri::Bolt { encryption, address } => {
-            let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login_of(&origin.auth));
+            let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, shared.login.clone());
             bolt.roots = roots_of(origin)?;
             bolt.newest = Arc::clone(&shared.newest);
             bolt.results = Some(Arc::clone(&shared.results));
@@ -169,7 +169,7 @@ pub fn open_relays(settings: &Settings, shared: &SharedOrigin) -> anyhow::Result
         OriginUri::Embedded => None,
         OriginUri::Bolt { encryption, address } => {
             let address = bolt_address(*encryption, address)?;
-            Some(Relays::new(address, login_of(&origin.auth), roots_of(origin)?, shared.clone()))
+            Some(Relays::new(address, shared.login.clone(), roots_of(origin)?, shared.clone()))
         }
     })
 }
@@ -187,8 +187,9 @@ pub(crate) fn roots_of(origin: &OriginSettings) -> anyhow::Result<Roots> {
 fn login_of(auth: &OriginAuth) -> Login {
     match auth {
         OriginAuth::Passthrough => Login::Passthrough,
-        OriginAuth::Service { user, password } => {
-            Login::Service(Credentials::Basic { user: user.clone(), password: password.expose().to_owned() })
+        OriginAuth::Service { user, password, file } => {
+            let (user, password) = (user.clone(), password.expose().to_owned());
+            Login::Service(Arc::new(ServiceLogin::in_file(user, password, file.clone())))
         }
     }
 }

@@ -104,7 +104,7 @@ async fn connections_never_change_hands_and_a_changed_password_is_noticed() {
 
 #[tokio::test]
 async fn service_mode_runs_as_the_service_whoever_asks() {
-    let origin = BoltOrigin::new(settings(Login::Service(neo4j().credentials.clone())));
+    let origin = BoltOrigin::new(settings(Login::service(neo4j().credentials.clone())));
     let stranger = identity("nobody", "nothing");
     let run = reading(&stranger, "SHOW CURRENT USER YIELD user RETURN user");
     assert_eq!(rows_of(&origin.run(&run).await.unwrap()), [[Value::from("neo4j")]]);

@@ -38,10 +38,11 @@ mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
-use hopcache_core::limits::LIVE_RUNS_MAX;
+use hopcache_core::limits::{BOLT_RECEIVE_TIMEOUT_S, LIVE_RUNS_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::{Clock, Dice};
@@ -105,12 +106,13 @@ impl BoltFront {
         })
     }
 
-    /// Neo4j's version and agent, as far as they are known.
+    /// Neo4j's version and agent, and for how long its clients wait, as far as they are known.
     async fn server(&self) -> ServerInfo {
         let known = match &self.relays {
             Some(relays) => relays.server_info().await,
             None => None,
         };
-        known.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None })
+        let recv_timeout = Some(Duration::from_secs(BOLT_RECEIVE_TIMEOUT_S));
+        known.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None, recv_timeout })
     }
 }

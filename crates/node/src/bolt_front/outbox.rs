@@ -7,8 +7,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use hopcache_bolt::SignsOfLife;
 use hopcache_bolt::server::reply;
-use hopcache_core::limits::{BOLT_NOOP_MS, BOLT_REPLY_BYTES, READER_TIMEOUT_MS};
+use hopcache_core::limits::{
+    BOLT_NOOP_MS_MAX, BOLT_NOOPS_PER_TIMEOUT, BOLT_RECEIVE_TIMEOUT_S, BOLT_REPLY_BYTES, READER_TIMEOUT_MS,
+};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -17,11 +20,24 @@ pub(crate) struct Outbox {
     writer: Box<dyn AsyncWrite + Send + Unpin>,
     waiting: Vec<u8>,
     sent: usize,
+    /// The longest silence towards a waiting client before a NOOP.
+    noop_every: Duration,
 }
 
 impl Outbox {
     pub(crate) fn new(writer: impl AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { writer: Box::new(writer), waiting: Vec::new(), sent: 0 }
+        let recv_timeout = Duration::from_secs(BOLT_RECEIVE_TIMEOUT_S);
+        Self {
+            writer: Box::new(writer),
+            waiting: Vec::new(),
+            sent: 0,
+            noop_every: noop_every(Some(recv_timeout)),
+        }
+    }
+
+    /// The client was told to wait so long for any bytes. `None`: it waits for ever.
+    pub(crate) fn set_recv_timeout(&mut self, recv_timeout: Option<Duration>) {
+        self.noop_every = noop_every(recv_timeout);
     }
 
     /// The buffer to which whole messages are appended.
@@ -61,20 +77,42 @@ impl Outbox {
         self.writer.flush().await
     }
 
-    /// Waits for a future, and meanwhile sends NOOPs to the client now and then.
+    /// Waits for work of this node, and meanwhile sends NOOPs to the client now and then: the node itself is alive. Such
+    /// work has a time limit of its own.
     ///
     /// # Errors
     /// When the client has gone.
     pub(crate) async fn wait_for<T>(&mut self, what: impl Future<Output = T>) -> io::Result<T> {
+        self.wait(None, what).await
+    }
+
+    /// Waits for Neo4j's answer to the client's own message. A NOOP goes to the client only if Neo4j has given a sign of
+    /// life since the last one. Otherwise this node would keep the client's driver waiting for a Neo4j that is gone.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub(crate) async fn wait_for_neo4j<T>(
+        &mut self,
+        signs: &SignsOfLife,
+        what: impl Future<Output = T>,
+    ) -> io::Result<T> {
+        self.wait(Some(signs), what).await
+    }
+
+    async fn wait<T>(&mut self, signs: Option<&SignsOfLife>, what: impl Future<Output = T>) -> io::Result<T> {
         let mut what = pin!(what);
+        let mut passed_on = signs.map(SignsOfLife::count);
         loop {
-            match timeout(Duration::from_millis(BOLT_NOOP_MS), &mut what).await {
-                Ok(value) => return Ok(value),
-                Err(_) => {
-                    self.waiting.extend_from_slice(&reply::NOOP);
-                    self.flush().await?;
-                }
+            if let Ok(value) = timeout(self.noop_every, &mut what).await {
+                return Ok(value);
             }
+            let given = signs.map(SignsOfLife::count);
+            if given.is_some() && given == passed_on {
+                continue;
+            }
+            passed_on = given;
+            self.waiting.extend_from_slice(&reply::NOOP);
+            self.flush().await?;
         }
     }
 
@@ -82,6 +120,11 @@ impl Outbox {
     pub(crate) async fn close(&mut self) {
         let _ = timeout(Duration::from_millis(READER_TIMEOUT_MS), self.writer.shutdown()).await;
     }
+}
+
+fn noop_every(recv_timeout: Option<Duration>) -> Duration {
+    let longest = Duration::from_millis(BOLT_NOOP_MS_MAX);
+    recv_timeout.map_or(longest, |within| longest.min(within / BOLT_NOOPS_PER_TIMEOUT))
 }
 
 #[cfg(test)]
@@ -94,13 +137,43 @@ mod tests {
     async fn a_client_that_waits_is_sent_signs_of_life() {
         let (ours, mut theirs) = tokio::io::duplex(1 << 10);
         let mut out = Outbox::new(ours);
-        let wait = Duration::from_millis(2 * BOLT_NOOP_MS + 1);
-        let waited = out.wait_for(tokio::time::timeout(wait, std::future::pending::<()>())).await;
-        assert!(waited.unwrap().is_err());
+        let wait = |wait_ms| timeout(Duration::from_millis(wait_ms), std::future::pending::<()>());
+        assert!(out.wait_for(wait(61_000)).await.unwrap().is_err());
+        // Two NOOPs so far, and then as many as Neo4j's own pace asks for.
+        out.set_recv_timeout(Some(Duration::from_secs(4)));
+        assert!(out.wait_for(wait(5_500)).await.unwrap().is_err());
+        out.set_recv_timeout(None);
+        assert!(out.wait_for(wait(31_000)).await.unwrap().is_err());
         drop(out);
         let mut heard = Vec::new();
         theirs.read_to_end(&mut heard).await.unwrap();
-        assert_eq!(heard, [0; 4], "two NOOPs");
+        assert_eq!(heard.len(), (2 + 5 + 1) * reply::NOOP.len());
+    }
+
+    /// A client that waits for a Neo4j that is gone hears nothing, so that its driver gives up. While Neo4j gives signs of
+    /// life, they are passed on: one for each time span.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_of_a_silent_neo4j_is_sent_no_signs_of_life() {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+        let (mut out, signs) = (Outbox::new(ours), SignsOfLife::default());
+        let wait = |wait_ms| timeout(Duration::from_millis(wait_ms), std::future::pending::<()>());
+        assert!(out.wait_for_neo4j(&signs, wait(600_000)).await.unwrap().is_err());
+        let working = async {
+            for _ in 0..4 {
+                // tidy: Neo4j's pace, on a paused clock
+                tokio::time::sleep(Duration::from_millis(60_000)).await;
+                signs.note();
+            }
+        };
+        out.wait_for_neo4j(&signs, working).await.unwrap();
+        drop(out);
+        let mut heard = Vec::new();
+        theirs.read_to_end(&mut heard).await.unwrap();
+        assert_eq!(
+            heard.len(),
+            3 * reply::NOOP.len(),
+            "after the first three signs; the last one was the answer"
+        );
     }
 
     /// A send that is dropped half way continues where it was: no byte is lost, and none is sent twice.

@@ -246,7 +246,7 @@ pub struct OriginSection {
     pub auth: AuthMode,
     /// The user of `auth = "service"`.
     pub user: Option<String>,
-    /// File with the password of `auth = "service"`.
+    /// File with the password of `auth = "service"`. It is read again when it changes, and when Neo4j refuses the password.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub password_file: Option<PathBuf>,
     /// Largest number of runs at the origin at a time, from this node (promise I2): learned from the origin's response

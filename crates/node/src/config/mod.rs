@@ -37,6 +37,7 @@ pub use document::{
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;
 pub use report::{Line, Report};
+pub(crate) use settings::read_secret;
 pub use settings::{
     CLUSTER_KEY_CHARS_MIN, ClusterSettings, NodeSettings, OriginAuth, OriginSettings, Settings,
 };

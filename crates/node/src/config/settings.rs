@@ -149,8 +149,10 @@ pub enum OriginAuth {
     Service {
         /// Its name.
         user: String,
-        /// Its password.
+        /// Its password at the start.
         password: Secret,
+        /// The file of it, which is read again when it changes.
+        file: PathBuf,
     },
 }
 
@@ -357,6 +359,7 @@ impl Rules<'_> {
                 (Some(user), Some(file)) => OriginAuth::Service {
                     user: user.clone(),
                     password: self.secret("origin.password_file", file, 1)?,
+                    file: located(&self.report.source("origin.password_file"), file),
                 },
                 _ => {
                     self.refuse(
@@ -405,7 +408,8 @@ fn located(source: &Source, file: &Path) -> PathBuf {
     }
 }
 
-fn read_secret(path: &Path) -> Result<String, String> {
+/// The secret in a file.
+pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
     let text = super::files::read_bounded(path, SECRET_FILE_BYTES_MAX)?;
     Ok(text.trim().to_owned())
 }

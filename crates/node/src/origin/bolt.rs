@@ -31,18 +31,17 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-pub(super) use self::logins::auth_of;
-use self::logins::own_login_refused;
 use super::ResultBudget;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
 use super::live::{self, LiveTap};
 use super::marker::Marker;
-use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::server_runs::ServerRuns;
-pub use super::settings::{BoltSettings, Login, SharedOrigin};
+use super::service_login::auth_of;
+use super::settings::own_login_refused;
+pub use super::settings::{BoltSettings, Login, ServiceLogin, SharedOrigin};
 use super::updates::WriteWords;
 
 /// The origin over Bolt. Dropping it closes its idle connections.
@@ -53,13 +52,12 @@ pub struct BoltOrigin {
     slots: Arc<Slots<Fingerprint>>,
     verifies: Semaphore,
     gate: Arc<Gate>,
-    /// Neo4j's refusal of this node's own credentials, if they are refused.
-    refusal: Refusal,
     runs: ServerRuns,
     room: Arc<ResultBudget>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
     _ticker: Option<AbortOnDropHandle<()>>,
+    _follower: Option<AbortOnDropHandle<()>>,
 }
 
 impl BoltOrigin {
@@ -82,9 +80,11 @@ impl BoltOrigin {
         };
         let options = Options {
             connect_timeout: settings.connect_timeout,
+            silence_max: Duration::from_millis(limits::ORIGIN_SILENCE_MS_MAX),
             roots: settings.roots.clone(),
             ..Options::default()
         };
+        let follower = follow_password(&settings.login, &settings.address, &options);
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
         let gate = Arc::new(Gate::new(on_opening(&pools, on_breaker)));
         let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone(), settings.roots.clone()));
@@ -100,7 +100,6 @@ impl BoltOrigin {
         Self {
             slots,
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
-            refusal: Refusal::default(),
             runs: ServerRuns::default(),
             room,
             settings,
@@ -109,6 +108,7 @@ impl BoltOrigin {
             _sweeper: AbortOnDropHandle::new(sweeper),
             _prober: AbortOnDropHandle::new(prober),
             _ticker: ticker,
+            _follower: follower,
         }
     }
 
@@ -119,7 +119,7 @@ impl BoltOrigin {
         // The check comes before the wait for a slot, so that no run queues for an absent server, and again after it,
         // because the server may have gone meanwhile. The same holds for this node's own login: otherwise every queued
         // run would try it.
-        self.check_own_login()?;
+        self.settings.login.check()?;
         self.gate.check()?;
         let pattern = PatternId::of(text);
         let came = Instant::now();
@@ -128,14 +128,14 @@ impl BoltOrigin {
         let slot = slot?;
         // The time starts only now, because waiting for other runs does not make this statement slow.
         let deadline = Instant::now() + allowed;
-        self.check_own_login()?;
+        self.settings.login.check()?;
         let ticket = self.gate.admit()?;
         let ended = self.gate.in_doubt_while(self.run_in_slot(run, (mode, text), deadline, &ticket)).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         if says_how_busy(&ended) {
             slot.ended_as(pattern);
         }
-        ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
+        ended.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }
 
     async fn run_in_slot(
@@ -331,26 +331,27 @@ impl Origin for BoltOrigin {
     /// ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
-        self.check_own_login()?;
+        self.settings.login.check()?;
         self.gate.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
-        self.check_own_login()?;
+        self.settings.login.check()?;
         let ticket = self.gate.admit()?;
+        let whose = self.fingerprint(identity);
         let verified = self.gate.in_doubt_while(self.verify_now(identity, &ticket)).await;
         ticket.report(verified.as_ref().err());
-        verified.map_err(|fault| self.blamed(fault).into())
+        verified.map_err(|fault| self.settings.login.blamed(&whose, fault).into())
     }
 
     /// Without credentials of this node's own, any answer of the server counts as reachable. While the server refuses this
     /// node's credentials, only this function tries them again, at a fixed pace however often it is called.
     async fn reach(&self) -> Result<(), OriginError> {
-        let auth = match &self.settings.login {
-            Login::Passthrough => Auth::None,
-            Login::Service(credentials) => auth_of(credentials),
+        let (whose, auth) = match &self.settings.login {
+            Login::Passthrough => ([0; 32], Auth::None),
+            Login::Service(login) if login.refusal().may_try() => {
+                (login.fingerprint(), auth_of(&login.credentials()))
+            }
+            Login::Service(_) => return Err(own_login_refused().into()),
         };
-        if !self.refusal.may_try() {
-            return Err(own_login_refused().into());
-        }
         let ticket = self.gate.admit()?;
         let opened = match self.pools.open_apart(auth).await {
             Ok(connection) => {
@@ -368,12 +369,12 @@ impl Origin for BoltOrigin {
         ticket.report(opened.as_ref().err());
         match (opened, &self.settings.login) {
             (Err(OriginFault::Unauthorized(_) | OriginFault::Failed(_)), Login::Passthrough) => Ok(()),
-            (Ok(()), Login::Service(_)) => {
-                self.refusal.ended();
+            (Ok(()), Login::Service(login)) => {
+                login.refusal().ended();
                 Ok(())
             }
-            (Err(OriginFault::Unauthorized(failure)), Login::Service(_)) => {
-                self.refusal.refused(&failure);
+            (Err(OriginFault::Unauthorized(failure)), Login::Service(login)) => {
+                login.refused(&whose, &failure);
                 Err(OriginFault::Unauthorized(failure).into())
             }
             (ended, _) => ended.map_err(OriginError::from),
@@ -406,7 +407,7 @@ impl Origin for BoltOrigin {
     }
 
     fn refuses_us(&self) -> bool {
-        self.refusal.stands()
+        self.settings.login.check().is_err()
     }
 }
 
@@ -421,6 +422,13 @@ fn on_opening(pools: &Arc<Pools>, hook: BreakerHook) -> BreakerHook {
         }
         hook(state);
     })
+}
+
+/// Follows the file of this node's own password, if there is one.
+fn follow_password(login: &Login, address: &Address, options: &Options) -> Option<AbortOnDropHandle<()>> {
+    let Login::Service(login) = login else { return None };
+    let (login, address, options) = (Arc::clone(login), address.clone(), options.clone());
+    Some(AbortOnDropHandle::new(tokio::spawn(async move { match login.follow(address, options).await {} })))
 }
 
 async fn watch(gate: Arc<Gate>, address: Address, roots: Roots) {
@@ -471,4 +479,4 @@ fn says_how_busy(ended: &Result<Ended, OriginError>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,6 +12,7 @@ mod pools;
 pub mod relays;
 mod result_budget;
 mod server_runs;
+mod service_login;
 mod settings;
 pub(crate) mod updates;
 

@@ -1,6 +1,9 @@
 //! Connections to the server, in a pool for each principal. This file decides who may use which connection, how many
 //! there are, and when one is closed. It runs nothing.
 //!
+//! A connection that was idle for some seconds is asked whether it still stands before it is lent. A firewall that forgets
+//! it, or a server that hangs, leaves it open on this side, and a run on it would wait until its time is over.
+//!
 //! The fingerprint of whole credentials selects a pool, and the pool opens its connections with those credentials. There
 //! is no other way to a connection, so a connection that logged on as A never serves B (promise I5).
 //!
@@ -16,6 +19,7 @@ use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError,
 use deadpool::{Runtime, managed::QueueMode};
 use futures_util::future::join_all;
 use hopcache_bolt::{Address, Auth, Connection, OpenError, Options};
+use hopcache_core::limits::ORIGIN_UNCHECKED_IDLE_MS_MAX;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -58,6 +62,7 @@ pub(super) struct Pools {
     options: Options,
     bounds: Bounds,
     seats: Arc<Semaphore>,
+    silence: Arc<Silence>,
     by_principal: Mutex<HashMap<Fingerprint, Held>>,
 }
 
@@ -81,6 +86,46 @@ pub(super) struct Opener {
     options: Options,
     idle: Duration,
     seats: Arc<Semaphore>,
+    silence: Arc<Silence>,
+}
+
+/// When an idle connection last gave no answer. What cut it has cut all that were idle as well: to ask each of them would
+/// cost a run the time limit of the question many times.
+#[derive(Debug, Default)]
+struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    /// A connection did not answer a question that was asked now.
+    fn met(&self, asked: Instant) {
+        *self.0.lock() = Some(asked);
+    }
+
+    /// Whether a connection that came back then may be asked.
+    fn may_ask(&self, returned: Instant) -> bool {
+        self.0.lock().is_none_or(|met| returned > met)
+    }
+}
+
+impl Pooled {
+    /// Whether it can be used: not idle for too long, and still open. After some idle seconds the server is asked.
+    async fn stands(&mut self, idle_max: Duration, silence: &Silence) -> bool {
+        let (asked, idle) = (Instant::now(), self.returned.elapsed());
+        if idle >= idle_max {
+            return false;
+        }
+        if idle < Duration::from_millis(ORIGIN_UNCHECKED_IDLE_MS_MAX) {
+            return self.connection.is_alive().await;
+        }
+        if !silence.may_ask(self.returned) || !self.connection.is_alive().await {
+            return false;
+        }
+        let is_answered = self.connection.is_answered().await;
+        if !is_answered {
+            tracing::debug!("a connection to Neo4j died while it was idle");
+            silence.met(asked);
+        }
+        is_answered
+    }
 }
 
 impl Manager for Opener {
@@ -99,10 +144,10 @@ impl Manager for Opener {
     }
 
     async fn recycle(&self, pooled: &mut Pooled, _: &Metrics) -> RecycleResult<LendError> {
-        if pooled.returned.elapsed() < self.idle && pooled.connection.is_alive().await {
+        if pooled.stands(self.idle, &self.silence).await {
             Ok(())
         } else {
-            Err(RecycleError::message("idle for too long, or closed by the server"))
+            Err(RecycleError::message("idle for too long, closed by the server, or silent"))
         }
     }
 }
@@ -111,7 +156,8 @@ impl Pools {
     pub(super) fn new(address: Address, options: Options, bounds: Bounds) -> Self {
         // Twice as many seats as lent connections, so that closing idle ones always frees a seat for a new one.
         let seats = Arc::new(Semaphore::new(bounds.lent.saturating_mul(2).min(Semaphore::MAX_PERMITS)));
-        Self { address, options, bounds, seats, by_principal: Mutex::new(HashMap::new()) }
+        let silence = Arc::default();
+        Self { address, options, bounds, seats, silence, by_principal: Mutex::new(HashMap::new()) }
     }
 
     /// Lends a connection that is logged on with `auth`, whose fingerprint is `whose`. Waits at most `wait` for a
@@ -171,8 +217,9 @@ impl Pools {
 
     fn opener(&self, auth: Auth) -> Opener {
         let Self { address, options, bounds, seats, .. } = self;
-        let (address, options, seats) = (address.clone(), options.clone(), Arc::clone(seats));
-        Opener { address, auth, options, idle: bounds.idle, seats }
+        let (address, options) = (address.clone(), options.clone());
+        let (seats, silence) = (Arc::clone(seats), Arc::clone(&self.silence));
+        Opener { address, auth, options, idle: bounds.idle, seats, silence }
     }
 
     fn known_pool(&self, whose: &Fingerprint) -> Option<Pool<Opener>> {

@@ -20,10 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
-use super::bolt::auth_of;
 use super::fault;
 use super::marker::Marker;
 use super::pools::Fingerprint;
+use super::service_login::auth_of;
 use super::settings::{Login, SharedOrigin};
 
 /// The newest version whose values the engine's runs keep.
@@ -66,6 +66,7 @@ impl Relays {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
             reset_timeout: Duration::from_millis(limits::RELAY_RESET_MS_MAX),
+            silence_max: Duration::from_millis(limits::ORIGIN_SILENCE_MS_MAX),
             roots,
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
@@ -110,10 +111,7 @@ impl Relays {
         dialect: impl Into<Dialect>,
     ) -> Result<LentRelay, OriginFault> {
         let dialect = dialect.into();
-        let whose = match self.login {
-            Login::Passthrough => identity.fingerprint,
-            Login::Service(_) => [0; 32],
-        };
+        let whose = self.login.fingerprint(identity);
         let count = self.count(whose)?;
         let wait = Duration::from_millis(limits::RELAY_WAIT_MS_MAX);
         let seat = match timeout(wait, Arc::clone(&self.seats).acquire_owned()).await {
@@ -121,8 +119,8 @@ impl Relays {
             _ => return Err(OriginFault::Overloaded),
         };
         let place = (whose, dialect);
-        while let Some(relay) = self.take_idle(place) {
-            if relay.is_alive().await {
+        while let Some(idle) = self.take_idle(place) {
+            if let Some(relay) = self.standing(idle).await {
                 return Ok(LentRelay {
                     relay: Some(relay),
                     place,
@@ -132,13 +130,30 @@ impl Relays {
                 });
             }
         }
-        let credentials = match &self.login {
-            Login::Passthrough => &identity.credentials,
-            Login::Service(credentials) => credentials,
-        };
-        let opened = Relay::open(&self.address, &auth_of(credentials), dialect, &self.options).await;
-        let relay = opened.map_err(fault::of_open)?;
+        self.login.check()?;
+        let auth = auth_of(&self.login.credentials(identity));
+        let opened = Relay::open(&self.address, &auth, dialect, &self.options).await;
+        let relay = opened.map_err(|error| self.login.blamed(&whose, fault::of_open(error)))?;
         Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
+    }
+
+    /// A relay that still stands. After some idle seconds the server is asked. If it gives no answer, what cut this relay has
+    /// cut all that are idle.
+    async fn standing(&self, idle: Idle) -> Option<Relay> {
+        let Idle { mut relay, since, .. } = idle;
+        if !relay.is_alive().await {
+            return None;
+        }
+        let asked = Instant::now();
+        if since.elapsed() < Duration::from_millis(limits::ORIGIN_UNCHECKED_IDLE_MS_MAX) {
+            return Some(relay);
+        }
+        if let Err(error) = relay.reset(&self.options).await {
+            tracing::debug!(%error, "a relay died while it was idle");
+            self.state.lock().idle.retain(|idle| idle.since > asked);
+            return None;
+        }
+        Some(relay)
     }
 
     /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.
@@ -196,11 +211,11 @@ impl Relays {
         Ok(Count { relays: Arc::clone(self), whose })
     }
 
-    fn take_idle(&self, place: Place) -> Option<Relay> {
+    fn take_idle(&self, place: Place) -> Option<Idle> {
         let mut state = self.state.lock();
         state.drop_old();
         let at = state.idle.iter().rposition(|idle| idle.place == place)?;
-        Some(state.idle.remove(at).relay)
+        Some(state.idle.remove(at))
     }
 
     fn put_idle(&self, place: Place, relay: Relay) {
@@ -285,3 +300,6 @@ impl Drop for LentRelay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

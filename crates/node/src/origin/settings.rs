@@ -7,19 +7,72 @@ use std::time::Duration;
 use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
 use hopcache_core::turns::LineOrder;
-use hopcache_engine::identity::Credentials;
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::OriginFault;
 
 use super::ResultBudget;
 use super::marker::Marker;
 use super::newest::NewestPositions;
+use super::pools::Fingerprint;
+pub use super::service_login::ServiceLogin;
 
 /// The credentials with which a run logs on.
 #[derive(Debug, Clone)]
 pub enum Login {
     /// The credentials of each client.
     Passthrough,
+    /// The same for every client.
+    Service(Arc<ServiceLogin>),
+}
+
+impl Login {
     /// These credentials for every client.
-    Service(Credentials),
+    #[must_use]
+    pub fn service(credentials: Credentials) -> Self {
+        Self::Service(Arc::new(ServiceLogin::fixed(credentials)))
+    }
+
+    /// The principal of a connection. Whoever has it may use the connection.
+    pub(super) fn fingerprint(&self, identity: &Identity) -> Fingerprint {
+        match self {
+            Self::Passthrough => identity.fingerprint,
+            // In service mode this is the only principal.
+            Self::Service(login) => login.fingerprint(),
+        }
+    }
+
+    pub(super) fn credentials(&self, identity: &Identity) -> Credentials {
+        match self {
+            Self::Passthrough => identity.credentials.clone(),
+            Self::Service(login) => login.credentials(),
+        }
+    }
+
+    /// Fails while Neo4j refuses this node's own credentials: nobody tries them but [`Origin::reach`], at a fixed pace.
+    ///
+    /// [`Origin::reach`]: hopcache_engine::ports::Origin::reach
+    pub(super) fn check(&self) -> Result<(), OriginFault> {
+        match self {
+            Self::Service(login) if login.refusal().stands() => Err(own_login_refused()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
+    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
+    pub(super) fn blamed(&self, whose: &Fingerprint, fault: OriginFault) -> OriginFault {
+        match (self, &fault) {
+            (Self::Service(login), OriginFault::Unauthorized(failure)) => {
+                login.refused(whose, failure);
+                own_login_refused()
+            }
+            _ => fault,
+        }
+    }
+}
+
+pub(super) fn own_login_refused() -> OriginFault {
+    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
 }
 
 /// Plain data: what the runs of the engine share with the statements on relays.
@@ -31,6 +84,8 @@ pub struct SharedOrigin {
     pub results: Arc<ResultBudget>,
     /// What each write counts up, if writes are marked (`freshness.marker`).
     pub marker: Option<Marker>,
+    /// The credentials of both.
+    pub login: Login,
 }
 
 impl SharedOrigin {
@@ -38,7 +93,8 @@ impl SharedOrigin {
     #[must_use]
     pub fn new(run_slots: usize) -> Self {
         let wait = Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX);
-        Self { newest: Arc::default(), results: Arc::new(ResultBudget::new(wait, run_slots)), marker: None }
+        let results = Arc::new(ResultBudget::new(wait, run_slots));
+        Self { newest: Arc::default(), results, marker: None, login: Login::Passthrough }
     }
 }
 

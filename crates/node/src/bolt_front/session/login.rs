@@ -2,9 +2,10 @@
 //! log-on's identity, with which statements run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
-use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
@@ -34,7 +35,8 @@ impl Session {
         if let Some(credentials) = credentials {
             self.log_on(credentials).await?;
         }
-        let agent = self.front.server().await.agent;
+        let ServerInfo { agent, recv_timeout, .. } = self.front.server().await;
+        self.out.set_recv_timeout(recv_timeout);
         self.has_utc_patch = has_utc_patch;
         self.hello = filters?;
         let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
@@ -45,12 +47,7 @@ impl Session {
         if self.has_utc_patch {
             metadata.push(("patch_bolt".to_owned(), Value::List(vec!["utc".into()])));
         }
-        // Hints came with 4.3.
-        if self.version.at_least(4, 3) {
-            let hints =
-                vec![("connection.recv_timeout_seconds".to_owned(), Value::Int(BOLT_RECEIVE_TIMEOUT_S))];
-            metadata.push(("hints".to_owned(), Value::Map(hints)));
-        }
+        metadata.extend(hints(self.version, recv_timeout).map(|hints| ("hints".to_owned(), hints)));
         Ok(Value::Map(metadata))
     }
 
@@ -99,6 +96,13 @@ impl Session {
             RequestError::Failed(BoltFailure::of_fault(&error.kind))
         })
     }
+}
+
+/// What the driver is to do: to wait for any bytes as long as a driver of Neo4j itself. Hints came with 4.3.
+fn hints(version: Version, recv_timeout: Option<Duration>) -> Option<Value> {
+    let seconds = i64::try_from(recv_timeout?.as_secs()).ok()?;
+    let hint = ("connection.recv_timeout_seconds".to_owned(), Value::Int(seconds));
+    version.at_least(4, 3).then(|| Value::Map(vec![hint]))
 }
 
 /// What a node keeps of HELLO. The map itself is gone before anything waits: decoded, it takes up to 40 times its bytes.
@@ -164,6 +168,19 @@ mod tests {
         for wrong in [&[("scheme", "kerberos")][..], &[("scheme", "basic")], &[("scheme", "bearer")]] {
             assert_eq!(credentials_in(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
         }
+    }
+
+    /// A server without the hint has drivers wait for ever, and so does this node before it.
+    #[test]
+    fn the_time_to_wait_is_neo4js() {
+        let told = |version, seconds: Option<u64>| {
+            let hints = hints(version, seconds.map(Duration::from_secs))?;
+            hints.get("connection.recv_timeout_seconds").and_then(Value::as_int)
+        };
+        assert_eq!(told(Version::new(5, 4), Some(20)), Some(20));
+        assert_eq!(told(Version::new(4, 3), Some(120)), Some(120));
+        assert_eq!(told(Version::new(4, 2), Some(120)), None);
+        assert_eq!(told(Version::new(5, 8), None), None);
     }
 
     #[test]

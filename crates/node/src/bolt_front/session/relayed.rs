@@ -335,13 +335,14 @@ impl Session {
     /// Neo4j's next SUCCESS. Records before it go to the client.
     pub(super) async fn answer(&mut self) -> Result<Value, RequestError> {
         let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
-        self.out.wait_for(relay.flush()).await??;
+        let signs = relay.signs();
+        self.out.wait_for_neo4j(&signs, relay.flush()).await??;
         loop {
             let (kind, message) = match relay.received()? {
                 Some(received) => received,
                 None => {
                     self.out.flush().await?;
-                    self.out.wait_for(relay.receive()).await??
+                    self.out.wait_for_neo4j(&signs, relay.receive()).await??
                 }
             };
             match kind {

@@ -44,9 +44,10 @@ impl BoltOrigin {
         wants_run: bool,
     ) -> Result<Option<Asked>, OriginError> {
         let deadline = Instant::now() + timeout_ms.duration();
-        self.check_own_login()?;
+        self.settings.login.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
         let ticket = self.gate.admit()?;
+        let whose = self.fingerprint(&of.identity);
         let asked = async {
             let newest = timeout_at(deadline, self.newest_on_lent(of, deadline, &ticket)).await;
             let newest = newest.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))?;
@@ -56,7 +57,7 @@ impl BoltOrigin {
         };
         let answer = asked.await;
         ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
-        answer.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
+        answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }
 
     /// The newest transaction, and the connection that told it.

@@ -1,4 +1,4 @@
-//! Whose credentials a run has, how they are checked, and how long a refusal of this node's own is kept.
+//! Whose credentials a run has, and how they are checked.
 
 use hopcache_bolt::{Auth, OpenError};
 use hopcache_core::turns::RunClass;
@@ -6,24 +6,9 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
 
 use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
+use crate::origin::service_login::auth_of;
 
 impl BoltOrigin {
-    /// A refusal of this node's own credentials does not concern the client's: for the client Neo4j is unavailable.
-    /// The refusal is kept until `reach` succeeds. The gate counts it as an answer.
-    pub(super) fn blamed(&self, fault: OriginFault) -> OriginFault {
-        match (&self.settings.login, &fault) {
-            (Login::Service(_), OriginFault::Unauthorized(failure)) => {
-                self.refusal.refused(failure);
-                own_login_refused()
-            }
-            _ => fault,
-        }
-    }
-
-    pub(super) fn check_own_login(&self) -> Result<(), OriginFault> {
-        if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
-    }
-
     /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
     /// when there is no free connection or it broke: then the result is still unknown. A check makes no pool, because
     /// each wrong password would evict the pool of an accepted principal.
@@ -70,22 +55,11 @@ impl BoltOrigin {
     }
 
     pub(super) fn fingerprint(&self, identity: &Identity) -> Fingerprint {
-        match self.settings.login {
-            Login::Passthrough => identity.fingerprint,
-            // In service mode this is the only pool.
-            Login::Service(_) => [0; 32],
-        }
-    }
-
-    fn credentials<'a>(&'a self, identity: &'a Identity) -> &'a Credentials {
-        match &self.settings.login {
-            Login::Passthrough => &identity.credentials,
-            Login::Service(credentials) => credentials,
-        }
+        self.settings.login.fingerprint(identity)
     }
 
     pub(super) fn auth(&self, identity: &Identity) -> Auth {
-        auth_of(self.credentials(identity))
+        auth_of(&self.settings.login.credentials(identity))
     }
 
     /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
@@ -93,20 +67,10 @@ impl BoltOrigin {
     /// left idle. A client's run that finds no connection opens a new one, so the pool grows to the number that both
     /// use together.
     pub(super) fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
-        class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
-    }
-}
-
-pub(super) fn own_login_refused() -> OriginFault {
-    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
-}
-
-pub(in crate::origin) fn auth_of(credentials: &Credentials) -> Auth {
-    match credentials {
-        Credentials::None => Auth::None,
-        Credentials::Basic { user, password } => {
-            Auth::Basic { user: user.clone(), password: password.clone().into() }
-        }
-        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
+        let has_none = match &self.settings.login {
+            Login::Passthrough => identity.credentials == Credentials::None,
+            Login::Service(login) => login.has_none(),
+        };
+        class != RunClass::Prefetch || has_none
     }
 }

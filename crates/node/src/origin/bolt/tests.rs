@@ -14,11 +14,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::origin::pools::tests::read_request;
+use crate::origin::pools::tests::{pass, read_request};
 
 #[derive(Default)]
-struct Server {
-    refuses: AtomicBool,
+pub(in crate::origin) struct Server {
+    pub(in crate::origin) refuses: AtomicBool,
+    /// The only password that it takes, if it looks at them.
+    password: parking_lot::Mutex<Option<&'static str>>,
     log_ons: AtomicUsize,
     run_takes_ms: AtomicU64,
     /// Records of a kilobyte each, before a run fails.
@@ -27,7 +29,7 @@ struct Server {
 
 impl Server {
     /// The address of the server.
-    async fn start(self: &Arc<Self>) -> Address {
+    pub(in crate::origin) async fn start(self: &Arc<Self>) -> Address {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
         let server = Arc::clone(self);
@@ -45,8 +47,9 @@ impl Server {
         socket.read_exact(&mut [0; 20]).await?;
         socket.write_all(&[0, 0, 4, 5]).await?;
         loop {
-            match read_request(&mut socket).await?.get(1) {
-                Some(0x6A) if self.log_on() => write(&mut socket, 0x7F, refusal()).await?,
+            let request = read_request(&mut socket).await?;
+            match request.get(1) {
+                Some(0x6A) if self.log_on(&request) => write(&mut socket, 0x7F, refusal()).await?,
                 // RUN, and the PULL behind it.
                 Some(0x10) => {
                     let takes_ms = self.run_takes_ms.load(Ordering::Relaxed);
@@ -73,12 +76,14 @@ impl Server {
     }
 
     /// Whether this log-on is refused.
-    fn log_on(&self) -> bool {
+    fn log_on(&self, request: &[u8]) -> bool {
         self.log_ons.fetch_add(1, Ordering::Relaxed);
-        self.refuses.load(Ordering::Relaxed)
+        let is_wrong =
+            |password: &str| !request.windows(password.len()).any(|part| part == password.as_bytes());
+        self.refuses.load(Ordering::Relaxed) || self.password.lock().is_some_and(is_wrong)
     }
 
-    fn log_ons(&self) -> usize {
+    pub(in crate::origin) fn log_ons(&self) -> usize {
         self.log_ons.load(Ordering::Relaxed)
     }
 }
@@ -98,7 +103,7 @@ async fn write(socket: &mut TcpStream, tag: u8, part: Value) -> std::io::Result<
     socket.write_all(&framed).await
 }
 
-fn identity() -> Arc<Identity> {
+pub(in crate::origin) fn identity() -> Arc<Identity> {
     let credentials = Credentials::Basic { user: "reader".to_owned(), password: "secret".to_owned() };
     Arc::new(Identity { scope: PrincipalScope([1; 32]), fingerprint: [1; 32], credentials })
 }
@@ -131,7 +136,7 @@ fn origin(address: Address, login: Login) -> BoltOrigin {
 #[tokio::test]
 async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
     let server = Arc::new(Server::default());
-    let login = Login::Service(identity().credentials.clone());
+    let login = Login::service(identity().credentials.clone());
     let origin = origin(server.start().await, login);
     origin.reach().await.unwrap();
     origin.run(&run_within(20_000)).await.unwrap();
@@ -158,12 +163,67 @@ async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
 async fn a_refused_own_log_on_is_not_tried_by_the_checks_that_queue() {
     let server = Arc::new(Server::default());
     server.refuses.store(true, Ordering::Relaxed);
-    let login = Login::Service(identity().credentials.clone());
+    let login = Login::service(identity().credentials.clone());
     let origin = origin(server.start().await, login);
     let _all = origin.verifies.acquire_many(limits::ORIGIN_VERIFIES_MAX as u32 - 1).await.unwrap();
     let checks = join_all((0..8).map(|_| async { origin.verify(&identity()).await })).await;
     assert!(checks.into_iter().all(|check| check.is_err()));
     assert_eq!(server.log_ons(), 1);
+}
+
+/// An origin whose password is in a file, before a server that takes `old`, as the file says.
+async fn with_password_file() -> (Arc<Server>, BoltOrigin, tempfile::NamedTempFile) {
+    let server = Arc::new(Server::default());
+    *server.password.lock() = Some("old");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "old\n").unwrap();
+    let login = ServiceLogin::in_file("reader".to_owned(), "old".to_owned(), file.path().to_owned());
+    let origin = origin(server.start().await, Login::Service(Arc::new(login)));
+    origin.run(&run_within(20_000)).await.unwrap();
+    (server, origin, file)
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The password is changed in Neo4j and in the file. The first log-on that Neo4j refuses has the file read, and the new
+/// password is used as soon as Neo4j has taken it.
+#[tokio::test]
+async fn a_password_that_was_changed_in_its_file_is_used_when_the_former_is_refused() {
+    let (server, origin, file) = with_password_file().await;
+    std::fs::write(file.path(), "new").unwrap();
+    *server.password.lock() = Some("new");
+    origin.pools.drop_idle();
+    assert!(origin.run(&run_within(20_000)).await.is_err(), "it has met the refusal");
+    until(|| !origin.refuses_us()).await;
+    origin.run(&run_within(20_000)).await.unwrap();
+    assert_eq!(server.log_ons(), 4, "the former twice, the new one on trial, and for the run");
+}
+
+/// The file is changed before Neo4j: the former password stays in use, and the new one is tried once.
+#[tokio::test]
+async fn a_password_that_neo4j_does_not_take_yet_is_tried_once_and_used_later() {
+    let (server, origin, file) = with_password_file().await;
+    std::fs::write(file.path(), "new").unwrap();
+    pass(limits::ORIGIN_PASSWORD_FILE_MS).await;
+    until(|| server.log_ons() == 2).await;
+    for _ in 0..5 {
+        pass(limits::ORIGIN_PASSWORD_FILE_MS).await;
+        origin.pools.drop_idle();
+        origin.run(&run_within(20_000)).await.expect("the former password is right");
+    }
+    assert_eq!(server.log_ons(), 2 + 5);
+    *server.password.lock() = Some("new");
+    origin.pools.drop_idle();
+    assert!(origin.run(&run_within(20_000)).await.is_err() && origin.refuses_us());
+    assert!(origin.reach().await.is_err(), "not so soon");
+    pass(limits::ORIGIN_WATCH_REFUSED_MS).await;
+    origin.reach().await.unwrap();
+    origin.run(&run_within(20_000)).await.unwrap();
+    assert_eq!(server.log_ons(), 2 + 5 + 3, "refused; tried by the watch; for the run");
 }
 
 /// F26, I9: the wait behind other runs is not the statement's own slowness.
@@ -230,11 +290,11 @@ async fn a_prediction_never_logs_on() {
 async fn a_prediction_without_credentials_opens_its_connection() {
     let server = Arc::new(Server::default());
     let address = server.start().await;
-    let service = Login::Service(identity().credentials.clone());
+    let service = Login::service(identity().credentials.clone());
     let service = BoltOrigin::new(BoltSettings::new(address.clone(), service));
     assert_eq!(service.run(&predicted()).await.unwrap_err().kind, OriginFault::Overloaded);
     assert_eq!(server.log_ons(), 0);
-    for login in [Login::Service(Credentials::None), Login::Passthrough] {
+    for login in [Login::service(Credentials::None), Login::Passthrough] {
         let origin = BoltOrigin::new(BoltSettings::new(address.clone(), login));
         let nobody = Identity { credentials: Credentials::None, ..identity().as_ref().clone() };
         assert!(origin.would_shed(&nobody, RunClass::Prefetch, Millis(20_000)).is_none());

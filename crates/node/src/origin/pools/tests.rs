@@ -17,14 +17,29 @@ use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
 
 /// The number of connections, their largest number at a time, and how many said GOODBYE.
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
+pub(in crate::origin) struct Seen {
     open: usize,
     peak: usize,
     goodbyes: usize,
+    resets: usize,
+}
+
+impl Seen {
+    pub(in crate::origin) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    pub(in crate::origin) fn resets(&self) -> usize {
+        self.resets
+    }
 }
 
 /// Accepts every log-on, then reads and answers nothing.
-async fn greeter() -> (Address, watch::Receiver<Seen>) {
+pub(in crate::origin) async fn greeter() -> (Address, watch::Receiver<Seen>) {
+    greeter_that(false).await
+}
+
+async fn greeter_that(answers_resets: bool) -> (Address, watch::Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
     let (count, seen) = watch::channel(Seen::default());
@@ -37,7 +52,8 @@ async fn greeter() -> (Address, watch::Receiver<Seen>) {
             socket.set_nodelay(true).unwrap();
             let count = count.clone();
             tokio::spawn(async move {
-                let said_goodbye = greet(socket).await.unwrap_or(false);
+                let on_reset = || count.send_modify(|seen| seen.resets += 1);
+                let said_goodbye = greet(socket, answers_resets, on_reset).await.unwrap_or(false);
                 count.send_modify(|seen| {
                     seen.open -= 1;
                     seen.goodbyes += usize::from(said_goodbye);
@@ -49,7 +65,7 @@ async fn greeter() -> (Address, watch::Receiver<Seen>) {
 }
 
 /// Whether the last request was GOODBYE.
-async fn greet(mut socket: TcpStream) -> std::io::Result<bool> {
+async fn greet(mut socket: TcpStream, answers_resets: bool, on_reset: impl Fn()) -> std::io::Result<bool> {
     socket.read_exact(&mut [0; 20]).await?;
     socket.write_all(&[0, 0, 4, 5]).await?;
     for _ in ["HELLO", "LOGON"] {
@@ -59,6 +75,12 @@ async fn greet(mut socket: TcpStream) -> std::io::Result<bool> {
     }
     let mut last = Vec::new();
     while let Ok(request) = read_request(&mut socket).await {
+        if request == [0xB0, 0x0F] {
+            on_reset();
+            if answers_resets {
+                socket.write_all(&[0, 3, 0xB1, 0x70, 0xA0, 0, 0]).await?;
+            }
+        }
         last = request;
     }
     Ok(last == [0xB0, 0x02])
@@ -221,9 +243,9 @@ async fn a_connection_that_the_server_closed_is_not_lent() {
     let (leave, left) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {
         let (first, _) = listener.accept().await.unwrap();
-        tokio::select! { _ = greet(first) => {}, _ = left => {} }
+        tokio::select! { _ = greet(first, false, || {}) => {}, _ = left => {} }
         let (second, _) = listener.accept().await.unwrap();
-        let _ = greet(second).await;
+        let _ = greet(second, false, || {}).await;
     });
     let pools = pools(address, BOUNDS);
     let mut lent = lend(&pools, 1).await.unwrap();
@@ -233,4 +255,42 @@ async fn a_connection_that_the_server_closed_is_not_lent() {
     }
     drop(lent);
     assert!(lend(&pools, 1).await.unwrap().is_new());
+}
+
+/// So much time passes at once.
+pub(in crate::origin) async fn pass(ms: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_millis(ms)).await;
+    tokio::time::resume();
+}
+
+/// A firewall has forgotten two idle connections, or the server hangs. The first that is asked stands for both: a run waits
+/// for one question, not for as many as there are connections.
+#[tokio::test]
+async fn connections_that_died_while_they_were_idle_are_not_lent() {
+    let (address, mut seen) = greeter().await;
+    let options = Options { exchange_timeout: Duration::from_millis(50), ..Options::default() };
+    let pools = Pools::new(address, options, Bounds { lent: 4, ..BOUNDS });
+    for whose in [1, 2] {
+        drop((lend(&pools, whose).await.unwrap(), lend(&pools, whose).await.unwrap()));
+    }
+    assert!(!lend(&pools, 1).await.unwrap().is_new(), "after a moment it is not asked");
+    assert_eq!(seen.borrow().resets, 0);
+    pass(ORIGIN_UNCHECKED_IDLE_MS_MAX).await;
+    assert!(lend(&pools, 1).await.unwrap().is_new());
+    assert!(lend(&pools, 2).await.unwrap().is_new());
+    seen.wait_for(|seen| seen.open == 2).await.unwrap();
+    assert_eq!(seen.borrow().resets, 1);
+}
+
+/// One that answers is lent again, and the others of its time are asked.
+#[tokio::test]
+async fn connections_that_answer_are_lent_after_they_were_idle() {
+    let (address, seen) = greeter_that(true).await;
+    let pools = pools(address, BOUNDS);
+    drop((lend(&pools, 1).await.unwrap(), lend(&pools, 1).await.unwrap()));
+    pass(ORIGIN_UNCHECKED_IDLE_MS_MAX).await;
+    let (one, two) = (lend(&pools, 1).await.unwrap(), lend(&pools, 1).await.unwrap());
+    assert!(!one.is_new() && !two.is_new());
+    assert_eq!((seen.borrow().resets, seen.borrow().peak), (2, 2));
 }
