@@ -325,7 +325,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimedStream<T> {
             Some(side) => match side.take() {
                 Some(byte) => {
                     buffer.put_slice(&[byte]);
-                    Poll::Ready(Ok(()))
+                    // And what is behind it: a body would come byte by byte.
+                    match Pin::new(&mut self.stream).poll_read(context, buffer) {
+                        Poll::Pending => Poll::Ready(Ok(())),
+                        read => read,
+                    }
                 }
                 None => Pin::new(&mut self.stream).poll_read(context, buffer),
             },

@@ -73,7 +73,7 @@ pub(crate) async fn serve(
             match accepted {
                 Ok(stream) => {
                     let serving = connection::serve(stream, front, client, stop);
-                    client_addr::serving(addr, serving).await;
+                    Box::pin(client_addr::serving(addr, serving)).await;
                 }
                 Err(error) => unserved(unserved_by(&error)),
             }
