@@ -221,11 +221,14 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
     }
 }
 
+fn plain() -> Ask {
+    Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) }
+}
+
 /// A plain question's count of near hits stands after everything else.
 #[test]
 fn hits_of_a_near_copy_are_told_with_a_plain_question() {
-    let plain =
-        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
+    let plain = plain();
     // I14: the head says whether the transaction may write, so that the owner takes no entry by its age.
     let may_write = Freshness { may_write: true, ..Freshness::default() };
     for freshness in [Freshness::default(), may_write] {
@@ -241,24 +244,6 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     let mut cut = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
     cut.truncate(2 + 32 + 8 + 8 + 2 + Whose::BYTES + 3);
     assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
-}
-
-/// F10, nodes with and without near copies in one cluster. A node without them reads `is_plain` as "this byte is 1",
-/// and then the rest up to the identity. A node with them reads any unknown byte in the same way.
-#[test]
-fn nodes_without_near_copies_read_the_question_in_full() {
-    const PLACE: usize = 2 + 32 + 8 + 8 + 1;
-    let plain =
-        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
-    let with = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
-    assert_ne!(with[PLACE], 1, "so it is not plain to them");
-    let mut later = with;
-    later[PLACE] = 200;
-    let head = forwarded(&later.into());
-    assert_eq!((head.is_plain(), head.near_hits()), (false, None));
-    // The four last bytes are not read.
-    let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
-    assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
 }
 
 #[test]
@@ -366,8 +351,7 @@ fn marks_are_told_and_answered() {
 fn ranges_are_told_to_those_who_know_them() {
     const PLACE: usize = 2 + 32 + 8 + 8 + 1;
     const KNOWS_RANGES: u8 = 4;
-    let plain =
-        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
+    let plain = plain();
     let mut of_older = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
     let newer = forwarded(&of_older.clone().into());
     of_older[PLACE] &= !KNOWS_RANGES;

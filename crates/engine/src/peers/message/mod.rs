@@ -4,34 +4,13 @@
 //! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
 //! one cluster during a rolling restart (F10).
 //!
-//! Version 2: a forwarded request says of which database it wants an answer ([`Whose`]). A node that does not compare it must not answer.
+//! Version 2: a forwarded request says of which database it wants an answer ([`Whose`]). A node of version 1 does not compare
+//! it, so it must not answer. All nodes of version 2 know what had come after version 1 without raising it: near copies, the client's
+//! limit for a run, ranges (`WITH_RANGE`), transactions that may write (`MAY_WRITE`), and the questions with kinds of their own: after
+//! bookmarks (`KIND_ASK_AFTER`), after a write (`KIND_ASK_AFTER_WRITE`), tellings of writes (`KIND_WRITTEN`, `KIND_COUNTED`),
+//! observations (`KIND_OBSERVED`), orders (`KIND_ORDERS`), and keys that move (`moved`).
 //!
-//! Seven additions came after version 1 and did not raise it.
-//!
-//! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
-//! little slower. A node that does not ask for them never gets [`Reply::Near`].
-//!
-//! The client's limit for a run, the entry node's reading of the statement (`query`), and whether the client ends what it
-//! leaves: these stand after the query, and a node that does not know them stops reading before them.
-//!
-//! Bookmarks: a request with bookmarks has a kind of its own (`KIND_ASK_AFTER`). A node that does not know this kind
-//! refuses it, and so never answers with an older value. In every request the freshness says with `WITH_RANGE` that
-//! the sender understands the range of an answer. A node that does not know this flag reads the question in full. A node
-//! that does not send it never gets a range.
-//!
-//! Writes: a request to a database that has been written has a kind of its own too (`KIND_ASK_AFTER_WRITE`), and so has
-//! the telling of a write (`written`). A node that does not know them refuses both. A telling that counts the writes
-//! (`KIND_COUNTED`) has another kind: a node that refuses it is told without counts.
-//!
-//! Transactions that may write (`MAY_WRITE`): a node that does not know the flag reads the question in full, finds a word of freshness
-//! that it does not know, and refuses it.
-//!
-//! Observations without credentials (`KIND_OBSERVED`), and orders together (`KIND_ORDERS`): a node that does not know
-//! them refuses them, and learns or launches nothing. Kind 7 had observations with credentials.
-//!
-//! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
-//! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
-//! should.
+//! A node that does not ask for near copies never gets [`Reply::Near`]. A node that refuses counts of writes is told without them.
 //!
 //! The transport provides authenticity and secrecy: these bytes contain credentials.
 
