@@ -68,7 +68,7 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
     let map = |key: &str| Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
     let volatile = Lexed::Bypass(BypassReason::VolatileFunction);
     for text in
-        ["RETURN date($d) AS x", "RETURN date.truncate('day', $d) AS x", "RETURN time($`d`[0].a) AS x"]
+        ["RETURN date($d) AS x", "RETURN date.truncate('day', $d) AS x", "RETURN localtime($`d`[0].a) AS x"]
     {
         let verdict = Lexed::of(text, &[]);
         assert_eq!(verdict, Lexed::PerhapsReadOfParams, "{text}");
@@ -107,6 +107,100 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
         {
             assert_eq!(Lexed::of(&text, &[]), Lexed::Bypass(BypassReason::VolatileFunction), "{text}");
         }
+    }
+}
+
+/// A value of `time` has an offset and no date. Neo4j takes today's offset of a named zone, and of the default zone
+/// `db.temporal.timezone` (tried on 5.26.12 and 2026.09.0).
+#[test]
+fn a_time_without_an_offset_in_its_text_is_volatile() {
+    let verdict = |call: &str| Lexed::of(&format!("MATCH (n) WHERE n.at < {call} RETURN n"), &[]);
+    for call in [
+        "time({hour: 12, timezone: 'Europe/Berlin'})",
+        "time({tımeZone: 'America/Port-au-Prince', hour: 12})",
+        "time({hour: 12, timezone: $zone})",
+        "time({hour: 12, timezone: '+01' + ':00'})",
+        "time({hour: 12, timezone: '+01:00', TIMEZONE: 'Europe/Berlin'})",
+        "time({time: time('12:00Z'), timezone: 'Europe/Berlin'})",
+        "time({hour: 12})",
+        "time({time: localtime('12:00')})",
+        "time('12:00')",
+        "time('12:00 Europe/Berlin', 'HH:mm VV')",
+        "time('12-30', 'HH-mm')",
+        "time($t)",
+        "time(localtime('12:00'))",
+        "time.truncate('hour', time('12:30Z'), {timezone: 'Europe/Berlin'})",
+        "time.truncate('hour', time('12:30Z'), $fields)",
+        "time.truncate('hour', localtime('12:30'))",
+        "time.truncate('hour', $t)",
+    ] {
+        assert_eq!(verdict(call), Lexed::Bypass(BypassReason::VolatileFunction), "{call}");
+    }
+    for call in [
+        "time('12:00+01:00')",
+        "time('12:00Z')",
+        "time({hour: 12, timezone: '+01:00'})",
+        "time({timezone: 'Z', hour: 12})",
+        "time(datetime('2024-07-01T12:00[Europe/Berlin]'))",
+        "time(time('12:00Z') + duration('PT1H'))",
+        "time.truncate('hour', time('12:30Z'))",
+        "time.truncate('hour', datetime($d), {minute: 3, timezone: '-08'})",
+        // A date says which offset the zone has.
+        "datetime({year: 2024, timezone: 'Europe/Berlin'})",
+        "datetime({epochSeconds: 1, timezone: $zone})",
+        "datetime.truncate('day', date('2024-07-01'), {timezone: 'Europe/Berlin'})",
+        "localtime({hour: 12})",
+    ] {
+        assert!(verdict(call).may_read(), "{call}: {:?}", verdict(call));
+    }
+}
+
+/// Cypher 25 takes `SHOW` and `TERMINATE` wherever a clause may begin. `EXPLAIN` calls such a text a read.
+#[test]
+fn administration_anywhere_in_a_text_is_no_read() {
+    for text in [
+        "CALL { SHOW TRANSACTIONS YIELD transactionId RETURN transactionId } RETURN transactionId",
+        "RETURN 1 AS a NEXT SHOW TRANSACTIONS YIELD transactionId AS i RETURN i NEXT TERMINATE TRANSACTIONS i YIELD message RETURN message",
+        "MATCH (n:A) RETURN n.k AS k UNION SHOW TRANSACTIONS YIELD transactionId AS k RETURN k",
+        "RETURN COUNT { SHOW TRANSACTIONS } AS c",
+        "RETURN EXISTS{show/**/indexes} AS c",
+        "RETURN COLLECT { terminate transaction 'neo4j-transaction-1' YIELD message RETURN message } AS c",
+        "CALL { WHEN true THEN SHOW SETTINGS YIELD value RETURN value ELSE RETURN 1 AS value } RETURN value",
+        "CALL { WHEN false THEN RETURN 1 AS v ELSE SHOW USERS YIELD user AS v RETURN v } RETURN v",
+        "MATCH (n) RETURN n.x AS x NEXT SHOW ALL INDEXES",
+        "RETURN 1 AS `x` NEXT STOP DATABASE neo4j",
+    ] {
+        assert_eq!(Lexed::of(text, &[]), Lexed::Bypass(BypassReason::Administration), "{text}");
+    }
+    for text in [
+        "MATCH (n:SHOW {show: 1})-[terminate:TERMINATE|SHOW]->(:A|SHOW) RETURN n.show AS show, terminate.show",
+        "MATCH (start)-[*]->(stop) WHERE start.x IN [1] AND NOT stop.x = 2 RETURN start, stop ORDER BY start DESC SKIP 1",
+        "WITH 1 AS show, 2 AS start WITH show ORDER BY show WHERE show > 0 RETURN show UNION RETURN 2 AS show",
+        "MATCH (s) WITH s AS show, collect(s) AS list RETURN show {.x, list}, [start IN list WHERE start IS NOT NULL | start.x]",
+        "MATCH (n) RETURN CASE n.x WHEN 1 THEN n.show ELSE n.setting END AS setting, `SHOW`, 'SHOW TRANSACTIONS'",
+        "MATCH (start) USING INDEX start:Station(name) WHERE start.name = $show RETURN start // SHOW INDEXES",
+        "MATCH (a), (start) USING JOIN ON start WHERE a.x = start.x RETURN a",
+        "CALL db.labels() YIELD label AS show RETURN show LIMIT 1",
+    ] {
+        assert_eq!(Lexed::of(text, &[]), Lexed::PerhapsRead, "{text}");
+    }
+}
+
+/// An interpolated string of Cypher 25 holds expressions, which may call anything. Where it ends is not read, so each
+/// such text is its own normal form.
+#[test]
+fn interpolated_strings_are_no_read_and_share_no_key() {
+    let texts = [
+        r#"RETURN s"{'"'}'a  b'{'"'}" AS x"#,
+        r#"RETURN s"{'"'}'a b'{'"'}" AS x"#,
+        "RETURN s'{rand()}' AS x",
+        "RETURN S'{EXISTS { CALL db.ping() YIELD success }}' AS x",
+        "WITH s\"{randomUUID()}\" AS u MATCH (n {u: u}) RETURN n",
+        "CREATE (:A {x: s'{datetime()}'})",
+    ];
+    for text in texts {
+        assert_eq!(Lexed::of(text, &[]), Lexed::Bypass(BypassReason::Unreadable), "{text}");
+        assert_eq!(hopcache_core::cypher::normal::NormalForm::of(text).as_str(), text);
     }
 }
 

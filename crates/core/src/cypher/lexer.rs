@@ -44,6 +44,9 @@ pub enum Trouble {
     UnicodeEscape,
     /// Digits that are no number of Cypher 5, or that are followed directly by a name.
     BadNumber,
+    /// A letter that touches a string: `s"…{expression}…"` of Cypher 25. What such a string holds, and where it ends, is
+    /// not read.
+    PrefixedText,
     /// A character that belongs neither to names nor to punctuation, or a lone carriage return in a comment.
     UnknownCharacter,
 }
@@ -107,7 +110,12 @@ impl Iterator for Tokens<'_> {
             '.' if self.second().is_some_and(|next| next.is_ascii_digit()) => self.number(),
             _ if starts_word(first) => {
                 self.skip_while(continues_word);
-                TokenKind::Word
+                let is_letter = self.at == start + first.len_utf8();
+                match self.peek() {
+                    // No keyword has one letter, and no string may stand behind a name.
+                    Some('\'' | '"') if is_letter => TokenKind::Trouble(Trouble::PrefixedText),
+                    _ => TokenKind::Word,
+                }
             }
             // `a$b` is one name to the server.
             '$' if glued => self.unknown(first),
@@ -336,6 +344,31 @@ mod tests {
         }
         for source in ["a$b", "ra\u{ad}nd()", "a\u{200b}b", "// a\rb", "a#b", "\u{85}"] {
             assert_eq!(trouble(source), Some(Trouble::UnknownCharacter), "{source:?}");
+        }
+    }
+
+    /// The server reads `s "x"` and `names"x"` as a name and a string, as Cypher 5 does (tried on 2026.09.0).
+    #[test]
+    fn a_letter_that_touches_a_string_is_trouble() {
+        let is_prefix = |source: &str| {
+            tokens(source).any(|token| token.kind == TokenKind::Trouble(Trouble::PrefixedText))
+        };
+        for source in [
+            "RETURN s'{rand()}' AS x",
+            "RETURN S\"{rand()}\"",
+            "RETURN 'a'+s'b'",
+            "RETURN [s'{1}']",
+            "n.s'x'",
+            "$s'x'",
+            "`a`s'x'",
+            "/**/s''",
+            "ſ'x'",
+            "f\"{x}\"",
+        ] {
+            assert!(is_prefix(source), "{source}");
+        }
+        for source in ["RETURN s 'x'", "s/**/'x'", "IN'x'", "names\"x\"", "s`x`", "'s'", "x.s+'y'", "s"] {
+            assert!(!is_prefix(source), "{source}");
         }
     }
 

@@ -28,14 +28,18 @@ impl Statement {
     /// linear in the length of the text.
     #[must_use]
     pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
-        let tokens: Vec<Token> = tokens(text).collect();
-        let lexed = Lexed::of_tokens(text, &tokens, procedures);
-        let may_read = matches!(lexed, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams);
-        let shared = if shares && may_read { SharedForm::of_tokens(text, &tokens) } else { None };
+        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures, shares)
+    }
+
+    /// The same, from its tokens.
+    #[must_use]
+    pub fn of_tokens(text: &str, tokens: &[Token], procedures: &[String], shares: bool) -> Self {
+        let lexed = Lexed::of_tokens(text, tokens, procedures);
+        let shared = if shares && lexed.may_read() { SharedForm::of_tokens(text, tokens) } else { None };
         Self {
-            normal: NormalForm::of_tokens(text, &tokens),
+            normal: NormalForm::of_tokens(text, tokens),
             lexed,
-            pattern: PatternId::of_tokens(text, tokens.into_iter()),
+            pattern: PatternId::of_tokens(text, tokens.iter().copied()),
             shared,
         }
     }

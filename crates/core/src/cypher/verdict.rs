@@ -57,7 +57,7 @@ pub enum BypassReason {
     Unterminated,
     /// `\uXXXX` where it could be syntax.
     UnicodeEscape,
-    /// Numbers or characters that are not known to be Cypher's.
+    /// Syntax, numbers or characters that are not known: newer than Cypher 5, or not Cypher's.
     Unreadable,
     /// More than one statement.
     ManyStatements,
@@ -120,6 +120,12 @@ impl Lexed {
         }
     }
 
+    /// Whether nothing excludes a read.
+    #[must_use]
+    pub const fn may_read(self) -> bool {
+        matches!(self, Self::PerhapsRead | Self::PerhapsReadOfParams)
+    }
+
     /// The verdict in one word, for `explain` and the golden table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -143,6 +149,12 @@ pub fn is_known_function(name: &str) -> bool {
         || names::DETERMINISTIC_MORE.contains(&name)
         || names::VOLATILE.contains(&name)
         || is_temporal
+}
+
+/// Whether `word` is a keyword that can stand behind a variable, so that the word before it may be one.
+#[must_use]
+pub fn may_follow_variable(word: &str) -> bool {
+    names::AFTER_VARIABLE.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
 /// Plain data: the function, the procedure or the keyword that decides a verdict.

@@ -82,8 +82,8 @@ fn function(
         });
     }
     let argument = match member {
-        "" => clock::argument(view, end + 1),
-        "truncate" => clock::second_argument(view, end + 1),
+        "" => clock::constructed(view, family, end + 1),
+        "truncate" => clock::truncated(view, family, end + 1),
         _ if names::CLOCK_MEMBERS.contains(&member) => Argument::Uncertain,
         _ => return Some(BypassReason::UnknownFunction),
     };

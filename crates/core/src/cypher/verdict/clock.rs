@@ -4,6 +4,12 @@
 //! ([`names::DEFAULT_ARGUMENT`]). A value of the graph may be any of them, and so may a variable. So a function with an
 //! argument that is not listed at [`argument`] counts as volatile. That costs sharing, never a wrong answer: for
 //! example `date(n.born)` is not cached, and `n.born` by itself is.
+//!
+//! `time` reads the clock for more arguments. A value of it has an offset and no date, so Neo4j takes the offset that a
+//! named zone has *today*: `time({hour: 12, timezone: 'Europe/Berlin'})` is another value in summer than in winter. A time
+//! without a zone gets the one of `db.temporal.timezone`, which may be a named one too. So `time` needs an offset in its
+//! text ([`time_argument`]). All other functions have a date, or refuse a zone beside other keys (tried on 5.26.12 and
+//! 2026.09.0; the default zone by `TimeValue.parseOffset` of 5.26.12).
 
 use super::super::lexer::TokenKind;
 use super::{View, names};
@@ -22,11 +28,59 @@ pub(super) enum Argument {
     Uncertain,
 }
 
+/// The kind of the arguments of `date(…)` and its like, which begin at `from`.
+pub(super) fn constructed(view: View<'_>, family: &str, from: usize) -> Argument {
+    if family != TIME {
+        return argument(view, from);
+    }
+    // With a pattern behind it, a text may be read in another way.
+    let is_only = argument_end(view, from).is_some_and(|end| view.is(end, ')'));
+    if is_only { time_argument(view, from) } else { Argument::Uncertain }
+}
+
+/// The kind of the arguments of `date.truncate(unit, value, fields)` and its like, which begin at `from`. Without a value
+/// they are the clock.
+pub(super) fn truncated(view: View<'_>, family: &str, from: usize) -> Argument {
+    let Some(value) = argument_behind(view, from) else { return Argument::Uncertain };
+    if family != TIME {
+        return argument(view, value);
+    }
+    match argument_behind(view, value) {
+        Some(fields) if !is_fields_of_time(view, fields) => Argument::Uncertain,
+        _ => time_argument(view, value),
+    }
+}
+
+/// The family whose values have an offset and no date.
+const TIME: &str = "time";
+
+/// As [`argument`], for `time`: harmless with an offset in the text, or from a function whose result has one.
+fn time_argument(view: View<'_>, from: usize) -> Argument {
+    let Some(end) = argument_end(view, from) else { return Argument::Uncertain };
+    // Behind a time only an offset has a sign. Neo4j refuses the name of a zone there.
+    let has_offset = |text: &str| text.contains(['+', '-']) || text.ends_with('Z');
+    let is_fixed = plain_text(view, from, end).is_some_and(has_offset)
+        || (is_dated_map(view, from, end) && has_fixed_zone(view, from, end) == Some(true))
+        || is_temporal(view, from, end, &[TIME, "datetime"]);
+    if is_fixed { Argument::Harmless } else { Argument::Uncertain }
+}
+
+/// Whether the third argument of `time.truncate` is a map literal without a named zone.
+fn is_fields_of_time(view: View<'_>, from: usize) -> bool {
+    let end = argument_end(view, from);
+    end.is_some_and(|end| {
+        entries(view, from, end).is_some() && has_fixed_zone(view, from, end) != Some(false)
+    })
+}
+
 /// The kind of the argument that begins at `from`. Harmless are a string without an escape, a map literal with a key
 /// other than the time zone, and the result of a temporal function; a parameter or a part of it depends on its value.
 pub(super) fn argument(view: View<'_>, from: usize) -> Argument {
     let Some(end) = argument_end(view, from) else { return Argument::Uncertain };
-    if is_plain_text(view, from, end) || is_dated_map(view, from, end) || is_temporal(view, from, end) {
+    let is_fixed = plain_text(view, from, end).is_some()
+        || is_dated_map(view, from, end)
+        || is_temporal(view, from, end, &names::TEMPORAL);
+    if is_fixed {
         Argument::Harmless
     } else if is_param(view, from, end) {
         Argument::Param
@@ -35,12 +89,9 @@ pub(super) fn argument(view: View<'_>, from: usize) -> Argument {
     }
 }
 
-/// The kind of the second argument of the list that begins at `from`. Without one it is the clock.
-pub(super) fn second_argument(view: View<'_>, from: usize) -> Argument {
-    match argument_end(view, from) {
-        Some(end) if view.is(end, ',') => argument(view, end + 1),
-        _ => Argument::Uncertain,
-    }
+/// Where the argument begins that stands behind the one at `from`.
+fn argument_behind(view: View<'_>, from: usize) -> Option<usize> {
+    argument_end(view, from).filter(|end| view.is(*end, ',')).map(|end| end + 1)
 }
 
 /// Whether one of the parameters, a PackStream map, may be a clock.
@@ -50,44 +101,64 @@ pub(super) fn is_in(params: &[u8]) -> bool {
         || (0..params.len()).any(|from| begins_clock_key(&params[from..]).is_some())
 }
 
-/// A string literal that does not mean "no argument". An escape in it may spell anything.
-fn is_plain_text(view: View<'_>, from: usize, end: usize) -> bool {
+/// What stands in a string literal that does not mean "no argument". An escape in it may spell anything.
+fn plain_text<'a>(view: View<'a>, from: usize, end: usize) -> Option<&'a str> {
     let text = view.texts.get(from).copied().unwrap_or_default();
     let is_text = view.tokens.get(from).is_some_and(|token| token.kind == TokenKind::Text);
     let inside = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    is_text && end == from + 1 && !inside.contains('\\') && inside != names::DEFAULT_ARGUMENT
+    let is_plain = is_text && end == from + 1 && !inside.contains('\\') && inside != names::DEFAULT_ARGUMENT;
+    is_plain.then_some(inside)
 }
 
-/// A map literal with another key than a time zone. Its first key is nearly always one.
+/// A map literal with another key than a time zone.
 fn is_dated_map(view: View<'_>, from: usize, end: usize) -> bool {
-    if !view.is(from, '{') {
-        return false;
-    }
-    let mut key = from + 1;
+    entries(view, from, end).is_some_and(|entries| entries.iter().any(|entry| !is_clock_key(&entry.key)))
+}
+
+/// Whether the time zone in a map literal is an offset and no name, such as `'+01:00'`; `None` if the map has no zone.
+fn has_fixed_zone(view: View<'_>, from: usize, end: usize) -> Option<bool> {
+    let is_offset = |entry: &Entry| {
+        plain_text(view, entry.value, entry.end)
+            .is_some_and(|zone| zone.starts_with(['+', '-']) || zone == "Z")
+    };
+    let entries = entries(view, from, end)?;
+    let zones = entries.iter().filter(|entry| is_clock_key(&entry.key));
+    zones.map(is_offset).reduce(|one, other| one && other)
+}
+
+/// An entry of a map literal: its key, and where its value begins and ends.
+struct Entry {
+    key: String,
+    value: usize,
+    end: usize,
+}
+
+/// The entries of a map literal; `None` if `from..end` is none, or has no entry.
+fn entries(view: View<'_>, from: usize, end: usize) -> Option<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut before = Some(from).filter(|open| view.is(*open, '{'))?;
     loop {
-        let Some(name) = view.name(key) else { return false };
-        let Some(value_end) = argument_end(view, key) else { return false };
-        if !is_clock_key(&name) {
-            return closing(view, from).is_some_and(|close| close + 1 == end);
-        }
+        let (key, value) = (view.name(before + 1)?, before + 3);
+        let value_end = argument_end(view, value).filter(|_| view.is(before + 2, ':'))?;
+        entries.push(Entry { key, value, end: value_end });
         if !view.is(value_end, ',') {
-            return false;
+            return (value_end + 1 == end).then_some(entries);
         }
-        key = value_end + 1;
+        before = value_end;
     }
 }
 
-/// A call of a function that returns a point in time, with additions and subtractions. If such a sum is a string, it
-/// begins with that point in time.
-fn is_temporal(view: View<'_>, from: usize, end: usize) -> bool {
+/// A call of a function of `families` that returns a point in time, with additions and subtractions. If such a sum is a
+/// string, it begins with that point in time.
+fn is_temporal(view: View<'_>, from: usize, end: usize, families: &[&str]) -> bool {
     if !view.is_name(from) {
         return false;
     }
     let open = view.chain_end(from);
     let name = view.lowered_chain(from, open);
     let (family, member) = name.split_once('.').unwrap_or((&name, ""));
-    let returns_time = names::TEMPORAL.contains(&family)
-        && matches!(member, "" | "truncate" | "fromepoch" | "fromepochmillis");
+    let returns_time =
+        families.contains(&family) && matches!(member, "" | "truncate" | "fromepoch" | "fromepochmillis");
     let Some(close) = closing(view, open).filter(|_| returns_time && view.is(open, '(')) else {
         return false;
     };

@@ -121,8 +121,12 @@ impl Sight {
         }
         // The server calls these reads, so they do not rest on the keyword rule alone: a variable is never followed by
         // a name, only by a keyword from a closed list.
-        let reason = if view.is_word(index, "USE") && is_use(view, index, is_keyword) {
+        let is_use = view.is_word(index, "USE")
+            && (begins_command(view, index) || (is_keyword && view.is_name(index + 1)));
+        let reason = if is_use {
             BypassReason::Use
+        } else if view.is_any_word(index, &ADMINISTRATION) && begins_command(view, index) {
+            BypassReason::Administration
         } else if view.is_word(index, "LOAD") && view.is_word(index + 1, "CSV") && !view.is_qualified(index) {
             BypassReason::LoadCsv
         } else if view.is_word(index, "IN") && is_in_transactions(view, index) {
@@ -134,10 +138,11 @@ impl Sight {
     }
 }
 
-fn is_use(view: View<'_>, index: usize, is_keyword: bool) -> bool {
+/// Whether the word at `index` is a command's first one: `USE name`, `SHOW TRANSACTIONS`, `TERMINATE TRANSACTION $id`. A
+/// name stands behind it that cannot stand behind a variable. Cypher 25 takes the last two wherever a clause may begin.
+fn begins_command(view: View<'_>, index: usize) -> bool {
     let follows_variable = view.is_any_word(index + 1, &names::AFTER_VARIABLE) && !view.is(index + 2, '.');
-    let names_graph = view.is_name(index + 1) && !view.is_qualified(index) && !follows_variable;
-    names_graph || (is_keyword && view.is_name(index + 1))
+    view.is_name(index + 1) && !view.is_qualified(index) && !follows_variable
 }
 
 /// The state after the token at `index`.
