@@ -8,6 +8,7 @@ use hopcache_core::cypher::shared::SharedForm;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
 use hopcache_packstream::{Value, decode, encode_canonical};
+use hopcache_tags::{ReadTags, statement};
 use serde_json::Value as Json;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -29,12 +30,22 @@ pub(crate) fn check(bytes: &[u8]) {
     // Texts of one normal form share an entry: they have to share the verdict that lets them.
     assert_eq!(Lexed::of(normal.as_str(), &allowed), verdict);
     assert!(!has_trouble || matches!(verdict, Lexed::Bypass(_)), "what cannot be read is never cached");
+    check_statement(&text, (&normal, verdict), &allowed);
     let bound = verdict.with_params(bytes);
     assert!(bound == verdict || verdict == Lexed::PerhapsReadOfParams);
     check_anchor(&text, &normal);
     check_shared(&text, (&normal, verdict), &allowed);
     assert_eq!(pattern(normal.as_str()), pattern(&text));
     assert_eq!(PatternId::of(normal.as_str()), PatternId::of(&text));
+}
+
+/// What the parser of tags does not know is no read. It takes no other verdict back, and texts of one normal form share it.
+fn check_statement(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &[String]) {
+    let read = statement(text, allowed, true);
+    assert!(read.lexed == verdict || (verdict.may_read() && read.shared.is_none()));
+    assert_eq!(statement(normal.as_str(), allowed, true).lexed, read.lexed);
+    let tags = ReadTags::of(text);
+    assert!(read.lexed.may_read() || tags.is_anything() || tags.is_volatile(&[0xa0]), "a proved bypass");
 }
 
 /// A shared form is a text with that form, for all texts of a normal form the same, and a read if the text is one.

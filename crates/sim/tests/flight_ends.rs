@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::lease::Commit;
 use hopcache_core::limits::{FOLLOWERS_MAX, PASS_THROUGH_BYTES_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
@@ -357,4 +358,26 @@ async fn over_the_cap_is_refused_and_the_flight_goes_on() {
         assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!(world.origin.runs(), 1);
+}
+
+/// I6: a text with syntax that Hopcache does not know runs for each request, whatever the server says about it.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_is_not_read_runs_for_each_request() {
+    let world = World::new(2, 91);
+    for (text, reason) in [
+        ("MATCH (n) FILTER n.x > 1 RETURN n", BypassReason::Unreadable),
+        ("RETURN s'{rand()}' AS x", BypassReason::Unreadable),
+        (
+            "RETURN 1 AS a NEXT TERMINATE TRANSACTIONS 'x' YIELD message RETURN a",
+            BypassReason::Administration,
+        ),
+        ("RETURN time({hour: 12, timezone: 'Europe/Berlin'}) AS t", BypassReason::VolatileFunction),
+    ] {
+        let runs = world.origin.runs();
+        for node in [0, 1, 0] {
+            let outcome = world.send(node, &world.ask(text)).await.unwrap();
+            assert_eq!(outcome.how.class, Class::Bypass(Reason::Text(reason)), "{text}");
+        }
+        assert_eq!(world.origin.runs() - runs, 3, "{text}");
+    }
 }

@@ -4,6 +4,8 @@
 //! values, counts, and their order where `ORDER BY` gives one. [`rules`] has all rules in one table, and the exact
 //! promise. A statement that this crate does not read for certain has the tag "anything".
 //!
+//! What this crate does not know the syntax of is not cached: [`statement()`] is the verdict of `hopcache_core` with that.
+//!
 //! Two questions beside: can the result change while the graph stays ([`ReadTags::is_volatile`]), and how many
 //! transaction ids does the write consume at most ([`WriteEffects::transactions_max`], [`WriteEffects::tokens`])?
 //!
@@ -33,6 +35,7 @@ mod params;
 mod parse;
 mod read;
 pub mod rules;
+mod statement;
 mod tokens;
 mod touches;
 mod tree;
@@ -43,4 +46,5 @@ pub use counters::Counters;
 pub use hopcache_core::tags::TagId;
 pub use read::ReadTags;
 pub use rules::{Need, Token, Touch};
+pub use statement::statement;
 pub use write::WriteEffects;

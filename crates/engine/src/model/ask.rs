@@ -17,7 +17,7 @@ use hopcache_core::tags::{TagId, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
-use hopcache_tags::ReadTags;
+use hopcache_tags::{ReadTags, statement};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::fetch_times::FetchTimes;
@@ -139,7 +139,7 @@ impl Query {
     }
 
     fn read_sharing(parts: QueryParts, hasher: &KeyHasher, procedures: &[String], shares: bool) -> Self {
-        let statement = Statement::of(&parts.statement, procedures, shares);
+        let statement = statement(&parts.statement, procedures, shares);
         Self::of_statement(parts, hasher, statement)
     }
 

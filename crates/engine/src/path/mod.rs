@@ -29,9 +29,9 @@ mod texts;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use hopcache_core::cypher::statement::Statement;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
+use hopcache_tags::statement;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;
@@ -136,7 +136,7 @@ impl Path {
     pub fn read(&self, mut parts: QueryParts) -> Query {
         let statement = self.texts.read(&mut parts, |text| {
             self.context.note(Event::StatementLexed);
-            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
+            statement(text, &self.procedures, self.hasher.shares_spellings())
         });
         Query::of_statement(parts, &self.hasher, statement)
     }

@@ -200,13 +200,18 @@ async fn nothing_runs_without_a_lease() {
 async fn what_is_no_read_is_never_prefetched() {
     let scene = Scene::alone(10, 4).await;
     let runs = scene.world.origin.runs();
-    for text in ["CREATE (n) RETURN n", "MATCH (n) SET n.x = 1", "MATCH (k) RETURN k, rand()"] {
+    for text in [
+        "CREATE (n) RETURN n",
+        "MATCH (n) SET n.x = 1",
+        "MATCH (k) RETURN k, rand()",
+        "MATCH (k) FILTER k.x RETURN k",
+    ] {
         scene.refuses(0, order(&scene.world.ask(text)), Skip::Write);
     }
     let sly = order(&scene.world.ask("MATCH (f:SLY) RETURN f"));
     assert_eq!(scene.launch(0, sly.clone()), Launch::Launched);
     scene.world.pass(RUN_MS).await;
-    assert_eq!(scene.skips(0, Skip::Write), 4);
+    assert_eq!(scene.skips(0, Skip::Write), 5);
     scene.refuses(0, sly, Skip::Write);
     for (text, refused) in [("MATCH (e:BROKEN) RETURN e", 1), ("MATCH (j:ODD) RETURN j", 2)] {
         assert_eq!(scene.launch(0, order(&scene.world.ask(text))), Launch::Launched);

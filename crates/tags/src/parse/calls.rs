@@ -1,12 +1,13 @@
 //! Calls of functions, and what they do with graph elements.
 //!
-//! A function's value may hold the elements of its arguments, unless this table says more. A function that
-//! `hopcache_core` does not know is not read: a user-defined one may do anything.
+//! A function's value may hold the elements of its arguments, unless this table says more. The meaning of one that
+//! `hopcache_core` does not know is unknown: a user-defined one may do anything.
 
 use hopcache_core::cypher::cursor::TokenCursor;
+use hopcache_core::cypher::lexer::TokenKind;
 use hopcache_core::cypher::verdict::is_known_function;
 
-use super::{Parsed, Parser, Unread};
+use super::{Parsed, Parser};
 use crate::tree::{Carrier, Expr, Read};
 
 /// What a function does with the elements of its arguments.
@@ -58,17 +59,16 @@ impl Parser<'_> {
         }
         // Neo4j ignores case by Unicode's rules here. A name with other letters is not on the list.
         function.make_ascii_lowercase();
-        if !is_known_function(&function) {
-            return Err(Unread);
-        }
+        self.is_vague |= !is_known_function(&function);
         self.expect('(')?;
-        let arguments = self.nested(Self::arguments)?;
+        let arguments = self.nested(if function == "trim" { Self::trim } else { Self::arguments })?;
         self.used(&Use::of(&function), arguments)
     }
 
-    fn arguments(&mut self) -> Parsed<Expr> {
+    /// The arguments of a call, and its closing bracket.
+    pub(super) fn arguments(&mut self) -> Parsed<Expr> {
         let mut arguments = Expr::default();
-        let is_distinct = self.skip_word("DISTINCT");
+        let is_distinct = self.skip_word("DISTINCT") || (self.is_name_at(1) && self.skip_word("ALL"));
         if self.skip('*') || (self.is(')') && !is_distinct) {
             self.expect(')')?;
             return Ok(arguments);
@@ -78,6 +78,23 @@ impl Parser<'_> {
         }
         self.expect(')')?;
         Ok(arguments)
+    }
+
+    /// `trim(x)`, `trim(BOTH 'a' FROM x)`, `trim(LEADING FROM x)`, `trim('a' FROM x)`.
+    fn trim(&mut self) -> Parsed<Expr> {
+        let is_operand = |kind| matches!(kind, TokenKind::Word | TokenKind::Text | TokenKind::Punct('$'));
+        let has_side =
+            self.is_any_word(&["BOTH", "LEADING", "TRAILING"]) && self.kind(1).is_some_and(is_operand);
+        self.at += usize::from(has_side);
+        let mut whole = Expr::default();
+        if !(has_side && self.is_word("FROM")) {
+            whole = self.within_brackets(Self::expr)?;
+        }
+        if self.skip_word("FROM") {
+            whole.absorb(self.within_brackets(Self::expr)?);
+        }
+        self.expect(')')?;
+        Ok(whole)
     }
 
     fn used(&mut self, with: &Use, mut value: Expr) -> Parsed<Expr> {

@@ -20,7 +20,7 @@ impl Parser<'_> {
                 self.delete(word == "DETACH")
             }
             "FOREACH" => self.nested(Self::foreach),
-            _ => Err(Unread),
+            _ => Err(Unread::Syntax),
         }
     }
 

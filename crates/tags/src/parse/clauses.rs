@@ -39,9 +39,9 @@ impl Parser<'_> {
 
     fn clause(&mut self) -> Parsed<Clause> {
         match self.source(0).to_ascii_uppercase().as_str() {
-            _ if self.kind(0) != Some(TokenKind::Word) => Err(Unread),
+            _ if self.kind(0) != Some(TokenKind::Word) => Err(Unread::Syntax),
             "MATCH" | "OPTIONAL" => self.match_or_call(),
-            "CALL" => self.subquery_call(),
+            "CALL" => self.call_clause(),
             "UNWIND" => self.unwind(),
             "WITH" => {
                 self.at += 1;
@@ -63,7 +63,7 @@ impl Parser<'_> {
     fn match_or_call(&mut self) -> Parsed<Clause> {
         let is_optional = self.skip_word("OPTIONAL");
         if is_optional && self.is_word("CALL") {
-            return self.subquery_call();
+            return self.call_clause();
         }
         self.expect_word("MATCH")?;
         if self.is_any_word(&["REPEATABLE", "DIFFERENT"]) && !self.is_at(1, '=') {
@@ -169,9 +169,12 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    /// `CALL { … }` and `CALL (a, b) { … }`. Calls of procedures are not read.
-    fn subquery_call(&mut self) -> Parsed<Clause> {
+    /// `CALL { … }` and `CALL (a, b) { … }`, and `CALL a.procedure(…) YIELD column`.
+    fn call_clause(&mut self) -> Parsed<Clause> {
         self.expect_word("CALL")?;
+        if self.is_name_at(0) {
+            return self.procedure_call();
+        }
         let scope = self.scope()?;
         self.expect('{')?;
         let query = self.nested(Self::query)?;
@@ -181,6 +184,28 @@ impl Parser<'_> {
             self.transactions()?;
         }
         Ok(Clause::Call(Call { scope, query, in_transactions }))
+    }
+
+    /// After `CALL`: a procedure may do anything.
+    fn procedure_call(&mut self) -> Parsed<Clause> {
+        self.is_vague = true;
+        self.name()?;
+        while self.skip('.') {
+            self.name()?;
+        }
+        if self.skip('(') {
+            self.nested(Self::arguments)?;
+        }
+        if self.skip_word("YIELD") && !self.skip('*') {
+            self.list(|parser| {
+                parser.name()?;
+                if parser.skip_word("AS") { parser.name().map(|_| ()) } else { Ok(()) }
+            })?;
+            if self.skip_word("WHERE") {
+                self.expr()?;
+            }
+        }
+        Ok(Clause::Finish)
     }
 
     fn scope(&mut self) -> Parsed<Scope> {
@@ -216,11 +241,11 @@ impl Parser<'_> {
         if self.skip_word("ON") {
             self.expect_word("ERROR")?;
             if !self.is_any_word(&["CONTINUE", "BREAK", "FAIL"]) {
-                return Err(Unread);
+                return Err(Unread::Syntax);
             }
             self.at += 1;
         }
         // The status is a map of strings and booleans. Its variable is unknown here, which is right for all others.
-        if self.is_word("REPORT") { Err(Unread) } else { Ok(()) }
+        if self.is_word("REPORT") { Err(Unread::Syntax) } else { Ok(()) }
     }
 }

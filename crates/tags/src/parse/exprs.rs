@@ -34,7 +34,7 @@ impl Parser<'_> {
     }
 
     /// Skips an operator with two operands, if one is next.
-    fn operator(&mut self) -> Parsed<bool> {
+    pub(super) fn operator(&mut self) -> Parsed<bool> {
         if self.is_any_word(&["AND", "OR", "XOR", "IN", "CONTAINS"]) {
             self.at += 1;
             return Ok(true);
@@ -47,7 +47,7 @@ impl Parser<'_> {
         let found = signs.iter().find(|sign| self.are(sign));
         // `+=` is no operator.
         if found.is_some_and(|sign| *sign == "+") && self.is_at(1, '=') {
-            return Err(Unread);
+            return Err(Unread::Syntax);
         }
         self.at += found.map_or(0, |sign| sign.len());
         Ok(found.is_some())
@@ -68,6 +68,9 @@ impl Parser<'_> {
                 let labels = self.labels_of_expression()?;
                 operand.reads.push(Read::Labels(labels));
                 operand.carried.clear();
+            } else if self.are("::") {
+                self.at += 2;
+                self.type_predicate(&mut operand)?;
             } else if self.is_word("IS") {
                 self.is_predicate(&mut operand)?;
             } else {
@@ -117,12 +120,21 @@ impl Parser<'_> {
         self.kind(0) == Some(TokenKind::DotDot)
     }
 
-    /// `IS [NOT] NULL` and `IS [NOT] NORMALIZED`. Other predicates are not read.
-    fn is_predicate(&mut self, operand: &mut Expr) -> Parsed<()> {
+    /// `IS [NOT] NULL`, `IS [NOT] [NFC] NORMALIZED`, `IS [NOT] TYPED type`, `IS [NOT] :: type`, `IS Label`.
+    pub(super) fn is_predicate(&mut self, operand: &mut Expr) -> Parsed<()> {
         self.expect_word("IS")?;
-        self.skip_word("NOT");
-        if !self.skip_word("NULL") {
-            self.expect_word("NORMALIZED")?;
+        let is_not = self.skip_word("NOT");
+        let form = usize::from(self.is_any_word(&["NFC", "NFD", "NFKC", "NFKD"]));
+        if self.is_word_at(form, "NORMALIZED") {
+            self.at += form + 1;
+        } else if self.are("::") || self.is_word("TYPED") {
+            self.at += if self.is(':') { 2 } else { 1 };
+            return self.type_predicate(operand);
+        } else if is_not || self.is_word("NULL") {
+            self.expect_word("NULL")?;
+        } else {
+            self.labels_of_expression()?;
+            self.is_vague = true;
         }
         operand.carried.clear();
         Ok(())

@@ -2,25 +2,23 @@
 
 use hopcache_core::cypher::cursor::TokenCursor;
 
-use super::{Parsed, Parser, Unread};
+use super::{Parsed, Parser};
 use crate::tree::LabelExpr;
 
 impl Parser<'_> {
     /// After `:` or `IS` in a pattern.
     pub(super) fn labels(&mut self) -> Parsed<LabelExpr> {
-        self.nested(Self::either)
+        self.within_brackets(Self::labels_of_expression)
     }
 
-    /// After `:` in an expression. A `|` may belong to what is around the expression, `[x IN l WHERE x:A | x]`: such a
-    /// text is not read.
+    /// After `:` in an expression. A `|` may belong to what is around the expression: `[x IN l WHERE x:A | x]`.
     pub(super) fn labels_of_expression(&mut self) -> Parsed<LabelExpr> {
-        let labels = if self.bars == 0 { self.labels()? } else { self.nested(Self::every)? };
-        if self.bars > 0 && self.is('|') { Err(Unread) } else { Ok(labels) }
+        self.nested(Self::either)
     }
 
     fn either(&mut self) -> Parsed<LabelExpr> {
         let mut parts = vec![self.every()?];
-        while self.is('|') && !self.is_at(1, '|') {
+        while self.is('|') && !self.is_at(1, '|') && self.bar_is_inside() {
             self.at += 1;
             // `A|:B` is an old form for types.
             self.skip(':');
@@ -45,7 +43,7 @@ impl Parser<'_> {
             return Ok(LabelExpr::Any);
         }
         if self.skip('(') {
-            let inside = self.nested(Self::either)?;
+            let inside = self.labels()?;
             self.expect(')')?;
             return Ok(inside);
         }
@@ -55,22 +53,20 @@ impl Parser<'_> {
         Ok(LabelExpr::Name(self.name()?))
     }
 
-    /// After `$`: `(expression)`, `any(expression)` or `all(expression)`. An expression with maps, subqueries or
-    /// variables of its own is not read: [`crate::names`] does not look into labels.
+    /// After `$`: `(expression)`, `any(expression)` or `all(expression)`. The meaning of an expression with maps, subqueries
+    /// or variables of its own is unknown: [`crate::names`] does not look into labels.
     fn dynamic_label(&mut self) -> Parsed<LabelExpr> {
         if !self.skip_word("ANY") {
             self.skip_word("ALL");
         }
         self.expect('(')?;
-        let names = self.expr()?;
+        let names = self.within_brackets(Self::expr)?;
         self.expect(')')?;
         let is_plain = names.in_maps.is_empty()
             && names.bindings.is_empty()
             && names.patterns.is_empty()
             && names.queries.is_empty();
-        if !is_plain {
-            return Err(Unread);
-        }
+        self.is_vague |= !is_plain;
         Ok(LabelExpr::Dynamic(Box::new(names)))
     }
 }

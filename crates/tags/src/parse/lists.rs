@@ -1,7 +1,6 @@
 //! Lists: literals, comprehensions, and what else binds a variable to the elements of a list.
 
 use hopcache_core::cypher::cursor::TokenCursor;
-use hopcache_core::cypher::lexer::TokenKind;
 
 use super::{Parsed, Parser};
 use crate::tree::{Expr, Match, Shape};
@@ -38,7 +37,7 @@ impl Parser<'_> {
         self.expect(',')?;
         whole.absorb(self.before_bar(Self::bound_in_list)?);
         self.expect('|')?;
-        whole.absorb(self.expr()?);
+        whole.absorb(self.within_brackets(Self::expr)?);
         self.expect(')')?;
         self.copy(whole.carried.len())?;
         whole.bindings.push((sum, whole.carried.clone()));
@@ -53,7 +52,7 @@ impl Parser<'_> {
         let is_named_path = self.is_name_at(0) && self.is_at(1, '=') && self.is_at(2, '(');
         let mut whole = if is_list_comprehension {
             self.before_bar(Self::list_comprehension)?
-        } else if is_named_path || (self.begins_path() && self.is_comprehension()) {
+        } else if is_named_path || (self.begins_path() && self.has_bar(self.at)) {
             self.before_bar(Self::pattern_comprehension)?
         } else {
             self.plain_list()?
@@ -81,26 +80,11 @@ impl Parser<'_> {
             whole.absorb_reads(condition);
         }
         if self.skip('|') {
-            let value = self.expr()?;
+            let value = self.within_brackets(Self::expr)?;
             whole.carried.clear();
             whole.absorb(value);
         }
         Ok(whole)
-    }
-
-    /// Whether the list that is open here has a `|` of its own, after a pattern.
-    fn is_comprehension(&self) -> bool {
-        let mut at = self.at;
-        while let Some(token) = self.tokens.get(at) {
-            match token.kind {
-                TokenKind::Punct('(' | '[' | '{') => at = self.closers[at],
-                TokenKind::Punct('|') => return true,
-                TokenKind::Punct(',' | ')' | ']' | '}') => return false,
-                _ => {}
-            }
-            at += 1;
-        }
-        false
     }
 
     fn pattern_comprehension(&mut self) -> Parsed<Expr> {
@@ -110,7 +94,7 @@ impl Parser<'_> {
         path.name = name;
         let condition = if self.skip_word("WHERE") { Some(self.expr()?) } else { None };
         self.expect('|')?;
-        let mut value = self.expr()?;
+        let mut value = self.within_brackets(Self::expr)?;
         value.patterns.push(Match { paths: vec![path], condition });
         Ok(value)
     }

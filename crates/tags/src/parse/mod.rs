@@ -6,7 +6,12 @@
 //! - No word is reserved in Cypher. The parser knows at each token whether an operand or an operator is due, so a word
 //!   is a variable only where an operand stands.
 //! - It never goes back to try another reading. `(a)--(b)` in an expression is a pattern or an error.
-//! - Syntax that it does not know (procedures, type predicates, `USE`, schema commands, …) is an error.
+//! - Syntax that it does not know (`USE`, schema commands, all that is new in Cypher 25, …) is an error, and such a text is
+//!   not cached ([`crate::statement`]).
+//!
+//! Some syntax of Cypher 5 it knows, and not the meaning: procedures, type predicates, variables that are named like
+//! keywords. It reads such a text to its end, so that it finds syntax that it does not know, and then fails with
+//! [`Unread::Meaning`].
 //!
 //! | module | reads |
 //! |---|---|
@@ -19,6 +24,7 @@
 //! | [`operands`] | operands of expressions |
 //! | [`lists`] | lists and comprehensions |
 //! | [`calls`] | functions, and what they do with graph elements |
+//! | [`types`] | type predicates |
 
 mod calls;
 mod changes;
@@ -28,6 +34,7 @@ mod labels;
 mod lists;
 mod operands;
 mod patterns;
+mod types;
 
 use hopcache_core::cypher::cursor::{TokenCursor, unquoted};
 use hopcache_core::cypher::lexer::{Token, TokenKind, tokens};
@@ -35,25 +42,46 @@ use hopcache_core::cypher::lexer::{Token, TokenKind, tokens};
 use crate::limits::{COPIES_MAX, NESTING_MAX, STATEMENT_BYTES_MAX};
 use crate::tree::Query;
 
-/// A text, or a part of one, that this parser does not read.
+/// Why this parser has no tree of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unread;
+pub(crate) enum Unread {
+    /// It has syntax that this parser does not know.
+    Syntax,
+    /// This parser knows its syntax, and does not know for certain what it reads.
+    Meaning,
+    /// It is beyond a bound of [`crate::limits`].
+    Bound,
+}
 
 type Parsed<T> = Result<T, Unread>;
 
 /// The tree of `text`. Takes time linear in its length.
 pub(crate) fn parse(text: &str) -> Parsed<Query> {
     if text.len() > STATEMENT_BYTES_MAX {
-        return Err(Unread);
+        return Err(Unread::Bound);
     }
-    let tokens: Vec<Token> = tokens(text).collect();
-    let mut parser =
-        Parser { text, closers: closers(&tokens)?, tokens: &tokens, at: 0, depth: 0, bars: 0, copies: 0 };
+    parse_tokens(text, &tokens(text).collect::<Vec<_>>())
+}
+
+/// The same, from its tokens.
+pub(crate) fn parse_tokens(text: &str, tokens: &[Token]) -> Parsed<Query> {
+    let mut parser = Parser {
+        text,
+        closers: closers(tokens)?,
+        tokens,
+        at: 0,
+        depth: 0,
+        bars: 0,
+        copies: 0,
+        is_vague: false,
+    };
     let query = parser.query()?;
-    if parser.is(';') {
-        parser.at += 1;
+    parser.skip(';');
+    match parser.at == tokens.len() {
+        false => Err(Unread::Syntax),
+        true if parser.is_vague => Err(Unread::Meaning),
+        true => Ok(query),
     }
-    if parser.at == tokens.len() { Ok(query) } else { Err(Unread) }
 }
 
 /// For each opening bracket the index of its closing one, and for other tokens their own. Fails if brackets do not match.
@@ -62,18 +90,18 @@ fn closers(tokens: &[Token]) -> Parsed<Vec<usize>> {
     let mut open: Vec<(usize, char)> = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         match token.kind {
-            TokenKind::Trouble(_) => return Err(Unread),
+            TokenKind::Trouble(_) => return Err(Unread::Syntax),
             TokenKind::Punct('(') => open.push((index, ')')),
             TokenKind::Punct('[') => open.push((index, ']')),
             TokenKind::Punct('{') => open.push((index, '}')),
             TokenKind::Punct(close @ (')' | ']' | '}')) => match open.pop() {
                 Some((from, awaited)) if awaited == close => closers[from] = index,
-                _ => return Err(Unread),
+                _ => return Err(Unread::Syntax),
             },
             _ => {}
         }
     }
-    if open.is_empty() { Ok(closers) } else { Err(Unread) }
+    if open.is_empty() { Ok(closers) } else { Err(Unread::Syntax) }
 }
 
 /// The parser's place in a text.
@@ -86,6 +114,8 @@ struct Parser<'a> {
     /// How many constructs are open whose parts a `|` separates, such as list comprehensions.
     bars: usize,
     copies: usize,
+    /// Whether it has read syntax whose meaning it does not know. The tree is then of no use.
+    is_vague: bool,
 }
 
 impl<'a> TokenCursor<'a> for Parser<'a> {
@@ -109,11 +139,11 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, punct: char) -> Parsed<()> {
-        if self.skip(punct) { Ok(()) } else { Err(Unread) }
+        if self.skip(punct) { Ok(()) } else { Err(Unread::Syntax) }
     }
 
     fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.skip_word(word) { Ok(()) } else { Err(Unread) }
+        if self.skip_word(word) { Ok(()) } else { Err(Unread::Syntax) }
     }
 
     /// A name, without its backticks.
@@ -122,7 +152,7 @@ impl Parser<'_> {
         let name = match self.kind(0) {
             Some(TokenKind::Word) => source.to_owned(),
             Some(TokenKind::QuotedWord) => unquoted(source),
-            _ => return Err(Unread),
+            _ => return Err(Unread::Syntax),
         };
         self.at += 1;
         Ok(name)
@@ -141,7 +171,7 @@ impl Parser<'_> {
     /// Runs `read` one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == NESTING_MAX {
-            return Err(Unread);
+            return Err(Unread::Bound);
         }
         self.depth += 1;
         let parsed = read(self);
@@ -149,7 +179,7 @@ impl Parser<'_> {
         parsed
     }
 
-    /// Runs `read` where a `|` separates, so that labels with a `|` are not read.
+    /// Runs `read` where a `|` separates, so that the last `|` is not one of labels.
     fn before_bar<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.with_bars(self.bars + 1, read)
     }
@@ -178,7 +208,34 @@ impl Parser<'_> {
     /// Counts `count` copies of names; fails when there are too many.
     fn copy(&mut self, count: usize) -> Parsed<()> {
         self.copies += count;
-        if self.copies > COPIES_MAX { Err(Unread) } else { Ok(()) }
+        if self.copies > COPIES_MAX { Err(Unread::Bound) } else { Ok(()) }
+    }
+
+    /// Whether the `|` that is next is one of labels or types. Where a `|` separates as well, which is which is for Neo4j
+    /// to say: the last one separates here, and the meaning counts as unknown.
+    fn bar_is_inside(&mut self) -> bool {
+        if self.bars == 0 {
+            return true;
+        }
+        self.is_vague = true;
+        self.has_bar(self.at + 1)
+    }
+
+    /// Whether a `|` is at `from` or behind it, before a comma or the end of the bracket that is open there. `||` is none.
+    fn has_bar(&self, from: usize) -> bool {
+        let is_bar = |at: usize| self.tokens.get(at).is_some_and(|token| token.is('|'));
+        let mut at = from;
+        while let Some(token) = self.tokens.get(at) {
+            match token.kind {
+                TokenKind::Punct('(' | '[' | '{') => at = self.closers[at],
+                TokenKind::Punct(',' | ')' | ']' | '}') => return false,
+                TokenKind::Punct('|') if is_bar(at + 1) => at += 1,
+                TokenKind::Punct('|') => return true,
+                _ => {}
+            }
+            at += 1;
+        }
+        false
     }
 
     /// The index after the bracket that closes the one that is next.

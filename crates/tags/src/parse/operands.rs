@@ -2,12 +2,13 @@
 
 use hopcache_core::cypher::cursor::TokenCursor;
 use hopcache_core::cypher::lexer::TokenKind;
+use hopcache_core::cypher::verdict::may_follow_variable;
 
 use super::{Parsed, Parser, Unread};
 use crate::tree::{Carrier, Expr, Match, Query, Read, Shape};
 
 /// Keywords. Neo4j allows variables with these names; whether a text means the variable or the keyword takes more
-/// knowledge of its grammar than this parser has. In backticks they are variables.
+/// knowledge of its grammar than this parser has. So its meaning is unknown. In backticks they are variables.
 const NO_VARIABLES: [&str; 40] = [
     "ALL", "AND", "ANY", "AS", "ASC", "BY", "CALL", "CASE", "CONTAINS", "CREATE", "DELETE", "DESC", "DETACH",
     "DISTINCT", "ELSE", "END", "ENDS", "FOREACH", "IN", "IS", "LIMIT", "MATCH", "MERGE", "NOT", "OFFSET",
@@ -18,7 +19,7 @@ const NO_VARIABLES: [&str; 40] = [
 impl Parser<'_> {
     /// An operand, without what stands behind it.
     pub(super) fn operand(&mut self) -> Parsed<Expr> {
-        match self.kind(0).ok_or(Unread)? {
+        match self.kind(0).ok_or(Unread::Syntax)? {
             TokenKind::Number | TokenKind::Text => Ok(self.literal()),
             TokenKind::Punct('$') => {
                 let shape = Shape::Parameter(self.parameter()?);
@@ -26,11 +27,13 @@ impl Parser<'_> {
             }
             TokenKind::Punct('(') if self.begins_path() => self.pattern(),
             TokenKind::Punct('(') => self.parenthesised(),
-            TokenKind::Punct('[') => self.nested(Self::list_or_comprehension),
-            TokenKind::Punct('{') => self.nested(Self::map),
+            TokenKind::Punct('[') => {
+                self.within_brackets(|parser| parser.nested(Self::list_or_comprehension))
+            }
+            TokenKind::Punct('{') => self.within_brackets(|parser| parser.nested(Self::map)),
             TokenKind::Word => self.word(),
             TokenKind::QuotedWord => self.variable_or_call(),
-            _ => Err(Unread),
+            _ => Err(Unread::Syntax),
         }
     }
 
@@ -71,7 +74,7 @@ impl Parser<'_> {
 
     /// An operand that begins with an unquoted word.
     fn word(&mut self) -> Parsed<Expr> {
-        if self.is_word("CASE") {
+        if self.is_word("CASE") && self.begins_case() {
             return self.nested(Self::case);
         }
         if self.is_at(1, '{') && self.is_any_word(&["EXISTS", "COUNT", "COLLECT"]) {
@@ -104,9 +107,7 @@ impl Parser<'_> {
         if let Some(end) = self.call_end() {
             return self.call(end);
         }
-        if self.is_any_word(&NO_VARIABLES) {
-            return Err(Unread);
-        }
+        self.is_vague |= self.is_any_word(&NO_VARIABLES);
         let name = self.name()?;
         let carried = vec![Carrier::Name(name.clone())];
         if self.is('{') {
@@ -152,11 +153,20 @@ impl Parser<'_> {
         self.hold_in_map(map, carried)
     }
 
+    /// Whether `CASE` is the keyword and no variable: a value or a condition follows.
+    fn begins_case(&self) -> bool {
+        match self.kind(1) {
+            Some(TokenKind::Word) => self.is_word_at(1, "WHEN") || !may_follow_variable(self.source(1)),
+            Some(TokenKind::Punct(punct)) => "([{$+-".contains(punct),
+            following => following.is_some(),
+        }
+    }
+
     fn case(&mut self) -> Parsed<Expr> {
         self.expect_word("CASE")?;
         let mut whole = if self.is_word("WHEN") { Expr::default() } else { self.expr()? };
         while self.skip_word("WHEN") {
-            for value in self.list(Self::expr)? {
+            for value in self.list(Self::case_value)? {
                 whole.absorb(value);
             }
             self.expect_word("THEN")?;
@@ -168,6 +178,27 @@ impl Parser<'_> {
         self.expect_word("END")?;
         whole.shape = Shape::Other;
         Ok(whole)
+    }
+
+    /// After `WHEN`: a value or a condition, or the second half of one: `> 3`, `STARTS WITH 'a'`, `IS NOT NULL`, `:: INTEGER`.
+    fn case_value(&mut self) -> Parsed<Expr> {
+        let mut value = Expr::default();
+        let is_text = self.is_any_word(&["STARTS", "ENDS"]) && self.is_word_at(1, "WITH");
+        let predicates = ["NULL", "NOT", "TYPED", "NORMALIZED", "NFC", "NFD", "NFKC", "NFKD"];
+        let is_predicate = self.is_word("IS")
+            && (self.is_at(1, ':') || predicates.iter().any(|word| self.is_word_at(1, word)));
+        if is_predicate {
+            self.is_predicate(&mut value)?;
+        } else if self.are("::") {
+            self.at += 2;
+            self.type_predicate(&mut value)?;
+        } else {
+            if is_text || ["<", ">", "=", "!="].iter().any(|sign| self.are(sign)) {
+                self.operator()?;
+            }
+            value = self.expr()?;
+        }
+        Ok(value)
     }
 
     /// `EXISTS { … }`, `COUNT { … }`, `COLLECT { … }`. Only the last one's value holds elements.
@@ -193,9 +224,9 @@ impl Parser<'_> {
     fn returned(&mut self, query: &Query) -> Parsed<Vec<Carrier>> {
         let mut carried = Vec::new();
         for branch in &query.branches {
-            let Some(crate::tree::Clause::Return(last)) = branch.last() else { return Err(Unread) };
+            let Some(crate::tree::Clause::Return(last)) = branch.last() else { return Err(Unread::Syntax) };
             if last.is_all {
-                return Err(Unread);
+                return Err(Unread::Syntax);
             }
             for item in &last.items {
                 self.copy(item.value.carried.len())?;

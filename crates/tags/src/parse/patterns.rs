@@ -24,8 +24,14 @@ impl Parser<'_> {
             name = Some(self.name()?);
             self.at += 1;
         }
-        while self.is_any_word(&SELECTORS) || self.kind(0) == Some(TokenKind::Number) {
-            self.at += 1;
+        loop {
+            if self.is_any_word(&SELECTORS) || self.kind(0) == Some(TokenKind::Number) {
+                self.at += 1;
+            } else if self.is('$') {
+                self.parameter()?;
+            } else {
+                break;
+            }
         }
         let mut path = if self.is_shortest() { self.shortest()? } else { self.elements()? };
         path.name = name;
@@ -54,7 +60,7 @@ impl Parser<'_> {
             } else if self.is('(') {
                 elements.push(self.node_or_group()?);
             } else if elements.is_empty() {
-                return Err(Unread);
+                return Err(Unread::Syntax);
             } else {
                 return Ok(Path { name: None, elements, is_shortest: false });
             }
@@ -68,7 +74,11 @@ impl Parser<'_> {
             elements.push(Element::Relationship(self.relationship()?));
             elements.push(Element::Node(self.node()?));
         }
-        if elements.len() == 1 { Err(Unread) } else { Ok(Path { name: None, elements, is_shortest: false }) }
+        if elements.len() == 1 {
+            Err(Unread::Syntax)
+        } else {
+            Ok(Path { name: None, elements, is_shortest: false })
+        }
     }
 
     /// Whether a relationship begins here: `--`, `-[`, `<--`, `<-[`.
@@ -100,7 +110,7 @@ impl Parser<'_> {
         self.expect('(')?;
         let name = self.element_name()?;
         let labels = if self.begins_labels() { Some(self.labels()?) } else { None };
-        let filter = self.nested(Self::filter)?;
+        let filter = self.within_brackets(|parser| parser.nested(Self::filter))?;
         self.expect(')')?;
         Ok(Node { name, labels, filter })
     }
@@ -113,7 +123,7 @@ impl Parser<'_> {
             found.name = self.element_name()?;
             found.types = if self.begins_labels() { Some(self.labels()?) } else { None };
             found.may_be_empty = self.skip('*') && self.range()?;
-            found.filter = self.nested(Self::filter)?;
+            found.filter = self.within_brackets(|parser| parser.nested(Self::filter))?;
             self.expect(']')?;
         }
         self.expect('-')?;
@@ -183,7 +193,7 @@ impl Parser<'_> {
         if self.kind(0) != Some(TokenKind::Number) {
             return Ok(None);
         }
-        let number = self.source(0).parse().map_err(|_| Unread)?;
+        let number = self.source(0).parse().map_err(|_| Unread::Syntax)?;
         self.at += 1;
         Ok(Some(number))
     }

@@ -1,0 +1,34 @@
+//! Which statements may be cached: where the verdict on tokens and this crate's parser meet.
+//!
+//! The verdict knows which functions, procedures and clauses are harmless, wherever they stand. It cannot know what a
+//! newer Cypher puts beside them, so a text with syntax that the parser does not know is not cached.
+
+use hopcache_core::cypher::lexer::{Token, tokens};
+use hopcache_core::cypher::statement::Statement;
+use hopcache_core::cypher::verdict::{BypassReason, Lexed};
+
+use crate::limits::STATEMENT_BYTES_MAX;
+use crate::parse::{Unread, parse_tokens};
+
+/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, as far as its bounds let it read. Lexes
+/// the text once, in time linear in its length.
+///
+/// ```
+/// use hopcache_core::cypher::verdict::Lexed;
+///
+/// let verdict = |text| hopcache_tags::statement(text, &[], true).lexed;
+/// assert_eq!(verdict("MATCH (n:A) RETURN n.x IS :: INTEGER AS x"), Lexed::PerhapsRead);
+/// assert_eq!(verdict("MATCH (n:A) FILTER n.x > 1 RETURN n").as_str(), "unreadable");
+/// ```
+#[must_use]
+pub fn statement(text: &str, procedures: &[String], shares: bool) -> Statement {
+    let tokens: Vec<Token> = tokens(text).collect();
+    let mut statement = Statement::of_tokens(text, &tokens, procedures, shares);
+    // The form's length, not the text's: texts that share a form share the verdict.
+    let is_read = statement.lexed.may_read() && statement.normal.as_str().len() <= STATEMENT_BYTES_MAX;
+    if is_read && parse_tokens(text, &tokens).err() == Some(Unread::Syntax) {
+        statement.lexed = Lexed::Bypass(BypassReason::Unreadable);
+        statement.shared = None;
+    }
+    statement
+}
