@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use hopcache_testbed::neo4j;
-use hopcache_testbed::process::{
-    ClusterPlan, PREFETCH_OFF, free_addrs, hopcache_binary, start_cluster, tempdir,
-};
+use hopcache_testbed::process::{ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, tempdir};
 use hopcache_testbed::report::{Report, Spread};
 
 use crate::stream_client::{Client, Seen, has};
@@ -68,12 +66,10 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let (dir, binary) = (tempdir()?, hopcache_binary()?);
     let (bolt, password) = (neo4j::bolt()?, neo4j::password()?);
     let common = format!("[origin]\nuri = \"bolt://{bolt}\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}");
-    let through = free_addrs(1)?[0];
-    let node = format!("bolt_addr = \"{through}\"\n");
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: &node };
-    let (process, _) = start_cluster(&plan, 1).await?.pop().context("one node")?;
+    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
+    let (process, addrs) = start_cluster(&plan, 1).await?.pop().context("one node")?;
     let mut alone = Client::connect(&bolt, &password).await?;
-    let mut through = Client::connect(&through.to_string(), &password).await?;
+    let mut through = Client::connect(&addrs.bolt.to_string(), &password).await?;
     let side = options.rows.isqrt();
     alone.write(&format!("MATCH (n:{LABEL}) DETACH DELETE n")).await?;
     alone

@@ -86,6 +86,8 @@ pub struct NodeAddrs {
     pub client: SocketAddr,
     /// Operators.
     pub admin: SocketAddr,
+    /// Drivers.
+    pub bolt: SocketAddr,
 }
 
 /// Addresses that are free now.
@@ -127,7 +129,7 @@ pub struct ClusterPlan<'a> {
     pub dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
     pub common: &'a str,
-    /// Further lines of `[node]`. Without `bolt_addr` there is no Bolt listener.
+    /// Further lines of `[node]`.
     pub node: &'a str,
 }
 
@@ -136,16 +138,15 @@ pub async fn start_cluster(
     plan: &ClusterPlan<'_>,
     nodes: usize,
 ) -> anyhow::Result<Vec<(Process, NodeAddrs)>> {
-    let addrs = free_addrs(nodes * 3)?;
+    let addrs = free_addrs(nodes * 4)?;
     let key_file = plan.dir.join("cluster.key");
     std::fs::write(&key_file, "a benchmark's cluster key of 32 bytes or more")?;
-    let seeds: Vec<String> = (0..nodes).map(|node| format!("\"{}\"", addrs[node * 3 + 1])).collect();
+    let seeds: Vec<String> = (0..nodes).map(|node| format!("\"{}\"", addrs[node * 4 + 1])).collect();
     let mut started = Vec::new();
     for node in 0..nodes {
-        let [client, peer, admin] = [addrs[node * 3], addrs[node * 3 + 1], addrs[node * 3 + 2]];
+        let [client, peer, admin, bolt] = [0, 1, 2, 3].map(|port| addrs[node * 4 + port]);
         let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n{}{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
-            if plan.node.contains("bolt_addr") { "" } else { "bolt_addr = \"\"\n" },
+            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\nbolt_advertise = \"{bolt}\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
             plan.node,
             seeds.join(", "),
             key_file.display(),
@@ -157,7 +158,7 @@ pub async fn start_cluster(
         let mut command = Command::new(plan.binary);
         command.arg("serve").arg("--config").arg(&path);
         let process = Process::start(&mut command, &plan.dir.join(format!("node-{node}.log")))?;
-        started.push((process, NodeAddrs { client, admin }));
+        started.push((process, NodeAddrs { client, admin, bolt }));
     }
     for (_, addrs) in &started {
         wait_for_members(addrs.admin, nodes).await?;
@@ -167,7 +168,7 @@ pub async fn start_cluster(
 
 /// Waits until the node is ready and sees this many members.
 pub async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let wanted = format!("hopcache_ring_members {members}");
     loop {
         if let Ok(metrics) = get(admin, "/metrics").await
@@ -177,7 +178,7 @@ pub async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Resu
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("the node at {admin} does not see {members} members after 20 s");
+            bail!("the node at {admin} does not see {members} members after 60 s");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -193,12 +194,12 @@ pub async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(answer.body)?)
 }
 
-/// Waits for an event in a process.
+/// Waits for an event in a process. Neo4j needs 4 to 7 s to start on two idle cores.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
         if Instant::now() > deadline {
-            bail!("timed out after 20 s: {what}");
+            bail!("timed out after 120 s: {what}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -9,19 +9,26 @@
 //! | [`checks`] | which recorded histories break a promise |
 //! | [`soak`] | mixed load with faults for a chosen time; memory and counters |
 //! | [`roll`], [`scale`], [`detect`], [`failover`] | a rolling restart, joins and leaves, failure detection, store troubles |
+//! | [`ended`] | answers from before a write, where the run behind the write fails |
+//! | [`lost_updates`] | transactions that read through the cache, in outages and beside writes past Hopcache |
+//! | [`outage`] | what the drivers of four languages feel of an outage of Neo4j |
 //! | [`dashboard`] | whether every query of the Grafana dashboard has data |
-//! | [`balancer`], [`seconds`] | HAProxy before the nodes; a history by the second |
+//! | [`balancer`], [`seconds`], [`stage`] | HAProxy before the nodes; a history by the second; nodes before a Neo4j of their own |
 
 mod balancer;
 mod chaos;
 mod checks;
 mod dashboard;
 mod detect;
+mod ended;
 mod failover;
+mod lost_updates;
+mod outage;
 mod roll;
 mod scale;
 mod seconds;
 mod soak;
+mod stage;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +54,12 @@ enum Trial {
     Detect(detect::Options),
     /// The store killed, emptied, stalled and failed over to a lagging replica, around a late write.
     Failover(failover::Options),
+    /// Answers older than a write whose next run fails while Neo4j is healthy.
+    Ended(ended::Options),
+    /// Updates that are lost because a transaction has read an old value.
+    LostUpdates(lost_updates::Options),
+    /// Cached reads of four drivers while Neo4j is stopped, frozen or black-holed.
+    Outage(outage::Options),
     /// The Grafana dashboard's queries at a real Prometheus.
     Dashboard(dashboard::Options),
 }
@@ -60,6 +73,9 @@ fn main() -> anyhow::Result<()> {
         Trial::Scale(options) => runtime.block_on(scale::run(&options)),
         Trial::Detect(options) => runtime.block_on(detect::run(&options)),
         Trial::Failover(options) => runtime.block_on(failover::run(&options)),
+        Trial::Ended(options) => runtime.block_on(ended::run(&options)),
+        Trial::LostUpdates(options) => runtime.block_on(lost_updates::run(&options)),
+        Trial::Outage(options) => runtime.block_on(outage::run(&options)),
         Trial::Dashboard(options) => runtime.block_on(dashboard::run(&options)),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use hopcache_testbed::http::{Connection, query_request};
 use hopcache_testbed::process::{
-    ClusterPlan, Process, free_addrs, hopcache_binary, start_cluster, start_redis, tempdir, wait_until,
+    ClusterPlan, Process, hopcache_binary, start_cluster, start_redis, tempdir, wait_until,
 };
 use hopcache_testbed::report::{Report, Spread};
 
@@ -140,12 +140,10 @@ async fn start_arms(dir: &Path, redis: SocketAddr) -> anyhow::Result<Vec<Arm>> {
 /// A cluster of one, and its addresses for HTTP and Bolt.
 async fn start_node(dir: &Path, common: &str) -> anyhow::Result<(Process, SocketAddr, SocketAddr)> {
     std::fs::create_dir_all(dir)?;
-    let bolt = free_addrs(1)?[0];
-    let node = format!("bolt_addr = \"{bolt}\"\n");
-    let plan = ClusterPlan { binary: &hopcache_binary()?, dir, common, node: &node };
+    let plan = ClusterPlan { binary: &hopcache_binary()?, dir, common, node: "" };
     let mut nodes = start_cluster(&plan, 1).await?;
     let (process, addrs) = nodes.remove(0);
-    Ok((process, addrs.client, bolt))
+    Ok((process, addrs.client, addrs.bolt))
 }
 
 fn start_bare_bolt(dir: &Path, replies: &[u8]) -> anyhow::Result<(Process, SocketAddr)> {
