@@ -114,6 +114,7 @@ impl Client {
                     answered,
                     status,
                     rows,
+                    is_relied_on: false,
                 });
             }
             Said::Refused(why) | Said::Lost(why) => {
@@ -126,7 +127,8 @@ impl Client {
     async fn write_somewhere(&mut self) {
         let scene = Arc::clone(&self.scene);
         for _ in 0..8 {
-            let number = self.dice.below(CELLS);
+            let is_hot = self.dice.percent(30);
+            let number = if is_hot { self.dice.skewed(reads::HOT_CELLS) } else { self.dice.below(CELLS) };
             let cell = &scene.cells[number];
             let Ok(mut log) = cell.log.try_lock() else { continue };
             if log.unknown_from.is_some() || log.quiet_until.is_some_and(|until| Instant::now() < until) {
@@ -148,7 +150,8 @@ impl Client {
             let story = format!("{:?} {}", at.1, write.plain.statement);
             self.begin_steps((cell, log), at.0, &story, write.steps.clone());
             let said = self.line.run(at, sent, "w", false).await;
-            return self.settle(number, (cell, log), (write.steps.len(), write.may_fail), said).await;
+            self.settle(number, (cell, log), (write.steps.len(), write.may_fail), said).await;
+            return;
         }
         match at.1 {
             Front::Http => self.write_in_http_transaction(number, (cell, log), write, kind < 80).await,
@@ -165,22 +168,24 @@ impl Client {
         }));
     }
 
-    /// The write's last answer has come, or none.
+    /// The write's last answer has come, or none. Returns whether it has committed.
     async fn settle(
         &mut self,
         number: usize,
         (cell, log): (&Cell, &mut Log),
         (steps, may_fail): (usize, bool),
         said: Said,
-    ) {
+    ) -> bool {
         let first = log.steps.len() - steps;
         log.steps[first..].iter_mut().for_each(|step| step.ended = self.scene.now());
         if matches!(said, Said::Rows { .. }) {
             log.mark += steps as i64;
-            return cell.acknowledge();
+            cell.acknowledge();
+            return true;
         }
         let (why, is_lost) = match said {
-            Said::Refused(why) => (why, false),
+            // Where Neo4j is cut off, a commit may come behind its answer.
+            Said::Refused(why) => (why.clone(), why.contains("Neo4j")),
             Said::Lost(why) | Said::Rows { status: why, .. } => (why, true),
         };
         // The statement failed by itself, so that all of its transactions have ended.
@@ -190,7 +195,8 @@ impl Client {
         }
         if !self.scene.has_faults {
             log.unknown_from = (!is_own_failure).then_some(first + 1);
-            return cell.acknowledge();
+            cell.acknowledge();
+            return false;
         }
         let base = log.mark;
         let to = if is_own_failure { None } else { Some(base + FENCE) };
@@ -201,9 +207,30 @@ impl Client {
         if is_lost && committed > 0 {
             self.seen.unacknowledged += 1;
             log.quiet_until = Some(Instant::now() + QUIET);
-            return;
+            return true;
         }
         cell.acknowledge();
+        committed > 0
+    }
+
+    /// What a transaction reads before it writes.
+    fn reads(&mut self, number: usize) -> Vec<(usize, Read)> {
+        let count = self.dice.below(4);
+        let mut draw = || {
+            if self.dice.percent(70) {
+                return reads::draw_anywhere(&mut self.dice, self.scene.graph());
+            }
+            let is_hot = self.dice.percent(83);
+            (number, reads::draw(&mut self.dice, self.scene.graph(), number, is_hot))
+        };
+        (0..count).map(|_| draw()).collect()
+    }
+
+    /// A transaction's COMMIT was answered. Answers from `first` on are its own.
+    async fn settle_transaction(&mut self, number: usize, at: (&Cell, &mut Log), first: usize, said: Said) {
+        if self.settle(number, at, (1, false), said).await {
+            self.seen.answers[first..].iter_mut().for_each(|answer| answer.is_relied_on = true);
+        }
     }
 
     /// The statements of a transaction: the first, and perhaps others.
@@ -234,9 +261,9 @@ impl Client {
         if let failed @ (Said::Refused(_) | Said::Lost(_)) = self.line.begin(node).await {
             return self.given_up(node, &failed);
         }
-        if self.dice.percent(50) {
-            let read = reads::draw(&mut self.dice, self.scene.graph(), number);
-            let asked = self.ask(number);
+        let first = self.seen.answers.len();
+        for (of_cell, read) in self.reads(number) {
+            let asked = self.ask(of_cell);
             let said = self.line.run_in(node, &read.text, serde_json::json!({})).await;
             let has_failed = !matches!(said, Said::Rows { .. });
             self.note_answer(asked, read, (node, "bolt transaction"), said);
@@ -258,7 +285,7 @@ impl Client {
         let (story, statements) = whole("Bolt transaction", &writes);
         self.begin_steps((cell, log), node, &story, vec![statements]);
         let said = self.line.end(node, true).await;
-        self.settle(number, (cell, log), (1, false), said).await;
+        self.settle_transaction(number, (cell, log), first, said).await;
     }
 
     /// Each request goes to a node of its own.
@@ -271,18 +298,28 @@ impl Client {
     ) {
         let mut node = self.dice.below(MEMBERS);
         let writes = self.statements(number, log.mark, first);
-        let read = self.dice.percent(50).then(|| reads::draw(&mut self.dice, self.scene.graph(), number));
-        let asked = self.ask(number);
-        let (said, id) =
-            self.line.transaction(node, ("POST", ""), read.as_ref().map(|read| &read.text)).await;
-        let has_failed = !matches!(said, Said::Rows { .. });
-        match read {
-            Some(read) => self.note_answer(asked, read, (node, "http transaction"), said),
-            None if has_failed => self.given_up(node, &said),
-            None => {}
-        }
-        if has_failed {
-            return;
+        let (first, mut reads) = (self.seen.answers.len(), self.reads(number).into_iter());
+        let (mut id, mut read) = (String::new(), reads.next());
+        // The first request begins the transaction, with or without a statement.
+        while id.is_empty() || read.is_some() {
+            let asked = self.ask(read.as_ref().map_or(number, |(of_cell, _)| *of_cell));
+            let path = if id.is_empty() { String::new() } else { format!("/{id}") };
+            let text = read.as_ref().map(|(_, read)| &read.text);
+            let (said, begun) = self.line.transaction(node, ("POST", &path), text).await;
+            let has_failed = !matches!(said, Said::Rows { .. });
+            match read {
+                Some((_, read)) => self.note_answer(asked, read, (node, "http transaction"), said),
+                None if has_failed => self.given_up(node, &said),
+                None => {}
+            }
+            if has_failed {
+                if !id.is_empty() {
+                    self.roll_back(id).await;
+                }
+                return;
+            }
+            id = if id.is_empty() { begun } else { id };
+            (node, read) = (self.dice.below(MEMBERS), reads.next());
         }
         for write in &writes {
             node = self.dice.below(MEMBERS);
@@ -304,7 +341,7 @@ impl Client {
         if matches!(&said, Said::Refused(why) if why.contains("Nothing was done")) {
             self.roll_back(id).await;
         }
-        self.settle(number, (cell, log), (1, false), said).await;
+        self.settle_transaction(number, (cell, log), first, said).await;
     }
 
     /// Ends an HTTP transaction by any node that reaches its holder.

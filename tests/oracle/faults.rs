@@ -1,5 +1,5 @@
 //! Faults, one after the other, drawn by a seed: a node killed and started again, a node stopped for longer than its lease,
-//! nodes cut from each other, nodes cut from Redis, Redis emptied, Redis restored from a snapshot.
+//! nodes cut from each other, nodes cut from Redis or from Neo4j, Redis emptied, Redis restored from a snapshot.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::clients::Round;
 use super::dice::Dice;
 use super::stage::{MEMBERS, Scene, Stage};
 use super::verdict::{Fault, Kind};
-use crate::support::tcp_proxy::Mode;
+use crate::support::tcp_proxy::{Mode, TcpProxy};
 
 /// How long a fault lasts, and the pause after it.
 const FAULT_MS: (usize, usize) = (200, 2_500);
@@ -41,7 +41,7 @@ impl Stage {
     async fn begin(&mut self, dice: &mut Dice) -> (Kind, Vec<usize>) {
         let node = dice.below(MEMBERS);
         let some = if dice.percent(50) { vec![node] } else { (0..MEMBERS).collect() };
-        match dice.below(7) {
+        match dice.below(9) {
             0 if self.nodes[node].is_running() => {
                 self.nodes[node].kill();
                 (Kind::Killed, vec![node])
@@ -59,14 +59,12 @@ impl Stage {
                 (Kind::CutFromPeers, some)
             }
             4 => {
-                let mode = dice.of(&[Mode::Refuse, Mode::Silent]);
-                for node in &some {
-                    self.stores[*node].set(mode);
-                    if mode == Mode::Refuse {
-                        self.stores[*node].cut();
-                    }
-                }
+                cut_off(&self.stores, &some, dice);
                 (Kind::CutFromStore, some)
+            }
+            7 | 8 => {
+                cut_off(&self.origins, &some, dice);
+                (Kind::CutFromNeo4j, some)
             }
             5 => {
                 assert_eq!(self.redis.tell("FLUSHALL"), "+OK");
@@ -96,12 +94,24 @@ impl Stage {
                     self.peers[node].tcp.set(Mode::Pass);
                     self.peers[node].cut_udp(false);
                 }
-                Kind::CutFromStore => {
-                    self.stores[node].set(Mode::Pass);
-                    self.stores[node].cut();
+                Kind::CutFromStore | Kind::CutFromNeo4j => {
+                    let proxies = if kind == Kind::CutFromStore { &self.stores } else { &self.origins };
+                    proxies[node].set(Mode::Pass);
+                    proxies[node].cut();
                 }
                 Kind::StoreLost => {}
             }
+        }
+    }
+}
+
+/// Lets these nodes' connections through the proxies fail, or be silent.
+fn cut_off(proxies: &[TcpProxy], nodes: &[usize], dice: &mut Dice) {
+    let mode = dice.of(&[Mode::Refuse, Mode::Silent]);
+    for node in nodes {
+        proxies[*node].set(mode);
+        if mode == Mode::Refuse {
+            proxies[*node].cut();
         }
     }
 }

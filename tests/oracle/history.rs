@@ -87,6 +87,8 @@ pub struct Answer {
     /// The text of `Cache-Status`.
     pub status: String,
     pub rows: String,
+    /// Of a transaction that has written and committed: what it wrote may depend on this answer.
+    pub is_relied_on: bool,
 }
 
 impl Answer {

@@ -62,7 +62,7 @@ const TEMPLATES: [&str; 50] = [
 pub const SHAPES: usize = TEMPLATES.len() * Form::ALL.len();
 
 /// Cells and shapes that are asked often.
-const HOT_CELLS: usize = 12;
+pub const HOT_CELLS: usize = 12;
 const HOT_SHAPES: usize = 24;
 
 /// Numbers that reads and writes name: nodes of the first graph, and one that comes and goes.
@@ -80,17 +80,12 @@ pub struct Read {
 pub fn draw_anywhere(dice: &mut Dice, graph: (&str, usize)) -> (usize, Read) {
     let is_hot = dice.percent(83);
     let cell = if is_hot { dice.skewed(HOT_CELLS) } else { dice.below(CELLS) };
-    let shape = if is_hot { dice.skewed(HOT_SHAPES) } else { dice.below(SHAPES) };
-    (cell, of(dice, graph, cell, shape))
+    (cell, draw(dice, graph, cell, is_hot))
 }
 
 /// A read of this cell.
-pub fn draw(dice: &mut Dice, graph: (&str, usize), cell: usize) -> Read {
-    let shape = dice.below(SHAPES);
-    of(dice, graph, cell, shape)
-}
-
-fn of(dice: &mut Dice, (prefix, groups): (&str, usize), cell: usize, shape: usize) -> Read {
+pub fn draw(dice: &mut Dice, (prefix, groups): (&str, usize), cell: usize, is_hot: bool) -> Read {
+    let shape = if is_hot { dice.skewed(HOT_SHAPES) } else { dice.below(SHAPES) };
     let shape = (shape + cell % groups * 37) % SHAPES;
     let (id, k) = (IDS[dice.skewed(IDS.len())], dice.of(&[2, 5]));
     let form = Form::ALL[shape % Form::ALL.len()];

@@ -104,6 +104,9 @@ fn gather(clients: &mut [Client], account: &mut Account) -> Vec<Answer> {
         account.hits += answers.iter().filter(|answer| answer.is_hit()).count();
         account.proved += answers.iter().filter(|answer| answer.is_proved()).count();
         account.marked_stale += answers.iter().filter(|answer| answer.is_marked_stale()).count();
+        let relied_on = || answers.iter().filter(|answer| answer.is_relied_on);
+        account.relied_on += relied_on().count();
+        account.relied_on_hits += relied_on().filter(|answer| answer.is_hit()).count();
         account.bypassed += answers.iter().filter(|answer| answer.status.contains("fwd=bypass")).count();
         account.writes += writes;
         account.rolled_back += rolled_back;
@@ -135,6 +138,7 @@ async fn settle(
         let verdict = verdict::of(wrong, faults);
         *account.wrong.entry(verdict).or_default() += 1;
         account.wrong_proved += usize::from(wrong.answer.is_proved());
+        account.wrong_relied_on += usize::from(verdict == Verdict::Violation && wrong.answer.is_relied_on);
         if verdict == Verdict::Violation && told + stories < STORIES {
             say(&verdict::story(wrong, verdict, faults));
             stories += 1;

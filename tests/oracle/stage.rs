@@ -44,8 +44,9 @@ pub struct Stage {
     pub redis: RedisServer,
     /// Before each node's peer port.
     pub peers: Vec<PeerProxy>,
-    /// Between each node and Redis.
+    /// Between each node and Redis, and between each node and Neo4j.
     pub stores: Vec<TcpProxy>,
+    pub origins: Vec<TcpProxy>,
     /// Whether Redis has written one that it loads when it starts.
     pub has_snapshot: bool,
     _dir: tempfile::TempDir,
@@ -59,11 +60,12 @@ impl Stage {
         raise_open_files();
         let (redis, dir) = (RedisServer::start().await, tempfile::tempdir().unwrap());
         let addrs = Addrs::free(MEMBERS);
-        let (mut peers, mut stores, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut peers, mut stores, mut origins, mut nodes) = (vec![], vec![], vec![], vec![]);
         for addrs in &addrs {
             if has_faults {
                 peers.push(PeerProxy::start(addrs.peer).await);
                 stores.push(TcpProxy::start(redis.addr()).await);
+                origins.push(TcpProxy::start(neo4j_bolt()).await);
             }
         }
         let seen: Vec<SocketAddr> = if has_faults {
@@ -74,11 +76,11 @@ impl Stage {
         let seeds: Vec<String> = seen.iter().map(|addr| format!("\"{addr}\"")).collect();
         for (place, addrs) in addrs.iter().enumerate() {
             let store = stores.get(place).map_or(redis.addr(), TcpProxy::addr);
+            let origin = origins.get(place).map_or_else(neo4j_bolt, TcpProxy::addr);
             let config = format!(
-                "drain = \"1s\"\npeer_advertise = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"{}\"\nmax_concurrent = 128\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}s\"\n[freshness]\n{freshness}\n",
+                "drain = \"1s\"\npeer_advertise = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{origin}\"\nmax_concurrent = 128\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}s\"\n[freshness]\n{freshness}\n",
                 seen[place],
                 seeds.join(", "),
-                environment("HOPCACHE_TEST_NEO4J_BOLT"),
                 TTL.as_secs(),
             );
             let name = format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
@@ -99,7 +101,7 @@ impl Stage {
             has_faults,
         };
         scene.create_marks().await;
-        (Self { nodes, redis, peers, stores, has_snapshot: false, _dir: dir, _turn: turn }, scene)
+        (Self { nodes, redis, peers, stores, origins, has_snapshot: false, _dir: dir, _turn: turn }, scene)
     }
 }
 

@@ -2,15 +2,16 @@
 //! OPERATING "Writes", `crates/sim/src/check/writes.rs`):
 //!
 //! - It is marked `stale-if-error`: Neo4j failed, or was silent for longer than a probe waits (a very busy machine).
-//! - Its node, or the owner that answered, was out of touch a moment before: killed, stopped, or cut off. Such a node serves
-//!   by age.
+//! - Its node, or the owner that answered, was out of touch a moment before: killed, stopped, or cut off from peers or Redis.
+//!   Such a node serves by age.
 //! - The write that it misses could not be told to the store, or the store lost its list of those who listen, within a lease.
 //! - Neo4j itself showed a transaction in part. It isolates at "read committed": a statement that runs beside a commit may see some
 //!   of its changes and not others (`isolation` shows this at Neo4j alone). Such an answer is of no version. It is excused only if
 //!   it is of a run of this very request, which it did not join, a write of its cell was under way meanwhile, and each row is of
 //!   one of these versions, or an aggregate. Their number has a bound ([`torn_max`]).
 //!
-//! An answer that is marked `proved` has no excuse, and neither has a hit that is of no version at all.
+//! An answer that is marked `proved` has no excuse, and neither has a hit that is of no version at all. Neither has what a
+//! transaction has read that then wrote and committed (I14), but for what Neo4j itself showed in part.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub enum Kind {
     Stopped,
     CutFromPeers,
     CutFromStore,
+    CutFromNeo4j,
     /// Redis was emptied, or has the content of before.
     StoreLost,
 }
@@ -71,7 +73,7 @@ impl Fault {
 
 pub fn of(wrong: &Wrong, faults: &[Fault]) -> Verdict {
     let answer = &wrong.answer;
-    if answer.is_proved() {
+    if answer.is_proved() || (answer.is_relied_on && !is_torn(wrong)) {
         return Verdict::Violation;
     }
     // It may be of an earlier round.
@@ -84,8 +86,11 @@ pub fn of(wrong: &Wrong, faults: &[Fault]) -> Verdict {
     let mut nodes = nodes_in(&answer.status);
     nodes.push(answer.node);
     let asked = answer.asked.saturating_sub(LOOK);
-    let is_out_of_touch =
-        |fault: &Fault| fault.overlaps(asked, answer.answered) && nodes.iter().any(|node| fault.hits(*node));
+    let is_out_of_touch = |fault: &Fault| {
+        fault.kind != Kind::CutFromNeo4j
+            && fault.overlaps(asked, answer.answered)
+            && nodes.iter().any(|node| fault.hits(*node))
+    };
     if faults.iter().any(is_out_of_touch) {
         return Verdict::OutOfTouch;
     }
@@ -179,6 +184,9 @@ pub struct Account {
     pub proved: usize,
     pub marked_stale: usize,
     pub bypassed: usize,
+    /// Reads of transactions that have written and committed; of these, those from the cache.
+    pub relied_on: usize,
+    pub relied_on_hits: usize,
     pub writes: usize,
     pub rolled_back: usize,
     pub unacknowledged: usize,
@@ -190,8 +198,9 @@ pub struct Account {
     /// Wrong answers.
     pub wrong: BTreeMap<Verdict, usize>,
     pub faults: BTreeMap<Kind, usize>,
-    /// Of the violations, those that were marked proved.
+    /// Of the violations, those that were marked proved, and those that a committed transaction had read.
     pub wrong_proved: usize,
+    pub wrong_relied_on: usize,
 }
 
 impl Account {
@@ -209,12 +218,14 @@ impl std::fmt::Display for Account {
         let of = |verdict| self.wrong.get(&verdict).copied().unwrap_or(0);
         write!(
             out,
-            "{} reads ({} hits, {} proved, {} marked stale, {} bypassed), {} writes ({} rolled back, {} unacknowledged), {} errors, {} answers not judged; {} versions, {} evaluations; old and excused: {} marked, {} out of touch, {} not told; {} shown in part by Neo4j; violations {} ({} of them proved)",
+            "{} reads ({} hits, {} proved, {} marked stale, {} bypassed; {} read by transactions that wrote and committed, {} of these hits), {} writes ({} rolled back, {} unacknowledged), {} errors, {} answers not judged; {} versions, {} evaluations; old and excused: {} marked, {} out of touch, {} not told; {} shown in part by Neo4j; violations {} ({} of them proved, {} read by a committed transaction)",
             self.reads,
             self.hits,
             self.proved,
             self.marked_stale,
             self.bypassed,
+            self.relied_on,
+            self.relied_on_hits,
             self.writes,
             self.rolled_back,
             self.unacknowledged,
@@ -227,7 +238,48 @@ impl std::fmt::Display for Account {
             of(Verdict::NotTold),
             self.torn(),
             self.violations(),
-            self.wrong_proved
+            self.wrong_proved,
+            self.wrong_relied_on
         )
+    }
+}
+
+#[test]
+fn what_a_committed_transaction_has_read_has_no_excuse() {
+    use super::history::{Answer, Step};
+    let read = super::reads::draw(&mut super::dice::Dice::new(1), ("T", 3), 0, true);
+    let (asked, answered) = (Duration::from_secs(9), Duration::from_secs(9));
+    let step = Step { statements: vec![], story: String::new(), node: 0, began: asked, ended: asked };
+    let answer = |status: &str, is_relied_on| Answer {
+        cell: 0,
+        read: read.clone(),
+        lo: 1,
+        hi: 1,
+        node: 0,
+        front: "bolt transaction",
+        asked,
+        answered,
+        status: status.to_owned(),
+        rows: "1".to_owned(),
+        is_relied_on,
+    };
+    let cut = Fault { kind: Kind::CutFromPeers, nodes: vec![0], from: asked, to: answered };
+    for (status, excuse) in
+        [("node-a; hit; detail=stale-if-error", Verdict::MarkedStale), ("node-a; hit", Verdict::OutOfTouch)]
+    {
+        for (is_relied_on, expected) in [(false, excuse), (true, Verdict::Violation)] {
+            let (expected_rows, steps) = (vec![(0, "1".to_owned()), (1, "2".to_owned())], vec![step.clone()]);
+            let wrong = Wrong {
+                answer: answer(status, is_relied_on),
+                is_of: Some(0),
+                expected: expected_rows,
+                steps,
+            };
+            assert_eq!(
+                of(&wrong, std::slice::from_ref(&cut)),
+                expected,
+                "{status}, relied on: {is_relied_on}"
+            );
+        }
     }
 }
