@@ -16,7 +16,7 @@ use crate::draw::Draw;
 const SECRET: ChecksumKey = ChecksumKey([7; 32]);
 const KEY: QueryKey = QueryKey([3; 32]);
 /// Offset of the checksum, and of the part after it: the layout that core's `entry.rs` documents.
-const CHECKSUM: std::ops::Range<usize> = 78..94;
+const CHECKSUM: std::ops::Range<usize> = 94..110;
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);

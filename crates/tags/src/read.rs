@@ -56,13 +56,13 @@ impl ReadTags {
         Self::from_few(self.needs)
     }
 
-    /// The tags of a read with these needs; [`ReadTags::anything`] if there are too many. Its functions are not known, so
-    /// it is volatile.
+    /// The tags of a read with these needs; those of anything that is written if there are too many. Its functions are not known,
+    /// so it is volatile.
     #[must_use]
     pub fn from_needs(needs: BTreeSet<Need>) -> Self {
         let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
         let found = Self::from_few(needs);
-        if is_anything || found.ids.len() > TAGS_MAX { Self::anything() } else { found }
+        if is_anything || found.ids.len() > TAGS_MAX { Self::anything().without_tokens() } else { found }
     }
 
     fn from_few(needs: BTreeSet<Need>) -> Self {

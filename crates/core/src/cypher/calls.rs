@@ -29,10 +29,10 @@ pub fn may_read_tokens(text: &str) -> bool {
 }
 
 fn has_word(text: &str, word: &str) -> bool {
-    tokens(text).any(|token| match token.kind {
-        TokenKind::Trouble(_) => holds(text, word),
-        _ => is_word(text, token, word),
-    })
+    let is_trouble = |token: &Token| matches!(token.kind, TokenKind::Trouble(_));
+    // The first trouble decides: asked for each of them, the whole text would be searched as often.
+    let found = tokens(text).find(|token| is_trouble(token) || is_word(text, *token, word));
+    found.is_some_and(|token| !is_trouble(&token) || holds(text, word))
 }
 
 fn calls_other_than(text: &str, is_harmless: fn(&str) -> bool) -> bool {

@@ -23,7 +23,7 @@ use hopcache_core::limits::{
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Known, Learned, Written, WrittenRecord};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ask::Query;
@@ -39,8 +39,8 @@ pub(super) struct Asking(Mutex<BTreeMap<DatabaseTag, Question>>);
 /// The last question for a name.
 struct Question {
     asked: MonoTime,
-    /// Its sender is dropped when the question has ended.
-    ended: watch::Receiver<()>,
+    /// Cancelled when the question has ended. (Its waiters are woken in their order; those of a `watch` channel by chance.)
+    ended: CancellationToken,
     /// An entry has shown that ids have gone back.
     was_back: bool,
 }
@@ -106,19 +106,18 @@ impl Writes {
         if self.cache.written().known(name).is_some_and(|known| known.is_confirmed) {
             return;
         }
-        let Some(mut ended) = self.question(query) else { return };
-        // There is no news but its end.
-        let _ = ended.changed().await;
+        if let Some(ended) = self.question(query) {
+            ended.cancelled().await;
+        }
     }
 
     /// The question under way, or a new one. `None`: the last one has ended not long ago, without an answer of Neo4j.
-    fn question(self: &Arc<Self>, query: &Query) -> Option<watch::Receiver<()>> {
+    fn question(self: &Arc<Self>, query: &Query) -> Option<CancellationToken> {
         let (name, now) = (query.tags.database(), self.context.now());
         let mut questions = self.asking.0.lock();
         let last = questions.get(&name);
         if let Some(last) = last {
-            let has_ended = last.ended.has_changed().is_err();
-            if !has_ended {
+            if !last.ended.is_cancelled() {
                 return Some(last.ended.clone());
             }
             if now.since(last.asked) < Millis(KNOW_DATABASE_AGAIN_MS) {
@@ -129,11 +128,11 @@ impl Writes {
         if last.is_none() && questions.len() >= WRITTEN_DATABASES_MAX {
             questions.pop_first();
         }
-        let (asking, ended) = watch::channel(());
+        let ended = CancellationToken::new();
         questions.insert(name, Question { asked: now, ended: ended.clone(), was_back });
         drop(questions);
         // Its own task: whoever asks first may be dropped, and others wait for the answer.
-        let (writes, of) = (Arc::clone(self), asker(query));
+        let (writes, of, asking) = (Arc::clone(self), asker(query), ended.clone().drop_guard());
         self.context.spawn(async move {
             let _asking = asking;
             writes.find_out(name, &of).await;
