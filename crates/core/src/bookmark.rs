@@ -21,6 +21,9 @@ const POSITION_BYTES: usize = 24;
 pub struct DatabaseUuid(pub [u8; 16]);
 
 impl DatabaseUuid {
+    /// That of `system`, on every server: as bookmarks of Neo4j 5.26.12 and 2026.09.0 have it (`NAMED_SYSTEM_DATABASE_ID`).
+    pub const SYSTEM: Self = Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
     /// 32 hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> String {

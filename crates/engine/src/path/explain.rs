@@ -79,8 +79,9 @@ impl Path {
             Ok(slot) => (slot.entry, slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
-        // That of another database is no answer here.
-        let stored = stored.filter(|stored| !self.cache.is_anothers(query, stored));
+        // That of another database is no answer here. A node that does not know the database has not asked yet.
+        let is_known = self.cache.written().known(query.tags.database()).is_some();
+        let stored = stored.filter(|stored| !is_known || !self.cache.is_anothers(query, stored));
         let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
         let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
         let owner = match order.first() {

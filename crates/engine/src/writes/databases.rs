@@ -176,7 +176,9 @@ impl Writes {
 
     /// This node's Neo4j has shown which database a name leads to. The store remembers it for nodes that start while Neo4j is away.
     pub(super) fn learned(self: &Arc<Self>, name: DatabaseTag, found: Known) {
-        if self.cache.learn(name, found) == Learned::Nothing {
+        // Neo4j has carried out administration in `system`, whatever the client has named.
+        let is_elsewhere = found.database == DatabaseUuid::SYSTEM && name != self.system;
+        if is_elsewhere || self.cache.learn(name, found) == Learned::Nothing {
             return;
         }
         let (writes, at) = (Arc::clone(self), (self.cache.server(), name));

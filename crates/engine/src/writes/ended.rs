@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hopcache_core::bookmark::Position;
+use hopcache_core::bookmark::{DatabaseUuid, Position};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS};
 use hopcache_core::proof::CountedWrite;
@@ -60,7 +60,11 @@ impl OpenWrite {
             writes.end_elsewhere(name).await;
         }
         // What is refused has changed no user and no right, whatever a procedure may have committed before.
-        let is_of_rights = of.changes_rights || of.database.eq_ignore_ascii_case("system");
+        // Neo4j carries out administration in `system`, whatever database its client has named: then nothing else was written.
+        let is_system = of.database.eq_ignore_ascii_case("system");
+        let is_elsewhere = !is_system
+            && matches!(&end, WriteEnd::Committed(Some(at)) if at.database == DatabaseUuid::SYSTEM);
+        let is_of_rights = of.changes_rights || is_elsewhere || is_system;
         let changes_rights = is_of_rights && !matches!(end, WriteEnd::Refused(_));
         if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || changes_rights {
             writes.purge(&Scope::All).await;
@@ -68,6 +72,10 @@ impl OpenWrite {
         if changes_rights {
             let position = if let WriteEnd::Committed(position) = end { position } else { None };
             writes.tell_rights(&mut of, name, position).await;
+        }
+        if is_elsewhere {
+            writes.wait_for_untold().await;
+            return tallied.uncounted();
         }
         let ended = end.clone();
         let kept = match end {

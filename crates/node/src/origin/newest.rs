@@ -15,7 +15,7 @@
 use std::num::NonZeroUsize;
 
 use hopcache_bolt::Finished;
-use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange};
 use hopcache_core::limits::{DATABASE_NAME_BYTES_MAX, DATABASES_MAX};
 use hopcache_engine::ports::{OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::Value;
@@ -124,7 +124,8 @@ impl NewestPositions {
     /// Keeps the later of two positions. A position that was seen before the run was sent, and is later than the run's own,
     /// shows that ids have gone back: then the run's own replaces it.
     fn note(&self, database: &str, own: Position, begun: Instant) {
-        let name = name_of(database);
+        // Neo4j carries out administration in `system`, whatever database its client has named.
+        let name = if own.database == DatabaseUuid::SYSTEM { "system".to_owned() } else { name_of(database) };
         if name.is_empty() || name.len() > DATABASE_NAME_BYTES_MAX {
             return;
         }
