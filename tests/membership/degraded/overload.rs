@@ -206,9 +206,8 @@ async fn a_refresh_gives_way_to_misses() {
     .await;
     let refreshed = scene.neo4j.orders().came("REFRESHED")[1].place;
     let before = scene.neo4j.orders().came("AS miss").iter().filter(|run| run.place < refreshed).count();
-    // KNOWN DEFECT: before the database's identity was checked, `before` was 6 or 7 here. Since then the refresh runs first (1 of 7).
-    // The bound comes back with the mend.
-    assert!((1..=7).contains(&before), "{before} of 7 misses");
+    // Two slots: the last miss may have been called into the other one at the same moment.
+    assert!(before >= 6, "{before} of 7 misses (one of them before) ran before a refresh that waited first");
     say(&format!("F42: a refresh that waited before 6 misses ran after {} of them", before - 1));
 }
 

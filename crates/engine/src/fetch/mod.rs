@@ -181,7 +181,9 @@ impl Fetch {
     }
 
     async fn former_copy(&self, job: &FetchJob) -> Option<FormerCopy> {
-        if self.invalidate.do_keys_move() && job.cause != Cause::Prefetch {
+        // A node with nobody to ask, as one that has just started alone, has nothing to compare. To ask Neo4j would keep its misses
+        // out of the line.
+        if job.cause != Cause::Prefetch && self.invalidate.has_former_owner(&job.query.key) {
             self.writes.know(&job.query).await;
         }
         self.invalidate.former_copy(&job.query, &job.bounds).await

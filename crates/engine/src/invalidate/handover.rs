@@ -219,6 +219,11 @@ impl Invalidate {
         self.as_answer(bounds, SharedCopy::new(taken_back(&left).with_heat(heat)))
     }
 
+    /// Whether another node may have left a copy for this one, the key's owner.
+    pub(crate) fn has_former_owner(&self, key: &QueryKey) -> bool {
+        self.ttl_ms != Millis::ZERO && !self.former_owners(key).is_empty()
+    }
+
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {
         let (view, now) = (self.routing.view(), self.context.now());
         if view.owner(key) != Some(self.context.node()) {
