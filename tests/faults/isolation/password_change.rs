@@ -200,10 +200,8 @@ async fn a_password_to_change_is_right_at_every_node() {
     let change = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new";
     client.write("system", change, &json!({"old": OLD, "new": NEW})).await.unwrap().unwrap();
     for node in &cluster.nodes {
-        for _ in 0..2 {
-            let reply = node.ask(&user.request(NEW, 3)).await;
-            assert_eq!(reply.status, 202, "{reply}");
-        }
+        assert_eq!(node.ask(&user.request(NEW, 3)).await.status, 202);
+        assert!(node.ask(&user.request(NEW, 3)).await.is_hit());
     }
 }
 

@@ -78,7 +78,8 @@ impl WrittenTable {
     }
 
     /// The database behind a name. While this node's Neo4j has not told it: the only one that others have by this name, or the only
-    /// written one, of which it may be another name.
+    /// written one, of which it may be another name. That of users and rights has no other name: its marks would end all entries of a
+    /// database that this node, as it owns none of the keys, never asks about.
     #[must_use]
     pub fn database_of(&self, name: DatabaseTag) -> Option<DatabaseUuid> {
         if let Some(known) = self.known.of(name) {
@@ -87,7 +88,10 @@ impl WrittenTable {
         let mut told = self.told.range((name, DatabaseUuid([0; 16]))..=(name, DatabaseUuid([0xff; 16])));
         match (told.next(), told.next()) {
             (Some((_, only)), None) => Some(*only),
-            (None, _) if self.marks.len() == 1 => self.marks.keys().next().copied(),
+            (None, _) => {
+                let mut written = self.marks.keys().filter(|database| **database != DatabaseUuid::SYSTEM);
+                written.next().copied().filter(|_| written.next().is_none())
+            }
             _ => None,
         }
     }
