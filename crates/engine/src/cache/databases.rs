@@ -4,6 +4,7 @@
 //! What comes from elsewhere is compared when it is taken, never when it is served: all copies in memory are of the databases that
 //! are known. So a hit costs nothing more.
 
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::entry::Head;
 use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::lease::StoredEntry;
@@ -42,6 +43,13 @@ impl Cache {
             }
         }
         learned
+    }
+
+    /// Notes what another node with the same address says about a name: it counts as the store's word, where nothing else is known.
+    pub(crate) fn hear_of(&self, name: DatabaseTag, database: DatabaseUuid) {
+        if self.written.known(name).is_none() {
+            self.learn(name, Known { database, is_confirmed: false, newest: None });
+        }
     }
 
     /// A name may lead to another database by now: its copies are forgotten, and Neo4j is asked before others are taken.

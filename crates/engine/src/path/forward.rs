@@ -275,6 +275,10 @@ impl Path {
         }
         outcome.key = ask.query.key;
         outcome.answered_by = Some(AnsweredBy { node: to.clone(), hop_ms: self.context.now().since(sent) });
+        // A node that does not know the database gets answers only of nodes with its address. What it has to end is of that database.
+        if let Some(range) = &outcome.range {
+            self.cache.hear_of(ask.query.tags.database(), range.to().database);
+        }
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 

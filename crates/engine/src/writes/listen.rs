@@ -16,7 +16,7 @@ use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
 use hopcache_core::proof::{LookNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Known, Place, Written, WrittenRecord};
+use hopcache_core::written::{Place, Written, WrittenRecord};
 
 use crate::model::ports::{Heard, Scope, Store};
 use crate::peers::message::ToldWrites;
@@ -95,18 +95,12 @@ impl Writes {
         for report in reports {
             let (named, looked) = looks(report);
             let is_new = before.as_ref().is_some_and(|before| before.get(&named) != Some(&looked));
-            let known = self.cache.written().known(report.name);
-            if known.is_none() && report.server == self.cache.server() {
-                // The word of another node at this address, as what the store remembers.
-                self.cache.learn(
-                    report.name,
-                    Known { database: report.database, is_confirmed: false, newest: None },
-                );
+            if report.server != self.cache.server() {
+                continue;
             }
-            if is_new
-                && report.server == self.cache.server()
-                && known.is_some_and(|known| known.database != report.database)
-            {
+            let known = self.cache.written().known(report.name);
+            self.cache.hear_of(report.name, report.database);
+            if is_new && known.is_some_and(|known| known.database != report.database) {
                 self.cache.doubt(report.name);
             }
         }
