@@ -31,8 +31,9 @@ fn while_neo4j_is_paused_stale_answers_are_marked() {
         .await;
         assert!(world.neo4j.is_paused().await, "the fault lasted");
         let refused = world.nodes[0].ask(&query("RETURN 'nobody has it' AS what")).await;
-        assert!(matches!(refused.status, 503 | 504), "{refused}");
-        assert!(refused.header("retry-after").parse::<u32>().is_ok(), "{refused}");
+        // Repeating helps where Neo4j cannot be reached, and not what has just run for all of `origin.timeout`.
+        let may_repeat = refused.header("retry-after").parse::<u32>().is_ok();
+        assert!(matches!((refused.status, may_repeat), (503, true) | (504, false)), "{refused}");
         world.neo4j.unpause().await;
         until("Neo4j is found again", Duration::from_secs(20), async || {
             let reply = world.nodes[1].ask(&request).await;

@@ -9,14 +9,13 @@ use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
-use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
 use hopcache_sim::names::node_name;
 use hopcache_sim::net::NetWeather;
 use hopcache_sim::node_handle::Start;
-use hopcache_sim::origin::{OriginBehavior, ScriptedOrigin, WriteFate, bookmark};
+use hopcache_sim::origin::{ScriptedOrigin, WriteFate, bookmark};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 use hopcache_sim::record::Life;
@@ -256,22 +255,18 @@ fn a_telling_that_is_dropped_is_seen() {
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 
-/// How many of ten entries end because Neo4j has refused a write of theirs, and rolled it back. Another transaction was committed before
-/// that each entry's run did not carry.
+/// How many of ten entries end because Neo4j has rolled back a write of theirs. What such a write leaves is a label, by a transaction
+/// that is newer than the entry.
 async fn entries_that_a_refusal_ends() -> usize {
     let world = world(100).await;
     let ask = world.ask(READ);
     let owner = world.owner_of(&ask);
+    world.origin.set_write_fate(WriteFate::LeavesLabel);
     let mut ended = 0;
     for _ in 0..10 {
         world.send(owner, &ask).await.unwrap();
-        world.origin.write_past();
-        let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
-        let failure = Neo4jFailure { code, message: String::new() };
-        world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure)));
         let refused = world.send(1 - owner, &world.ask(WRITE)).await.unwrap();
         assert!(matches!(refused.answer, Answer::Failed(_)));
-        world.origin.set_behavior(OriginBehavior::Well);
         ended += usize::from(world.nodes[owner].engine.path().hit(&ask).is_none());
     }
     ended

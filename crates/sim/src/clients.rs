@@ -74,7 +74,7 @@ impl Client {
         record.cover_with(|coverage| coverage.outcome(&outcome));
         record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         // As a node's front does it.
-        handle.engine.prefetch().observe(&ask, &outcome, came);
+        handle.engine.path().note_answered(&ask, &outcome, came);
         Some(outcome)
     }
 }

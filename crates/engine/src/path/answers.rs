@@ -169,8 +169,8 @@ impl Path {
         }
     }
 
-    /// A client's request is answered at its entry node.
-    pub(super) fn note_answered(&self, ask: &Ask, outcome: &Outcome, came: MonoTime) {
+    /// Notes that a client's request is answered at its entry node. [`Path::request`] and its kin do it themselves.
+    pub fn note_answered(&self, ask: &Ask, outcome: &Outcome, came: MonoTime) {
         if ask.freshness.may_write && outcome.how.class == Class::Hit {
             self.context.note(Event::WriteAccessHit);
         }
