@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hopcache_packstream::{Reader, Token, Value, Writer};
+use hopcache_packstream::{DecodeError, Reader, Token, Value, Writer, decode};
 use secrecy::ExposeSecret;
 
 use crate::auth::Auth;
@@ -240,12 +240,33 @@ pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
     }
 }
 
-fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
+/// The map of a SUCCESS or FAILURE. A value that nests too deep is left out, and so is no reason to take the end of a statement for a
+/// failure: the plan of 500 operators has 1,000 levels.
+pub(crate) fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
+    let start = reader.clone();
     match reader.value() {
         Ok(map @ Value::Map(_)) => Ok(map),
         Ok(_) => Err("metadata that is not a map".to_owned()),
+        Err(DecodeError::Depth) => {
+            *reader = start;
+            read_shallow(reader).map_err(|error| error.to_string())
+        }
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn read_shallow(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
+    let Token::Map(pairs) = reader.token()? else { return Err(DecodeError::Depth) };
+    let mut map = Vec::new();
+    for _ in 0..pairs {
+        let name = reader.key()?.to_owned();
+        match decode(reader.skip()?) {
+            Ok(value) => map.push((name, value)),
+            Err(DecodeError::Depth) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Value::Map(map))
 }
 
 pub(crate) fn to_failure(metadata: &Value) -> Failure {
@@ -263,6 +284,16 @@ pub fn failure_code(metadata: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// G3: the profile of 500 operators. The statement was committed, and its end is no failure.
+    #[test]
+    fn what_nests_too_deep_is_left_out_of_a_summary() {
+        let deep = [vec![0x91; hopcache_packstream::DEPTH_MAX + 1], vec![0xC0]].concat();
+        let message = [&[0xB1, 0x70, 0xA2, 0x81, b'p'], &deep[..], &[0x81, b't', 0x81, b'r']].concat();
+        let Ok(Response::Success(summary)) = read(&message) else { panic!("no SUCCESS") };
+        assert_eq!(summary, Value::Map(vec![("t".to_owned(), Value::from("r"))]));
+        assert!(read(&message[..message.len() - 1]).is_err(), "cut");
+    }
 
     fn sample() -> Run<'static> {
         Run {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::address::Address;
 use crate::auth::Auth;
 use crate::error::OpenError;
-use crate::message::{auth_pairs, bare, logon, recv_timeout};
+use crate::message::{auth_pairs, bare, logon, read_map, recv_timeout};
 use crate::roots::Roots;
 use crate::server::reply::ReplyKind;
 use crate::server::{Chunks, Kind, Version, frame};
@@ -343,10 +343,7 @@ pub fn metadata(message: &[u8]) -> Result<Value, String> {
         Token::Struct { len: 0, .. } => return Ok(Value::Map(Vec::new())),
         _ => return Err("a reply that is not a structure".to_owned()),
     }
-    match reader.value().map_err(|error| error.to_string())? {
-        map @ Value::Map(_) => Ok(map),
-        _ => Err("metadata that is not a map".to_owned()),
-    }
+    read_map(&mut reader)
 }
 
 /// HELLO at any version: with credentials where there is no LOGON, and below 5.0 with the patch that the client has

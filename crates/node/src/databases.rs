@@ -9,6 +9,9 @@
 //! | a database or none | has had Neo4j's answer | the one of that answer |
 //! | a database | has had none | the one that is named: if there is none, its first statement fails |
 //! | none | has had none | the one of another node's answer; without one the client is refused |
+//!
+//! Over HTTP each request names its database. So a node asks for the home database of those whom it accepts there: they may
+//! come over Bolt in an outage.
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -156,6 +159,17 @@ impl Databases {
     pub(crate) fn known_home(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
         let asked = (identity.fingerprint, impersonated.map(str::to_owned), None);
         self.asker.known(&asked).filter(Known::is_usable).map(|known| known.name)
+    }
+
+    /// Asks for the home database of an accepted client, unless it is known. Nobody waits for the answer.
+    pub(crate) fn ask_ahead(&self, identity: &Arc<Identity>) {
+        let asked = (identity.fingerprint, None, None);
+        if self.asker.has_homes
+            && self.asker.known(&asked).is_none()
+            && let Seat::Lead(leader) = self.asker.questions.join(&asked)
+        {
+            self.launch(leader, Arc::clone(identity), asked);
+        }
     }
 
     /// What this node knows of a home database, for a node that cannot ask Neo4j.

@@ -21,6 +21,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
 use http::{Request, Version};
 
 use crate::config::{Address, AllowedHost, Settings};
@@ -68,7 +69,7 @@ impl HostCheck {
     /// Whether every host that a request names is one of this node.
     fn allows_all_of<B>(&self, request: &Request<B>) -> bool {
         let header = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
-        let target = request.uri().authority().map(http::uri::Authority::as_str);
+        let target = request.uri().authority().map(Authority::as_str);
         header.into_iter().chain(target).all(|host| self.allows(host))
     }
 
@@ -112,12 +113,10 @@ impl HostCheck {
 /// # Errors
 /// [`HostFault`].
 pub(crate) fn check<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> Result<(), HostFault> {
-    if !names_one_host(request) {
-        return Err(HostFault::NotOne);
-    }
     match hosts {
         Some(hosts) if !hosts.allows_all_of(request) => Err(HostFault::Foreign),
-        _ => Ok(()),
+        _ if names_one_host(request) => Ok(()),
+        _ => Err(HostFault::NotOne),
     }
 }
 
@@ -136,13 +135,14 @@ pub(crate) fn check_page<B>(hosts: Option<&HostCheck>, request: &Request<B>) -> 
     }
 }
 
-/// Whether a request names exactly one host, as HTTP/1.1 demands. A request of HTTP/1.0 may name no host.
+/// Whether a request names exactly one host, as HTTP/1.1 demands, and a target that names one names the same (RFC 9112, 3.2). A
+/// request of HTTP/1.0 may name no host.
 fn names_one_host<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
-    match hosts.next() {
-        Some(_) => hosts.next().is_none(),
-        None => request.version() < Version::HTTP_11,
-    }
+    let Some(host) = hosts.next() else { return request.version() < Version::HTTP_11 };
+    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    let is_targets = |host: Authority| request.uri().authority().is_none_or(|target| *target == host);
+    hosts.next().is_none() && host.is_some_and(|host| !host.as_str().contains('@') && is_targets(host))
 }
 
 /// A host without its port and a dot at its end, in lower case.
@@ -248,7 +248,8 @@ mod tests {
     fn the_target_in_full_is_checked_as_well_and_two_hosts_are_none() {
         let hosts = check_of(&[]);
         assert_eq!(checked(&hosts, "http://rebind.example/x", &["localhost"]), Err(HostFault::Foreign));
-        assert_eq!(checked(&hosts, "http://127.0.0.1:7477/x", &["localhost"]), Ok(()));
+        assert_eq!(checked(&hosts, "http://127.0.0.1:7477/x", &["localhost"]), Err(HostFault::NotOne));
+        assert_eq!(checked(&hosts, "http://LOCALHOST/x", &["localhost"]), Ok(()));
         assert_eq!(checked(&hosts, "/", &["localhost", "localhost"]), Err(HostFault::NotOne));
         assert_eq!(checked(&hosts, "/", &[]), Err(HostFault::NotOne));
         let old = Request::get("/").version(Version::HTTP_10).body(()).unwrap();
@@ -257,7 +258,13 @@ mod tests {
         let odd = Request::get("/").header(HOST, bytes).body(()).unwrap();
         assert_eq!(check(Some(&hosts), &odd), Err(HostFault::Foreign));
         // Behind another check any host will do, but still only one.
-        assert_eq!(check(None, &odd), Ok(()));
+        for (host, is_one) in
+            [("rebind.example:1", true), ("[::1]:1", true), ("", false), ("a b", false), ("u@x", false)]
+        {
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            assert_eq!(check(None, &request).is_ok(), is_one, "{host:?}");
+        }
+        assert_eq!(check(None, &odd), Err(HostFault::NotOne));
         let none = Request::get("/").body(()).unwrap();
         assert_eq!(check(None, &none), Err(HostFault::NotOne));
     }

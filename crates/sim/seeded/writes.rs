@@ -261,7 +261,7 @@ async fn entries_that_a_refusal_ends() -> usize {
     let world = world(100).await;
     let ask = world.ask(READ);
     let owner = world.owner_of(&ask);
-    world.origin.set_write_fate(WriteFate::LeavesLabel);
+    world.origin.set_write_fate(WriteFate::LeavesLabel("Neo.ClientError.Statement.ArithmeticError"));
     let mut ended = 0;
     for _ in 0..10 {
         world.send(owner, &ask).await.unwrap();

@@ -66,6 +66,7 @@ struct State {
     captured: Captured,
     write_fate: WriteFate,
     is_away: bool,
+    cut_off: Option<usize>,
 }
 
 /// A run as the origin saw it.
@@ -111,6 +112,7 @@ impl ScriptedOrigin {
             captured: Captured::default(),
             write_fate: WriteFate::Well,
             is_away: false,
+            cut_off: None,
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
@@ -160,6 +162,11 @@ impl ScriptedOrigin {
         if before != is_away {
             self.record.note(What::OriginAway { is_away });
         }
+    }
+
+    /// This node alone cannot reach it, and knows that.
+    pub fn cut_off(&self, node: Option<usize>) {
+        self.state.lock().cut_off = node;
     }
 
     /// Sets the fates of single runs.
@@ -265,6 +272,7 @@ impl ScriptedOrigin {
         state.under_way += 1;
         let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
         let behavior = match version {
+            _ if state.cut_off == Some(by.node) => unreachable(),
             Some(_) => self.behavior_of(&state, run),
             None => OriginBehavior::Fault(bookmark_timeout()),
         };
@@ -338,6 +346,10 @@ impl ScriptedOrigin {
 
 fn seen(run: &OriginRun, carried: Bookmark) -> RunSeen {
     RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now(), carried }
+}
+
+fn unreachable() -> OriginBehavior {
+    OriginBehavior::Fault(OriginFault::Unreachable("cut off".to_owned()))
 }
 
 fn bookmark_timeout() -> OriginFault {

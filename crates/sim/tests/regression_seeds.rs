@@ -71,7 +71,7 @@ const FOUND_WITH_PROOFS: [(u64, &str, &str); 6] = [
 ];
 
 /// The same, found since writes are seen. Here the checkers were wrong, and the engine was right.
-const FOUND_WITH_WRITES: [(u64, &str, &str); 12] = [
+const FOUND_WITH_WRITES: [(u64, &str, &str); 13] = [
     (432, "I1/I2 runs", "the checker did not take a statement that drifts for a write, which ends entries"),
     (1_456, "I1/I2 runs", "the same: an entry of a run that was under way when the statement drifted"),
     (
@@ -96,6 +96,11 @@ const FOUND_WITH_WRITES: [(u64, &str, &str); 12] = [
         14_759,
         "I4 age",
         "the checker forgot the flight of a request whose time was over, and others joined it",
+    ),
+    (
+        15_143,
+        "I1/I2 runs",
+        "the checker forgot after 3 s that a holder's connections broke, though nobody had reached it since",
     ),
     (
         16_742,

@@ -10,7 +10,7 @@ use hopcache_core::cypher::verdict::{BypassReason, Lexed};
 use crate::limits::STATEMENT_BYTES_MAX;
 use crate::parse::{Unread, parse_tokens};
 
-/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, as far as its bounds let it read. Lexes
+/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, or cannot read it within its bounds. Lexes
 /// the text once, in time linear in its length.
 ///
 /// ```
@@ -25,8 +25,11 @@ pub fn statement(text: &str, procedures: &[String], shares: bool) -> Statement {
     let tokens: Vec<Token> = tokens(text).collect();
     let mut statement = Statement::of_tokens(text, &tokens, procedures, shares);
     // The form's length, not the text's: texts that share a form share the verdict.
-    let is_read = statement.lexed.may_read() && statement.normal.as_str().len() <= STATEMENT_BYTES_MAX;
-    if is_read && parse_tokens(text, &tokens).err() == Some(Unread::Syntax) {
+    let is_readable = || {
+        statement.normal.as_str().len() <= STATEMENT_BYTES_MAX
+            && !matches!(parse_tokens(text, &tokens), Err(Unread::Syntax | Unread::Bound))
+    };
+    if statement.lexed.may_read() && !is_readable() {
         statement.lexed = Lexed::Bypass(BypassReason::Unreadable);
         statement.shared = None;
     }

@@ -167,6 +167,31 @@ async fn a_change_through_a_node_ends_acceptances_before_it_is_answered() {
     }
 }
 
+/// A8 for REVOKE, which needs Neo4j Enterprise: the proxy answers it as such a server, and the transaction of `system` is a change of
+/// the password past Hopcache. What that change alone does not end at once, the answer of the REVOKE has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoke_through_a_node_ends_acceptances_before_it_is_answered() {
+    let cluster = Cluster::start().await;
+    cluster.proxy.answer_runs("REVOKE", &[], |_| Vec::new());
+    let user = User::create("revoked").await;
+    let request = user.request(OLD, 5);
+    for node in &cluster.nodes {
+        node.ask(&request).await;
+        assert!(node.ask(&request).await.is_hit());
+    }
+    administer(&format!("ALTER USER {} SET PASSWORD '{NEW}' CHANGE NOT REQUIRED", user.0)).await;
+    for node in &cluster.nodes {
+        assert!(node.ask(&request).await.is_hit(), "nobody has told the node of the change");
+    }
+    let admin = basic("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD"));
+    let revoke = json!({ "statement": format!("REVOKE ROLE reader FROM {}", user.0) }).to_string();
+    let reply = cluster.nodes[1].ask(&post("/db/neo4j/query/v2", &admin, &revoke)).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    for node in &cluster.nodes {
+        assert_refused(&node.ask(&request).await);
+    }
+}
+
 /// G4: a user that has to change the password is answered as by Neo4j, by each node, and no node calls the password wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_to_change_is_right_at_every_node() {

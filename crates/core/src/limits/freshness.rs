@@ -25,6 +25,9 @@ pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
 /// silent behind open connections is known to be away after this and [`ORIGIN_PROBE_MS_MAX`], for any `origin.timeout`.
 /// A run that is only slow costs a healthy server one small connection in that time.
 pub const ORIGIN_DOUBT_MS: u64 = 1_000;
+/// The same for the question of a database's newest transaction. One node asks it each 250 ms, and Neo4j answers in under a
+/// millisecond. So that node, at least, knows of a silence before its entries cease to be proved, or soon after.
+pub const ORIGIN_QUESTION_DOUBT_MS: u64 = 500;
 /// The longest wait for a run of a request that stale-if-error could answer, even if its pattern is usually slower.
 /// Below it the wait is three times the tail by which leases are measured. With [`LEASE_MS_MIN`] that gives 1 to 5 s.
 pub const STALE_FALLBACK_WAIT_MS_MAX: u64 = 5_000;

@@ -115,7 +115,7 @@ impl Fetch {
     /// A run of the key failed: stale answers say so until there is a newer copy. A prefetch's failure is not reported
     /// to clients: a request for a stale copy triggers a refresh, and that refresh shows the origin's state.
     pub(super) fn mark_origin_failed(&self, (key, cause): (&QueryKey, Cause), fault: &OriginFault) {
-        if cause != Cause::Prefetch && Trouble::of_fault(fault).is_some() {
+        if cause != Cause::Prefetch && Trouble::is_behind_fault(fault) {
             self.cache.mark_origin_failed(key);
         }
     }

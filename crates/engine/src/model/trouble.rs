@@ -3,8 +3,8 @@
 //!
 //! | trouble | examples | stands in |
 //! |---|---|---|
-//! | [`Trouble::Away`] | no connection could be made | any stale copy, also one that a write has ended |
-//! | [`Trouble::OfRun`] | a time-out, a memory limit of Neo4j, a connection that was cut, no place for a run | a copy that only its age has ended |
+//! | [`Trouble::Away`] | any of the next row, while the origin's gate says that Neo4j cannot be reached | any stale copy, also one that a write has ended |
+//! | [`Trouble::OfRun`] | a time-out, a memory limit of Neo4j, a connection that was cut or not opened, no place for a run | a copy that only its age has ended |
 //! | none | an error of the statement, lost rights, a limit that this client alone meets | nothing: the failure is the answer |
 //!
 //! A run that fails says nothing about a write that was answered: its writer would read the value from before the write.
@@ -22,31 +22,33 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The trouble behind a failure. `None` if the failure is the client's answer, whatever is cached.
+    /// Whether there is trouble behind a failure. If not, the failure is the client's answer, whatever is cached. Which trouble it is,
+    /// the origin's gate knows: a connection that was not opened in time says nothing about Neo4j, since this process may have had no
+    /// CPU to open it.
     #[must_use]
-    pub fn of(failure: &FailureKind) -> Option<Self> {
+    pub fn is_behind(failure: &FailureKind) -> bool {
         match failure {
-            FailureKind::OriginUnreachable => Some(Self::Away),
-            FailureKind::Neo4j(said) => is_of_server(said).then_some(Self::OfRun),
-            FailureKind::OriginCut
+            FailureKind::Neo4j(said) => is_of_server(said),
+            FailureKind::OriginUnreachable
+            | FailureKind::OriginCut
             | FailureKind::OriginTimedOut
             | FailureKind::Overloaded
             | FailureKind::DeadlinePassed
             | FailureKind::HeldBack { .. }
-            | FailureKind::Leaving => Some(Self::OfRun),
+            | FailureKind::Leaving => true,
             // The error alone makes this client slow down, or ask for something else.
             FailureKind::TooManyRuns
             | FailureKind::TooLarge { .. }
             | FailureKind::TooDeep
             | FailureKind::NotCached
-            | FailureKind::BadResult => None,
+            | FailureKind::BadResult => false,
         }
     }
 
-    /// As [`Trouble::of`], for the failure of a run.
+    /// As [`Trouble::is_behind`], for the failure of a run.
     #[must_use]
-    pub fn of_fault(fault: &OriginFault) -> Option<Self> {
-        Self::of(&FailureKind::from(fault.clone()))
+    pub fn is_behind_fault(fault: &OriginFault) -> bool {
+        Self::is_behind(&FailureKind::from(fault.clone()))
     }
 }
 
@@ -74,11 +76,10 @@ mod tests {
         FailureKind::Neo4j(Neo4jFailure { code: code.to_owned(), message: String::new() })
     }
 
-    /// What a healthy Neo4j says about one run never brings back what a write has ended.
     #[test]
-    fn only_a_neo4j_without_connections_is_away() {
-        assert_eq!(Trouble::of(&FailureKind::OriginUnreachable), Some(Trouble::Away));
+    fn a_failure_of_the_server_is_trouble_and_one_of_the_statement_is_the_answer() {
         let of_runs = [
+            FailureKind::OriginUnreachable,
             FailureKind::OriginCut,
             FailureKind::OriginTimedOut,
             FailureKind::Overloaded,
@@ -93,7 +94,7 @@ mod tests {
             said("Neo.ClientError.Transaction.TransactionTimedOut"),
         ];
         for failure in of_runs {
-            assert_eq!(Trouble::of(&failure), Some(Trouble::OfRun), "{failure:?}");
+            assert!(Trouble::is_behind(&failure), "{failure:?}");
         }
         let answers = [
             FailureKind::TooManyRuns,
@@ -107,7 +108,7 @@ mod tests {
             said("Neo.TransientError.Transaction.BookmarkTimeout"),
         ];
         for failure in answers {
-            assert_eq!(Trouble::of(&failure), None, "{failure:?}");
+            assert!(!Trouble::is_behind(&failure), "{failure:?}");
         }
     }
 }

@@ -65,6 +65,10 @@ impl Path {
                 self.refresh.on_proved_hit(copy, (1, now), job);
                 Some(self.proved_outcome(ask, copy, now))
             }
+            // Neo4j cannot be reached: see [`Path::needs_proof`].
+            Life::Fresh(_) | Life::Stale(_) if ask.freshness.may_write && !is_ended => {
+                Some(self.fallback_outcome(ask, copy, now))
+            }
             Life::Fresh(_) if !is_ended => {
                 self.refresh.on_hit(&ask.query.key, copy, (1, now), job);
                 Some(self.hit_outcome(ask, copy, None, now))

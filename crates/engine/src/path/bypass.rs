@@ -1,6 +1,6 @@
 //! Requests that bypass the cache: each runs at the origin as it came, once, for one client.
 //!
-//! They are never cached, shared or retried (I6). The run is detached anyway: a write whose client leaves runs to its
+//! They are never cached or shared, and what may write is never retried (I6). The run is detached anyway: a write whose client leaves runs to its
 //! end.
 
 use std::sync::Arc;
@@ -97,7 +97,10 @@ impl Path {
         let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.run_timeout_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
-        run.mode = ask.mode;
+        // A read stays one, which the origin may repeat if its connection is cut.
+        if self.fetch.classifier().verdict(&ask.query) != Verdict::Read {
+            run.mode = ask.mode;
+        }
         run.class = RunClass::Bypass;
         run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {
             Some(RequestBypass::Bookmarks(bookmarks)) => bookmarks.clone(),

@@ -11,7 +11,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ask::Ask;
 use crate::model::event::Event;
-use crate::model::outcome::{Answer, Detail, FailureKind, Outcome};
+use crate::model::outcome::{Answer, Detail, Outcome};
 use crate::model::ports::Store;
 use crate::model::trouble::Trouble;
 use crate::path::Path;
@@ -40,13 +40,8 @@ impl Path {
     }
 
     /// A Neo4j that refuses this node's own log-on is there: others may write.
-    fn trouble_of(&self, failure: &FailureKind) -> Option<Trouble> {
-        let trouble = Trouble::of(failure)?;
-        Some(if self.origin.refuses_us() { Trouble::OfRun } else { trouble })
-    }
-
     fn trouble_of_now(&self) -> Trouble {
-        if self.origin.is_reachable() { Trouble::OfRun } else { Trouble::Away }
+        if self.origin.is_reachable() || self.origin.refuses_us() { Trouble::OfRun } else { Trouble::Away }
     }
 
     /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
@@ -77,11 +72,11 @@ impl Path {
         let LocalAnswer::Answered(Outcome { answer: Answer::Failed(failure), .. }) = &answer else {
             return answer;
         };
-        let Some(failed) = self.trouble_of(&failure.kind) else { return answer };
-        if !self.cache.is_stale_if_error_on() || ask.freshness.no_cache {
+        if !Trouble::is_behind(&failure.kind) || !self.cache.is_stale_if_error_on() || ask.freshness.no_cache
+        {
             return answer;
         }
-        match self.find_fallback(ask, failed).await {
+        match self.find_fallback(ask).await {
             Some((copy, now)) => LocalAnswer::Answered(self.fallback_outcome(ask, &copy, now)),
             None => answer,
         }
@@ -99,9 +94,9 @@ impl Path {
     }
 
     /// The fallback in memory, in the flight's place or in the store, and when it was judged.
-    async fn find_fallback(&self, ask: &Ask, failed: Trouble) -> Option<(SharedCopy, MonoTime)> {
+    async fn find_fallback(&self, ask: &Ask) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
-        let trouble = if failed == Trouble::Away { failed } else { self.trouble_of_now() };
+        let trouble = self.trouble_of_now();
         // A request that has no time left does not wait for a look or a store until a command's own deadline.
         let late = ask.deadline.max(self.context.now() + Millis(STALE_FALLBACK_LATE_MS_MAX));
         // The request may have begun before a pause in which this node missed a purge.
@@ -159,7 +154,7 @@ impl Path {
         self.cache.is_stale_fallback(copy, now) || ask.freshness.may_write && copy.is_kept_as_fallback(now)
     }
 
-    fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
+    pub(super) fn fallback_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
         self.context.note(Event::StaleServed);
         self.hit_outcome(ask, copy, Some(Detail::StaleIfError), now)
     }

@@ -269,8 +269,7 @@ impl Path {
                 return Hop::Answered(LocalAnswer::Answered(outcome)).into();
             }
         };
-        // It cannot reach Neo4j, and this node can.
-        if outcome.how.may_be_old() && self.needs_proof(ask) {
+        if self.is_of_an_outage_there(ask, &outcome) {
             return Hop::NextNode.into();
         }
         outcome.key = ask.query.key;
@@ -280,6 +279,23 @@ impl Path {
             self.cache.hear_of(ask.query.tags.database(), range.to().database);
         }
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
+    }
+
+    /// Whether another node has answered as well as a node can that does not reach Neo4j, and this node does: then what a write has
+    /// ended is no answer, nor is a failure.
+    fn is_of_an_outage_there(&self, ask: &Ask, outcome: &Outcome) -> bool {
+        let is_ended = |written: Written| match &outcome.range {
+            Some(range) => !written.is_seen_by(range),
+            None => !written.is_nothing(),
+        };
+        let is_of_outage = match &outcome.answer {
+            Answer::Failed(failure) => matches!(failure.kind, FailureKind::OriginUnreachable),
+            Answer::Body(_) => {
+                outcome.how.detail == Some(Detail::StaleIfError) && ask.written.is_some_and(is_ended)
+            }
+        };
+        let is_here = self.origin.is_reachable() && !self.origin.refuses_us();
+        is_here && is_of_outage || outcome.how.may_be_old() && self.needs_proof(ask)
     }
 
     /// The use of a shared answer for a request that joined at `joined`.

@@ -271,6 +271,9 @@ impl Path {
             let now = self.context.now();
             match self.judge(ask, &landed, (role, joined, now), (came, before.is_none())) {
                 Judgement::Answer => return self.of_result(ask, landed.result(), role, now),
+                Judgement::StandsIn(copy) => {
+                    return LocalAnswer::Answered(self.fallback_outcome(ask, &copy, now));
+                }
                 Judgement::OnceMore => before = Some(landed),
                 // A refused statement in forty spellings: in flights, one after the other, most of them would run out of rounds.
                 Judgement::Again
@@ -336,8 +339,13 @@ impl Path {
         if role == Role::Joined && is_before {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };
         }
-        if self.needs_proof(ask) && !self.is_current(result, came, now) {
-            return Judgement::Again;
+        let wants_current = ask.freshness.proved_only || ask.freshness.may_write;
+        if wants_current && !self.is_current(result, came, now) {
+            let may_stand_in = !self.needs_proof(ask) && self.cache.is_stale_if_error_on();
+            return match landed.copy() {
+                Some(copy) if may_stand_in => Judgement::StandsIn(copy.clone()),
+                _ => Judgement::Again,
+            };
         }
         // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Another failure
         // may be the leader's bad luck: a follower tries once more before it takes it, unless such tries left the key held back.
@@ -490,6 +498,10 @@ enum FlightEnd {
 enum Judgement {
     /// It is the answer.
     Answer,
+    /// It is older than a transaction that may write, and Neo4j cannot be reached: it stands in, as what a run of before left in
+    /// memory would, and the transaction can write no more. Schedule (I14):
+    ///   a run of 10 s begins · a write past Hopcache · Neo4j refuses new connections · a transaction begins, and joins the run
+    StandsIn(SharedCopy),
     /// The leader's bad luck: one more flight.
     OnceMore,
     /// It does not apply to this request: another flight.

@@ -13,7 +13,7 @@
 //! A write that names a graph by itself (`USE`) may have written in any database, and its bookmark tells only that of its
 //! client's. So the marks of all other databases become unsettled. If the write has ended, all entries are purged too:
 //! another node may have entries of databases that this node does not know. While it is in doubt they stay, for
-//! stale-if-error.
+//! stale-if-error. So it is with a change of users or rights: while Neo4j is away nobody can say whether it was carried out.
 //!
 //! Only what was written ends anything: a failure that proves that nothing was, ends nothing (`refusals`).
 
@@ -45,7 +45,13 @@ pub(super) struct Doubt {
 impl OpenWrite {
     /// Completes when no node that is in touch serves an entry from before the write.
     pub(super) async fn end(self, end: WriteEnd) {
-        let Self { writes, mut of, name, before, known, has_changed, tallied, parts } = self;
+        let Self { writes, mut of, name, before, known, has_changed, tallied, parts, is_within } = self;
+        if is_within {
+            if let Some(parts) = parts {
+                parts.tell().await;
+            }
+            return tallied.uncounted();
+        }
         // From here on its end is told.
         drop(parts);
         let end = match writes.fate_of(&of, end).await {
@@ -66,7 +72,7 @@ impl OpenWrite {
             && matches!(&end, WriteEnd::Committed(Some(at)) if at.database == DatabaseUuid::SYSTEM);
         let is_of_rights = of.changes_rights || is_elsewhere || is_system;
         let changes_rights = is_of_rights && !matches!(end, WriteEnd::Refused(_));
-        if (of.may_name_graph && !matches!(end, WriteEnd::InDoubt)) || changes_rights {
+        if (of.may_name_graph || changes_rights) && !matches!(end, WriteEnd::InDoubt) {
             writes.purge(&Scope::All).await;
         }
         if changes_rights {
@@ -283,6 +289,10 @@ impl Writes {
                 self.end_elsewhere(name).await;
             }
             self.ask_and_tell((&of, name), InvalidationWord::OwnWrite).await;
+            if of.changes_rights && !self.origin.is_reachable() {
+                // Its end is told when Neo4j says it. Until then readers get what is cached.
+                continue;
+            }
             if self.is_doubt_over(name, asked) {
                 if of.changes_rights {
                     // It is committed in `system`, if at all, and the question was about another database.

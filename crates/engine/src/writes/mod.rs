@@ -168,7 +168,8 @@ impl Writes {
         let tallied = self.tallies.begin(name, self.ids_of(&of));
         let parts = OpenParts::begin(self, (&of, name), known);
         let writes = Arc::clone(self);
-        let open = OpenWrite { writes, of, name, before, known, has_changed: false, tallied, parts };
+        let (has_changed, is_within) = (false, false);
+        let open = OpenWrite { writes, of, name, before, known, has_changed, tallied, parts, is_within };
         PendingWrite::new(Some(open))
     }
 

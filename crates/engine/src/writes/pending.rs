@@ -53,6 +53,8 @@ pub(super) struct OpenWrite {
     pub(super) tallied: TalliedWrite,
     /// What it commits before its end is told meanwhile.
     pub(super) parts: Option<OpenParts>,
+    /// Whether it is one statement of an explicit transaction.
+    pub(super) is_within: bool,
 }
 
 /// How a write ended.
@@ -69,6 +71,15 @@ pub(super) enum WriteEnd {
 impl PendingWrite {
     pub(super) fn new(open: Option<OpenWrite>) -> Self {
         Self { open }
+    }
+
+    /// It is one statement of an explicit transaction, which calls a procedure: at its end, however it ends, only what the procedure has
+    /// committed in transactions of its own is told. The rest is for the COMMIT to tell.
+    pub fn within_a_transaction(mut self) -> Self {
+        if let Some(open) = &mut self.open {
+            open.is_within = true;
+        }
+        self
     }
 
     /// Its summary shows that it has touched no more than this. Only a write that ended well has a summary: of any other, parts

@@ -3,6 +3,7 @@
 //! | the failure | of a write that is one transaction | of one that may commit in parts |
 //! |---|---|---|
 //! | says that it has not begun | nothing has changed | the same for batches |
+//! | is a `SyntaxError` | as of one that is rolled back: `date('xx')` fails so while it runs | parts may be committed |
 //! | comes from a transaction that is rolled back | labels, types and keys may be new | parts may be committed |
 //! | says nothing for certain | all may be committed | all may be committed |
 //! | is of a cluster that may commit it later | in doubt | in doubt |
@@ -54,7 +55,8 @@ impl Writes {
         match (&of.parts, proof_of(code)) {
             (_, Proof::MayBeCommittedLater) => Fate::MayHaveChanged(WriteEnd::InDoubt),
             (Parts::Called { .. }, proof) => {
-                let never_began = Some(code.as_str()).filter(|_| proof == Proof::NeverBegan);
+                let may_be_of_planning = proof == Proof::NeverBegan || code == SYNTAX_ERROR;
+                let never_began = Some(code.as_str()).filter(|_| may_be_of_planning);
                 if self.may_write(of, never_began).await {
                     return Fate::MayHaveChanged(end);
                 }
@@ -104,10 +106,12 @@ impl Writes {
     }
 }
 
+/// Of a text that is no Cypher, and of a value that a running function cannot read.
+const SYNTAX_ERROR: &str = "Neo.ClientError.Statement.SyntaxError";
+
 fn proof_of(code: &str) -> Proof {
     /// Not planned, or not begun.
-    const NEVER_BEGAN: [&str; 7] = [
-        "Neo.ClientError.Statement.SyntaxError",
+    const NEVER_BEGAN: [&str; 6] = [
         "Neo.ClientError.Statement.ParameterMissing",
         "Neo.ClientError.Statement.AccessMode",
         "Neo.ClientError.Procedure.ProcedureNotFound",
@@ -124,11 +128,13 @@ fn proof_of(code: &str) -> Proof {
         "Neo.DatabaseError.Transaction.TransactionCommitFailed",
     ];
     /// What a server in trouble may say at any time, also while it commits.
-    const AT_ANY_TIME: [&str; 4] = [
+    const AT_ANY_TIME: [&str; 6] = [
         "Neo.TransientError.General.OutOfMemoryError",
         "Neo.TransientError.General.StackOverFlowError",
+        "Neo.TransientError.General.DatabaseUnavailable",
         "Neo.TransientError.Transaction.Interrupted",
-        "Neo.TransientError.Database.DatabaseUnavailable",
+        "Neo.ClientError.Security.AuthorizationExpired",
+        "Neo.ClientError.Security.TokenExpired",
     ];
     // A right may be missing in mid-run. All other errors of security are about who asks.
     let is_of_login =
@@ -136,8 +142,8 @@ fn proof_of(code: &str) -> Proof {
     let mut parts = code.split('.').skip(1);
     match (parts.next(), parts.next()) {
         _ if MAY_BE_COMMITTED_LATER.contains(&code) => Proof::MayBeCommittedLater,
-        _ if is_of_login || NEVER_BEGAN.contains(&code) => Proof::NeverBegan,
         _ if AT_ANY_TIME.contains(&code) => Proof::Nothing,
+        _ if is_of_login || NEVER_BEGAN.contains(&code) => Proof::NeverBegan,
         (_, Some("Cluster")) => Proof::Nothing,
         (Some("ClientError" | "TransientError"), Some(_)) => Proof::RolledBack,
         _ => Proof::Nothing,
@@ -151,11 +157,13 @@ mod tests {
     #[test]
     fn a_code_says_whether_a_write_may_be_committed() {
         let table = [
-            ("Neo.ClientError.Statement.SyntaxError", Proof::NeverBegan),
+            ("Neo.ClientError.Statement.SyntaxError", Proof::RolledBack),
             ("Neo.ClientError.Statement.AccessMode", Proof::NeverBegan),
             ("Neo.ClientError.Procedure.ProcedureNotFound", Proof::NeverBegan),
             ("Neo.ClientError.Security.Unauthorized", Proof::NeverBegan),
             ("Neo.ClientError.Security.Forbidden", Proof::RolledBack),
+            ("Neo.ClientError.Security.AuthorizationExpired", Proof::Nothing),
+            ("Neo.TransientError.General.DatabaseUnavailable", Proof::Nothing),
             ("Neo.ClientError.Statement.ArithmeticError", Proof::RolledBack),
             ("Neo.TransientError.Transaction.DeadlockDetected", Proof::RolledBack),
             ("Neo.ClientError.Schema.ConstraintValidationFailed", Proof::RolledBack),

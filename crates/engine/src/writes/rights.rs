@@ -38,11 +38,13 @@ impl Writes {
         lease.lease_ms().filter(|_| !lease.is_held(now))
     }
 
-    /// Takes a mark. A new one of `system` is a change of users or rights.
+    /// Takes a mark. A new one of `system` is a change of users or rights, or an unsettled one, which may be none.
     pub(super) fn take(&self, record: WrittenRecord) -> Change {
         let change = self.cache.written().take(record, self.context.now());
         if record.name == self.system && change != Change::Known {
-            self.told_of_users().for_each(|users| users.have_changed());
+            let is_certain = !record.written.is_unsettled();
+            self.told_of_users()
+                .for_each(|users| if is_certain { users.have_changed() } else { users.may_have_changed() });
         }
         change
     }

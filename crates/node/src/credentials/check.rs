@@ -85,6 +85,8 @@ impl Users for Credentials {
         let mut cache = self.checker.cache.lock();
         cache.make_void(self.checker.clock.now());
         self.checker.checks.detach(|_| true);
+        drop(cache);
+        self.checker.lockout_guard.lock().forget();
     }
 
     fn may_have_changed(&self) {

@@ -153,9 +153,10 @@ impl CredentialCache {
     }
 
     /// Users or rights have changed: nobody is accepted before Neo4j has been asked again. The identities stay known as
-    /// accepted once, so that guesses at their passwords do not delay them.
+    /// accepted once, so that guesses at their passwords do not delay them. What was wrong may be right by now.
     pub(super) fn make_void(&mut self, now: MonoTime) {
         self.void_before = now;
+        self.refused.clear();
         self.accepted.iter().for_each(|(_, acceptance)| acceptance.make_void());
     }
 

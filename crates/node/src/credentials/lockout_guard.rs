@@ -95,6 +95,11 @@ impl LockoutGuard {
         Some(QuestionSlot { free_at, asked_before: user.last_asked.replace(now) })
     }
 
+    /// A password may have changed: who asked with the new one before that may ask at once.
+    pub(super) fn forget(&mut self) {
+        self.users.clear();
+    }
+
     /// Neo4j accepted credentials of this user, so its count of wrong passwords starts again.
     pub(super) fn begin_anew(&mut self, user: PrincipalScope, now: MonoTime) {
         self.users.put(user, AskedUser { accepted_at: Some(now), ..AskedUser::default() });

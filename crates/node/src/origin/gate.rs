@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 use hopcache_core::breaker::{Admission, Breaker, BreakerSettings, BreakerState, CallReport};
 use hopcache_core::limits::{
     ORIGIN_BREAKER_FAILURES_MAX, ORIGIN_BREAKER_OPEN_MS, ORIGIN_BREAKER_PROBE_MS_MAX, ORIGIN_DOUBT_MS,
+    ORIGIN_QUESTION_DOUBT_MS,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginFault;
@@ -97,9 +98,18 @@ impl Gate {
 
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
     pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
+        self.in_doubt_each(ORIGIN_DOUBT_MS, call).await
+    }
+
+    /// The same for a question that Neo4j answers at once.
+    pub(super) async fn in_doubt_while_asked<T>(&self, question: impl Future<Output = T>) -> T {
+        self.in_doubt_each(ORIGIN_QUESTION_DOUBT_MS, question).await
+    }
+
+    async fn in_doubt_each<T>(&self, each_ms: u64, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         loop {
-            if let Ok(ended) = timeout(Duration::from_millis(ORIGIN_DOUBT_MS), &mut call).await {
+            if let Ok(ended) = timeout(Duration::from_millis(each_ms), &mut call).await {
                 return ended;
             }
             self.doubts.notify_one();

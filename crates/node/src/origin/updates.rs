@@ -43,6 +43,11 @@ impl WriteWords {
         }
     }
 
+    /// Whether it calls what may commit by itself, in an explicit transaction too.
+    pub(crate) fn calls_procedure(&self) -> bool {
+        matches!(self.parts, Parts::Called { .. })
+    }
+
     /// Whether it may make a label, a type or a key, also if it fails.
     pub(crate) fn may_make_tokens(&self) -> bool {
         self.may_write && self.effects.tokens().is_none_or(|tokens| !tokens.is_empty())

@@ -56,7 +56,7 @@ impl RequestSpan {
             self.span.set_attribute(KeyValue::new("hopcache.answered_by", by.node.as_str().to_owned()));
         }
         // An error of the client is none of the server's (OpenTelemetry semantic conventions, HTTP spans, status).
-        if matches!(&outcome.answer, Answer::Failed(failure) if Trouble::of(&failure.kind).is_some()) {
+        if matches!(&outcome.answer, Answer::Failed(failure) if Trouble::is_behind(&failure.kind)) {
             self.span.set_status(Status::error("the request failed"));
         }
     }

@@ -118,11 +118,12 @@ impl HeldTransaction {
             self.queue_begin().await?;
         }
         self.writes.sent(&words);
-        let write = if self.begin.is_implicit() && words.may_write {
+        let write = if (self.begin.is_implicit() || words.calls_procedure()) && words.may_write {
             // It commits by itself, without a marker.
             let tokens = words.effects.tokens().filter(|_| relays.marker().is_none());
             let may = (words.effects.touched(), tokens, words.parts.clone());
-            self.begin_write(within, may)
+            let write = self.begin_write(within, may);
+            if self.begin.is_implicit() { write } else { write.map(PendingWrite::within_a_transaction) }
         } else {
             None
         };

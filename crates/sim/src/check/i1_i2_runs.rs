@@ -53,6 +53,9 @@ pub(super) struct Runs {
     trouble: Vec<(MonoTime, Option<usize>)>,
     /// Questions to living nodes that were reset on their way, each with its way.
     resets: Vec<(MonoTime, (usize, usize))>,
+    /// The ways of questions that are not answered, and when the last one of each way was.
+    asked: BTreeMap<u32, (usize, usize)>,
+    reached: BTreeMap<(usize, usize), MonoTime>,
     powers: BTreeMap<usize, (&'static str, MonoTime)>,
     /// Nodes that leave and refuse connections, though their process has not ended yet; each since when.
     closed: BTreeMap<Life, MonoTime>,
@@ -77,6 +80,12 @@ impl Check for Runs {
             self.note_write(fact, seen);
             match fact.what {
                 What::Reset { from, to } => self.resets.push((fact.at, (from, to))),
+                What::Hop { hop, from, to, .. } => {
+                    self.asked.insert(hop, (from, to));
+                }
+                What::ServeEnded { hop, .. } => {
+                    self.reached.extend(self.asked.remove(&hop).map(|way| (way, fact.at)));
+                }
                 What::Closed { by } => {
                     self.closed.insert(by, fact.at);
                 }
@@ -220,13 +229,13 @@ impl Runs {
             || self.powers.get(&life.node).is_some_and(|(power, _)| matches!(*power, "killed" | "left"))
     }
 
-    /// Whether a question of this node to the holder was reset, so that the holder seems dead to it. Then there is one more run,
-    /// and the fence refuses the holder's commit.
+    /// Whether a question of this node to the holder was reset, so that the holder seems dead to it: lately, or since it answered
+    /// last (`Routing::is_gone`). Then there is one more run, and the fence refuses the holder's commit.
     fn seemed_gone(&self, held: &Held, to: Life, now: MonoTime) -> bool {
         let since = held.granted - COMPETITION;
-        let is_such =
-            |at: MonoTime, way: (usize, usize)| way == (to.node, held.by.node) && at >= since && at <= now;
-        self.resets.iter().any(|(at, way)| is_such(*at, *way))
+        let way = (to.node, held.by.node);
+        let answered = self.reached.get(&way).copied().unwrap_or_default();
+        self.resets.iter().any(|(at, reset)| *reset == way && *at <= now && *at >= since.min(answered))
     }
 
     /// Whether an event can have cost the holder its lease: an event of its process, of its way to the store, or of the

@@ -201,7 +201,8 @@ impl Origin for OriginPort {
     }
 
     fn is_reachable(&self) -> bool {
-        !self.shared.state.lock().is_away
+        let state = self.shared.state.lock();
+        !state.is_away && state.cut_off != Some(self.by.node)
     }
 
     fn has_spare(&self) -> bool {

@@ -50,11 +50,11 @@ pub enum WriteFate {
     /// Well, and its summary does not count what a procedure has committed by itself.
     Uncounted,
     /// A part is committed, and the next one is refused.
-    RefusedInPart,
+    RefusedInPart(&'static str),
     /// Well, and it has taken no id although its summary counts updates: `SET` to the same value.
     NoEffect,
-    /// With an error. It is rolled back, but for a label that it has made: that takes an id, and stays.
-    LeavesLabel,
+    /// With an error of this code. It is rolled back, but for a label that it has made: that takes an id, and stays.
+    LeavesLabel(&'static str),
     /// Well, in batches: so many, each committed so many milliseconds after the one before.
     Batches(u32, u64),
 }
@@ -144,7 +144,9 @@ impl ScriptedOrigin {
         let (behavior, delay_ms, fate, restored) = {
             let state = self.state.lock();
             let fate = self.fate_of_write(state.write_fate, state.trouble);
-            (state.behavior.clone(), state.delay_ms, fate, state.transactions.restored)
+            let is_cut_off = state.cut_off == Some(by.node);
+            let behavior = if is_cut_off { super::unreachable() } else { state.behavior.clone() };
+            (behavior, state.delay_ms, fate, state.transactions.restored)
         };
         let number = run.traceparent.as_deref().and_then(write_of_trace);
         let by = WrittenBy { by, number };
@@ -182,11 +184,9 @@ impl ScriptedOrigin {
                 self.record.note(What::Spared { by: by.by });
                 Ok(written_result(self.position(i64::from(self.version())), write, 1))
             }
-            WriteFate::LeavesLabel => {
+            WriteFate::LeavesLabel(code) => {
                 self.write_past();
-                Err(OriginError::of_sent(OriginFault::Failed(seeded(
-                    "Neo.ClientError.Statement.ArithmeticError",
-                ))))
+                Err(OriginError::of_sent(OriginFault::Failed(seeded(code))))
             }
             WriteFate::Batches(count, every_ms) => {
                 for _ in 0..count {
@@ -196,9 +196,9 @@ impl ScriptedOrigin {
                 Ok(written_result(self.position(i64::from(self.version())), write, 1))
             }
             WriteFate::Uncounted => Ok(written_result(self.position(self.commit_write(by, write)), write, 0)),
-            WriteFate::RefusedInPart => {
+            WriteFate::RefusedInPart(code) => {
                 self.commit_write(by, write);
-                Err(OriginError::of_sent(OriginFault::Failed(seeded("Neo.ClientError.Security.Forbidden"))))
+                Err(OriginError::of_sent(OriginFault::Failed(seeded(code))))
             }
             WriteFate::Nothing => Ok(written_result(self.position(i64::from(self.version())), write, 0)),
             WriteFate::Fails => {
@@ -232,8 +232,10 @@ impl ScriptedOrigin {
         if !state.transactions.tells {
             return Ok(None);
         }
-        if let OriginBehavior::Fault(fault) = &state.behavior {
-            return Err(failed(fault.clone()));
+        let is_cut_off = state.cut_off == Some(by.node);
+        let behavior = if is_cut_off { super::unreachable() } else { state.behavior.clone() };
+        if let OriginBehavior::Fault(fault) = behavior {
+            return Err(failed(fault));
         }
         if self.dice.chance(state.trouble.cut) {
             return Err(OriginError::of_sent(OriginFault::Cut("seeded: a question".to_owned())));

@@ -103,6 +103,8 @@ async fn what_one_run_met_brings_nothing_back() {
         OriginFault::TimedOut,
         OriginFault::Cut("reset".to_owned()),
         OriginFault::Overloaded,
+        // One connection was not opened in time, and the gate knows that Neo4j is there.
+        OriginFault::Unreachable("not opened in time".to_owned()),
         OriginFault::Transient(said("Neo.TransientError.General.MemoryPoolOutOfMemoryError")),
         OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
         OriginFault::Failed(said("Neo.ClientError.Transaction.Terminated")),
@@ -147,11 +149,31 @@ async fn max_stale_counts_in_an_outage() {
     }
 }
 
-/// Neo4j cannot be reached, or is known to be away: the old value is better than none, and says what it is.
+/// One node cannot reach Neo4j, which the others do: these get nothing from it that a write has ended, nor its failures.
+#[tokio::test(start_paused = true)]
+async fn what_one_node_cannot_reach_the_others_read() {
+    for has_entry in [true, false] {
+        let (world, ask) = ended_world(477).await;
+        let owner = world.owner_of(&ask);
+        world.origin.cut_off(Some(owner));
+        if !has_entry {
+            world.nodes[owner].memory.forget_all();
+        }
+        let outcome = read(&world, owner, &ask).await;
+        assert!(version(&outcome) == 1 && is_marked(&outcome), "it knows no better: {outcome:?}");
+        for node in (0..NODES).filter(|node| *node != owner) {
+            let outcome = read(&world, node, &ask).await;
+            assert!(version(&outcome) == 2 && !is_marked(&outcome), "node {node}: {outcome:?}");
+        }
+    }
+}
+
+/// Neo4j is known to be away: the old value is better than none, and says what it is.
 #[tokio::test(start_paused = true)]
 async fn a_neo4j_that_is_away_is_stood_in_for() {
     let (world, ask) = ended_world(473).await;
     world.origin.set_behavior(away());
+    world.origin.set_away(true);
     for node in 0..NODES {
         let outcome = read(&world, node, &ask).await;
         assert!(version(&outcome) == 1 && is_marked(&outcome), "{outcome:?}");

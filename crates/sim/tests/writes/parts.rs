@@ -117,6 +117,29 @@ async fn a_long_procedure_that_reads_ends_nothing() {
     }
 }
 
+/// A procedure may commit by itself in an explicit transaction too. Its statement tells that, however it ends; what the transaction has
+/// written is told by its COMMIT.
+#[tokio::test(start_paused = true)]
+async fn what_a_procedure_has_committed_is_told_though_its_transaction_is_rolled_back() {
+    for (statement, expected) in [(WRITE_IN_PARTS, 2), ("CALL own.report()", 1)] {
+        for is_refused in [false, true] {
+            let world = world(474).await;
+            let ask = world.ask(READ);
+            warm(&world, &ask).await;
+            let called = Parts::Called { statement: statement.into(), params: vec![0xA0].into() };
+            let writes = world.nodes[0].engine.writes();
+            let write = writes.begin(write_of(&ask, called, Touched::Anything)).within_a_transaction();
+            world.origin.write_past();
+            if is_refused {
+                write.refused("Neo.ClientError.Statement.ArithmeticError").await;
+            } else {
+                write.committed(None).await;
+            }
+            assert_eq!(versions(&world, &ask).await, [expected; NODES], "{statement}, {is_refused}");
+        }
+    }
+}
+
 /// A statement that is one transaction tells nothing before its end, and one that has ended nothing more.
 #[tokio::test(start_paused = true)]
 async fn only_what_commits_in_parts_is_looked_at() {

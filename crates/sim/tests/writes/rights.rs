@@ -6,11 +6,14 @@ use std::sync::{Arc, Weak};
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{Parts, Users, WriteOf};
+use hopcache_engine::ports::{OriginFault, Parts, Users, WriteOf};
+use hopcache_engine::{PendingWrite, Policy};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
 
-use super::{NODES, READ, SOON_MS, world};
+use super::{NODES, READ, SOON_MS, read, warm, world_of};
+use crate::outcome::version;
 
 /// What a node was told of users.
 #[derive(Default)]
@@ -37,7 +40,8 @@ impl Heard {
 
 /// A world whose Neo4j counts the ids of `system`, and what each node is told.
 async fn listening(seed: u64) -> (World, Vec<Arc<Heard>>) {
-    let world = world(seed).await;
+    let policy = Policy { stale_if_error_ms: Millis(600_000), ..super::proved() };
+    let world = world_of(NODES, seed, &policy).await;
     world.origin.count_exactly();
     let listeners = world.nodes.iter().map(|node| {
         let heard = Arc::<Heard>::default();
@@ -50,10 +54,10 @@ async fn listening(seed: u64) -> (World, Vec<Arc<Heard>>) {
     (world, listeners)
 }
 
-/// `ALTER USER` through a node, by a client of this database. Returns how long it took after Neo4j had answered.
-async fn alter_user(world: &World, node: usize, database: &str) -> Millis {
+/// `ALTER USER` through a node, by a client of this database.
+fn begin_alter_user(world: &World, node: usize, database: &str) -> PendingWrite {
     let identity = Arc::clone(&world.ask_in(database, READ, "neo4j").query.identity);
-    let write = world.nodes[node].engine.writes().begin(WriteOf {
+    world.nodes[node].engine.writes().begin(WriteOf {
         database: database.into(),
         identity,
         impersonated: None,
@@ -63,11 +67,41 @@ async fn alter_user(world: &World, node: usize, database: &str) -> Millis {
         changes_rights: true,
         touched: Touched::nothing(),
         tokens: None,
-    });
+    })
+}
+
+/// Returns how long it took after Neo4j had answered.
+async fn alter_user(world: &World, node: usize, database: &str) -> Millis {
+    let write = begin_alter_user(world, node, database);
     world.origin.change_rights();
     let began = sim_now();
     write.committed(None).await;
     sim_now().since(began)
+}
+
+/// A1: Neo4j goes silent with a change under way. Whether it was carried out is known when Neo4j is back, and readers go on meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_change_in_doubt_takes_nothing_from_readers() {
+    let (world, heard) = listening(495).await;
+    let ask = world.ask(READ);
+    warm(&world, &ask).await;
+    let before: Vec<usize> = heard.iter().map(|heard| heard.changed()).collect();
+    let write = begin_alter_user(&world, 0, "system");
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("frozen".to_owned())));
+    world.origin.set_away(true);
+    write.in_doubt().await;
+    for _ in 0..6 {
+        world.pass(10_000).await;
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &ask).await), 1);
+        }
+    }
+    let after: Vec<usize> = heard.iter().map(|heard| heard.changed()).collect();
+    assert_eq!(after, before, "nothing is certain");
+    world.origin.set_behavior(OriginBehavior::Well);
+    world.origin.set_away(false);
+    world.pass(3_000).await;
+    assert!(heard.iter().zip(before).all(|(heard, before)| heard.changed() > before));
 }
 
 /// Whatever database its client has named.

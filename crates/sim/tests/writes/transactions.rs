@@ -138,10 +138,9 @@ async fn in_an_outage_what_is_old_is_read_and_not_written_upon() {
             let began = sim_now();
             let old = read(&world, node, &to_write(ask)).await;
             assert!(version(&old) == FIRST && is_hit(&old) && !can_write(&old), "{old:?}");
+            assert_eq!(old.how.detail, Some(Detail::StaleIfError), "marked, ended or not");
             assert!(sim_now().since(began) < Millis(100), "at once");
         }
-        let ended = read(&world, node, &to_write(&left)).await;
-        assert_eq!(ended.how.detail, Some(Detail::StaleIfError));
     }
     world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_away(false);
@@ -201,6 +200,37 @@ async fn a_run_that_began_before_is_not_joined() {
         assert!(version(&read) == before + 1 && can_write(&read), "{read:?}");
     }
     assert_eq!(world.origin.runs(), runs + 1);
+}
+
+/// As above, and Neo4j cannot be reached when the run lands: connections that are open go on. The result stands in, marked, and nothing
+/// is written upon it. So on the owner, and over a hop from nodes that do reach Neo4j: these run for themselves.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_began_before_and_lands_in_an_outage_stands_in() {
+    for owner_alone in [false, true] {
+        let (world, [left, _]) = warm_world_with(488, &lasting(), |_| {}).await;
+        read(&world, 0, &world.ask(WRITE_LEFT)).await;
+        let before = i64::from(world.origin.version());
+        let owner = world.owner_of(&left);
+        world.origin.set_slow("Left", 3_000);
+        let reader = world.send(owner, &left);
+        world.pass(500).await;
+        world.origin.write_past();
+        world.pass(2_100).await;
+        // The run is under way.
+        world.origin.cut_off(owner_alone.then_some(owner));
+        world.origin.set_away(!owner_alone);
+        let writers: Vec<_> = (0..NODES).map(|node| (node, world.send(node, &to_write(&left)))).collect();
+        assert_eq!(version(&reader.await.unwrap()), before);
+        for (node, writer) in writers {
+            let outcome = writer.await.unwrap();
+            if owner_alone && node != owner {
+                assert!(version(&outcome) == before + 1 && can_write(&outcome), "{node}: {outcome:?}");
+            } else {
+                assert!(!can_write(&outcome), "{node}: {outcome:?}");
+                assert_eq!(outcome.how.detail, Some(Detail::StaleIfError));
+            }
+        }
+    }
 }
 
 /// What another node has stored counts if it is proved.

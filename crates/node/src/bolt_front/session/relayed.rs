@@ -96,13 +96,13 @@ impl Session {
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let options = StatementOptions::read(&statement.extra.decoded()).ok();
-        let may_commit = match &self.transaction {
-            Some(transaction) => transaction.implicit_options().cloned(),
-            None => options.clone(),
-        };
         let words = self
             .read_apart(statement.text.len(), || WriteWords::of(&statement.text, &statement.params))
             .await?;
+        let may_commit = match &self.transaction {
+            Some(transaction) => transaction.options_if_committing(&words).cloned(),
+            None => options.clone(),
+        };
         self.transaction_has_words(&words);
         let is_wrapped = self.is_wrapped(&words);
         let write = match &may_commit {
@@ -112,7 +112,9 @@ impl Session {
                     // It commits by itself, without a marker.
                     writes.tokens = None;
                 }
-                self.begin_write(options, writes).await?
+                let write = self.begin_write(options, writes).await?;
+                let is_within = self.transaction.as_ref().is_some_and(|open| open.is_explicit());
+                if is_within { write.map(PendingWrite::within_a_transaction) } else { write }
             }
             _ => None,
         };

@@ -78,9 +78,14 @@ impl Transaction {
         self.begin.reads.answered(how);
     }
 
-    /// The options of a transaction whose statements may commit for themselves.
-    pub(super) fn implicit_options(&self) -> Option<&StatementOptions> {
-        self.begin.is_implicit().then_some(&self.options)
+    /// Whether its statements are committed by a COMMIT.
+    pub(super) fn is_explicit(&self) -> bool {
+        !self.begin.is_implicit()
+    }
+
+    /// The options, if a statement with these words may commit by itself.
+    pub(super) fn options_if_committing(&self, words: &WriteWords) -> Option<&StatementOptions> {
+        (self.begin.is_implicit() || words.calls_procedure()).then_some(&self.options)
     }
 
     /// The options for the cache's answer to a statement now.
@@ -369,9 +374,7 @@ impl Session {
 
     /// A statement of an explicit transaction goes to Neo4j now, which may make labels, types or keys.
     pub(super) async fn transaction_may_make_tokens(&mut self, words: &WriteWords) {
-        let is_first = |transaction: &&Transaction| {
-            transaction.tokens.is_none() && transaction.implicit_options().is_none()
-        };
+        let is_first = |transaction: &&Transaction| transaction.tokens.is_none() && transaction.is_explicit();
         let Some(transaction) = self.transaction.as_ref().filter(is_first) else { return };
         if !words.may_make_tokens() {
             return;

@@ -1,7 +1,6 @@
 //! The one thing that this node repeats at Neo4j: a read whose connection was cut. It decides nothing about followers of a
 //! flight, which do not try again after this.
 
-use hopcache_core::turns::RunClass;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginRun};
 use tokio::time::Instant;
 
@@ -17,8 +16,8 @@ impl BoltOrigin {
         deadline: Instant,
         ticket: &CallPermit<'_>,
     ) -> Result<Ended, OriginError> {
-        let is_read = run.mode == AccessMode::Read && run.class != RunClass::Bypass;
-        let mut tap = LiveTap::new(run, is_read);
+        // In read mode Neo4j refuses writes, whatever the statement is.
+        let mut tap = LiveTap::new(run, run.mode == AccessMode::Read);
         let ended = self.run_once(run, what, deadline, (ticket, &mut tap)).await;
         match ended {
             Err(first)

@@ -46,6 +46,19 @@ async fn after_a_change_guesses_do_not_delay_who_was_accepted() {
     assert!(bench.accepts(&ann, 2).await);
 }
 
+/// A client that came with the new password before the change is not told for another 30 s that it is wrong.
+#[tokio::test]
+async fn what_was_wrong_before_a_change_is_asked_again_at_once() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.answers(refused());
+    for at_ms in 0..2 {
+        assert!(!bench.accepts(&ann, at_ms).await);
+    }
+    bench.credentials.have_changed();
+    bench.answers(None);
+    assert!(bench.accepts(&ann, 3).await);
+}
+
 /// Out of touch, a node asks Neo4j again and again; while Neo4j is away too, its last acceptance counts.
 #[tokio::test]
 async fn out_of_touch_an_acceptance_counts_for_a_lease() {
