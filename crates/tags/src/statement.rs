@@ -10,8 +10,8 @@ use hopcache_core::cypher::verdict::{BypassReason, Lexed};
 use crate::limits::STATEMENT_BYTES_MAX;
 use crate::parse::{Unread, parse_tokens};
 
-/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, or cannot read it within its bounds. Lexes
-/// the text once, in time linear in its length.
+/// As [`Statement::of`]; a text is a bypass if this crate does not know its syntax, or it nests too deep to be read. Of a longer one
+/// than this crate reads, the tokens decide: it has a long literal or list. Lexes the text once, in time linear in its length.
 ///
 /// ```
 /// use hopcache_core::cypher::verdict::Lexed;
@@ -25,11 +25,8 @@ pub fn statement(text: &str, procedures: &[String], shares: bool) -> Statement {
     let tokens: Vec<Token> = tokens(text).collect();
     let mut statement = Statement::of_tokens(text, &tokens, procedures, shares);
     // The form's length, not the text's: texts that share a form share the verdict.
-    let is_readable = || {
-        statement.normal.as_str().len() <= STATEMENT_BYTES_MAX
-            && !matches!(parse_tokens(text, &tokens), Err(Unread::Syntax | Unread::Bound))
-    };
-    if statement.lexed.may_read() && !is_readable() {
+    let is_read = statement.lexed.may_read() && statement.normal.as_str().len() <= STATEMENT_BYTES_MAX;
+    if is_read && matches!(parse_tokens(text, &tokens), Err(Unread::Syntax | Unread::Bound)) {
         statement.lexed = Lexed::Bypass(BypassReason::Unreadable);
         statement.shared = None;
     }

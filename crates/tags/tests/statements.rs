@@ -92,12 +92,13 @@ fn syntax_without_a_meaning_depends_on_anything() {
     }
 }
 
-/// Beyond the parser's bounds the verdict on the tokens decides alone.
+/// Of a long text the verdict on the tokens decides alone. One that nests deep may have any syntax.
 #[test]
-fn a_text_beyond_the_bounds_is_read_by_its_tokens() {
+fn a_long_text_is_read_by_its_tokens_and_a_deep_one_is_not_read() {
     let long = |inside: &str| format!("RETURN '{}' AS x {inside}", "x".repeat(STATEMENT_BYTES_MAX));
-    let deep = format!("RETURN {}1{} AS x", "[".repeat(200), "]".repeat(200));
-    assert!(verdict(&long("")).may_read() && verdict(&deep).may_read());
+    let deep = format!("RETURN {}1{} AS x NEXT RETURN 5 AS y", "[".repeat(200), "]".repeat(200));
+    assert!(verdict(&long("")).may_read());
+    assert_eq!(verdict(&deep), Lexed::Bypass(BypassReason::Unreadable));
     assert_eq!(verdict(&long("NEXT SHOW INDEXES")), Lexed::Bypass(BypassReason::Administration));
     assert_eq!(verdict(&long(", s'{rand()}' AS y")), Lexed::Bypass(BypassReason::Unreadable));
     // A comment is no reason: texts of one normal form share the verdict.
