@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `request` | **start here**: answer, hit, hop, flight, lease, run, commit, observe |
+//! | `judgement` | the use of a flight's end for one request |
 //! | `answers` | from a copy or a result to an outcome |
 //! | `fallback` | stale answers instead of an outage |
 //! | `after_write` | hot keys that a write has ended are read anew |
@@ -22,6 +23,7 @@ mod drain;
 pub mod explain;
 mod fallback;
 mod forward;
+mod judgement;
 mod peer_side;
 mod request;
 pub mod sizes;
