@@ -190,6 +190,10 @@ fn starts(shapes: &mut Shapes) {
         "POST /db/neo4j/query/v2 HTTP/1.1",
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: h\r\nHost: i",
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: h\r\nHost: h",
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: h i",
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost: i@h",
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost:",
+        "POST http://elsewhere/db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nHost : h",
         "POST /db/neo4j/query/v2 HTTP/1.1\r\n Host: h",
         "POST  /db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
@@ -211,7 +215,7 @@ fn starts(shapes: &mut Shapes) {
         shapes.add_line("an invalid start", Fate::Refused, start, &length, CARRIED);
     }
     for start in [
-        "POST http://elsewhere/db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
+        "POST http://h/db/neo4j/query/v2 HTTP/1.1\r\nHost: h",
         "POST /db/neo4j/query/v2?a=/b HTTP/1.1\r\nHost: h",
     ] {
         shapes.add_line(
