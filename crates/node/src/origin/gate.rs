@@ -97,13 +97,16 @@ impl Gate {
     }
 
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
-    pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
-        self.in_doubt_each(ORIGIN_DOUBT_MS, call).await
+    pub(super) fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> impl Future<Output = T> {
+        self.in_doubt_each(ORIGIN_DOUBT_MS, call)
     }
 
     /// The same for a question that Neo4j answers at once.
-    pub(super) async fn in_doubt_while_asked<T>(&self, question: impl Future<Output = T>) -> T {
-        self.in_doubt_each(ORIGIN_QUESTION_DOUBT_MS, question).await
+    pub(super) fn in_doubt_while_asked<T>(
+        &self,
+        question: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        self.in_doubt_each(ORIGIN_QUESTION_DOUBT_MS, question)
     }
 
     async fn in_doubt_each<T>(&self, each_ms: u64, call: impl Future<Output = T>) -> T {
