@@ -31,6 +31,9 @@ pub const ORIGIN_QUESTION_DOUBT_MS: u64 = 500;
 /// The longest wait for a run of a request that stale-if-error could answer, even if its pattern is usually slower.
 /// Below it the wait is three times the tail by which leases are measured. With [`LEASE_MS_MIN`] that gives 1 to 5 s.
 pub const STALE_FALLBACK_WAIT_MS_MAX: u64 = 5_000;
+/// How often a waiting request looks whether Neo4j is known to be away. A look at memory costs a microsecond, one at the store a round
+/// trip, and only while Neo4j is away.
+pub const STALE_FALLBACK_LOOK_MS: u64 = 500;
 /// How long past its deadline a request may wait for the store to return a fallback: many round trips of a healthy
 /// store.
 pub const STALE_FALLBACK_LATE_MS_MAX: u64 = 50;

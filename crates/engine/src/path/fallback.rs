@@ -5,7 +5,7 @@
 //! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
-use hopcache_core::limits::STALE_FALLBACK_LATE_MS_MAX;
+use hopcache_core::limits::{STALE_FALLBACK_LATE_MS_MAX, STALE_FALLBACK_LOOK_MS};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{MemoryCopy, SharedCopy};
@@ -58,11 +58,19 @@ impl Path {
             // for again after the same wait.
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(usual_ms, |left| Millis(left.0 + 1));
-            self.context.sleep(wait_ms).await;
+            // Neo4j may turn out to be away meanwhile.
+            self.context.sleep(wait_ms.min(Millis(STALE_FALLBACK_LOOK_MS))).await;
             // The process may have been stopped during the wait and have missed a purge.
             self.cache.look_after_pause(ask.deadline).await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
                 return outcome;
+            }
+            // The owner has found before this node that Neo4j is away, and gave no current answer. This node stands in for it, waits for
+            // the lease of the owner's run that hangs, and has no copy of its own.
+            if self.trouble_of_now() == Trouble::Away
+                && let Some((copy, now)) = self.find_fallback(ask).await
+            {
+                return self.fallback_outcome(ask, &copy, now);
             }
         }
     }

@@ -20,7 +20,6 @@ use hopcache_packstream::Value;
 use tokio::time::Instant;
 
 use super::statement::Statement;
-use super::transaction::Transaction;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
@@ -114,8 +113,11 @@ impl Session {
                     writes.tokens = None;
                 }
                 let write = self.begin_write(options, writes).await?;
-                let is_within = self.transaction.as_ref().is_some_and(Transaction::is_explicit);
-                if is_within { write.map(PendingWrite::within_a_transaction) } else { write }
+                if self.is_in_explicit_transaction() {
+                    write.map(PendingWrite::within_a_transaction)
+                } else {
+                    write
+                }
             }
             _ => None,
         };

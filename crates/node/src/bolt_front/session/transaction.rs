@@ -372,6 +372,11 @@ impl Session {
         }
     }
 
+    /// Whether a COMMIT commits the statements that come now.
+    pub(super) fn is_in_explicit_transaction(&self) -> bool {
+        self.transaction.as_ref().is_some_and(Transaction::is_explicit)
+    }
+
     /// A statement of an explicit transaction goes to Neo4j now, which may make labels, types or keys.
     pub(super) async fn transaction_may_make_tokens(&mut self, words: &WriteWords) {
         let is_first = |transaction: &&Transaction| transaction.tokens.is_none() && transaction.is_explicit();
