@@ -187,6 +187,8 @@ pub trait Origin: Send + Sync + 'static {
     fn is_reachable(&self) -> bool {
         true
     }
+    /// Another node cannot reach the server. Whether this one can is found out; nobody waits for that.
+    fn doubt(&self) {}
     /// Whether the server refused this node's own credentials when they were last tried. Nothing runs until
     /// [`reach`](Origin::reach) succeeds with them.
     fn refuses_us(&self) -> bool {

@@ -270,6 +270,8 @@ impl Path {
             }
         };
         if self.is_of_an_outage_there(ask, &outcome) {
+            // It may be one here too. This node may wait for the lease of a run that hangs there, and ask Neo4j nothing meanwhile.
+            self.origin.doubt();
             return Hop::NextNode.into();
         }
         outcome.key = ask.query.key;

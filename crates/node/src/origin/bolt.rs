@@ -414,6 +414,10 @@ impl Origin for BoltOrigin {
         self.gate.is_reachable()
     }
 
+    fn doubt(&self) {
+        self.gate.doubt();
+    }
+
     fn refuses_us(&self) -> bool {
         self.settings.login.check().is_err()
     }

@@ -96,6 +96,11 @@ impl Gate {
         Ok(CallPermit { gate: self, admission, met_silence: AtomicBool::new(false) })
     }
 
+    /// Raises a doubt, which a probe settles.
+    pub(super) fn doubt(&self) {
+        self.doubts.notify_one();
+    }
+
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
     pub(super) fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> impl Future<Output = T> {
         self.in_doubt_each(ORIGIN_DOUBT_MS, call)
