@@ -69,6 +69,16 @@ struct State {
     cut_off: Option<usize>,
 }
 
+impl State {
+    /// How what this node sends ends.
+    fn behavior_for(&self, by: Life) -> OriginBehavior {
+        if self.cut_off == Some(by.node) {
+            return OriginBehavior::Fault(OriginFault::Unreachable("cut off".to_owned()));
+        }
+        self.behavior.clone()
+    }
+}
+
 /// A run as the origin saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSeen {
@@ -272,8 +282,7 @@ impl ScriptedOrigin {
         state.under_way += 1;
         let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
         let behavior = match version {
-            _ if state.cut_off == Some(by.node) => unreachable(),
-            Some(_) => self.behavior_of(&state, run),
+            Some(_) => self.behavior_of(&state, (by, run)),
             None => OriginBehavior::Fault(bookmark_timeout()),
         };
         if let OriginBehavior::Panic(left) = &mut state.behavior {
@@ -309,9 +318,10 @@ impl ScriptedOrigin {
         ResultSet { bookmark, range, ..result }
     }
 
-    fn behavior_of(&self, state: &State, run: &OriginRun) -> OriginBehavior {
-        if state.behavior != OriginBehavior::Well {
-            return state.behavior.clone();
+    fn behavior_of(&self, state: &State, (by, run): (Life, &OriginRun)) -> OriginBehavior {
+        let behavior = state.behavior_for(by);
+        if behavior != OriginBehavior::Well {
+            return behavior;
         }
         if run.statement.contains("FAILS") || run.statement.contains("BROKEN") {
             return OriginBehavior::Fault(OriginFault::Failed(said_of(run)));
@@ -346,10 +356,6 @@ impl ScriptedOrigin {
 
 fn seen(run: &OriginRun, carried: Bookmark) -> RunSeen {
     RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now(), carried }
-}
-
-fn unreachable() -> OriginBehavior {
-    OriginBehavior::Fault(OriginFault::Unreachable("cut off".to_owned()))
 }
 
 fn bookmark_timeout() -> OriginFault {

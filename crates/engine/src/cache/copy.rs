@@ -431,6 +431,7 @@ impl ScopeTag {
     }
 }
 
+pub(crate) use judged::is_ended_by;
 pub(crate) use rendering::render_passing;
 
 /// A copy shared by its readers. Nobody holds it weakly, so it has one count.

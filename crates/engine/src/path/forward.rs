@@ -13,7 +13,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
 
-use crate::cache::copy::SharedCopy;
+use crate::cache::copy::{SharedCopy, is_ended_by};
 use crate::cache::flight::{Follower, Leader, Seat, Wait};
 use crate::cache::{Permission, add_near_hits};
 use crate::model::ask::{Ask, Hints};
@@ -286,14 +286,11 @@ impl Path {
     /// Whether another node has answered as well as a node can that does not reach Neo4j, and this node does: then what a write has
     /// ended is no answer, nor is a failure.
     fn is_of_an_outage_there(&self, ask: &Ask, outcome: &Outcome) -> bool {
-        let is_ended = |written: Written| match &outcome.range {
-            Some(range) => !written.is_seen_by(range),
-            None => !written.is_nothing(),
-        };
         let is_of_outage = match &outcome.answer {
             Answer::Failed(failure) => matches!(failure.kind, FailureKind::OriginUnreachable),
             Answer::Body(_) => {
-                outcome.how.detail == Some(Detail::StaleIfError) && ask.written.is_some_and(is_ended)
+                outcome.how.detail == Some(Detail::StaleIfError)
+                    && is_ended_by(outcome.range.as_deref(), ask.written)
             }
         };
         let is_here = self.origin.is_reachable() && !self.origin.refuses_us();

@@ -144,9 +144,7 @@ impl ScriptedOrigin {
         let (behavior, delay_ms, fate, restored) = {
             let state = self.state.lock();
             let fate = self.fate_of_write(state.write_fate, state.trouble);
-            let is_cut_off = state.cut_off == Some(by.node);
-            let behavior = if is_cut_off { super::unreachable() } else { state.behavior.clone() };
-            (behavior, state.delay_ms, fate, state.transactions.restored)
+            (state.behavior_for(by), state.delay_ms, fate, state.transactions.restored)
         };
         let number = run.traceparent.as_deref().and_then(write_of_trace);
         let by = WrittenBy { by, number };
@@ -232,9 +230,7 @@ impl ScriptedOrigin {
         if !state.transactions.tells {
             return Ok(None);
         }
-        let is_cut_off = state.cut_off == Some(by.node);
-        let behavior = if is_cut_off { super::unreachable() } else { state.behavior.clone() };
-        if let OriginBehavior::Fault(fault) = behavior {
+        if let OriginBehavior::Fault(fault) = state.behavior_for(by) {
             return Err(failed(fault));
         }
         if self.dice.chance(state.trouble.cut) {

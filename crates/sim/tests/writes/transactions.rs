@@ -7,10 +7,12 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::{AccessMode, OriginFault};
 use hopcache_engine::{Policy, TransactionReads};
+use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::write_statement::WRITE_LEFT;
+use tokio::task::JoinHandle;
 
 use super::proofs::{BOUND_MS, FIRST, WATCH_MS, policy, proved, warm_world, warm_world_with};
 use super::{NODES, READ, is_hit, read, warm, world_of};
@@ -177,6 +179,23 @@ async fn an_outage_that_is_noticed_during_the_run_ends_the_wait() {
     }
 }
 
+/// A read through the owner whose run a write past Hopcache overtakes: the write comes after the first of these times, the second one has
+/// passed, and in the third one the run ends. The version that the run brings, and the read.
+async fn overtaken_run(
+    world: &World,
+    ask: &Ask,
+    [before, since, left]: [u64; 3],
+) -> (i64, JoinHandle<Outcome>) {
+    read(world, 0, &world.ask(WRITE_LEFT)).await;
+    let version = i64::from(world.origin.version());
+    world.origin.set_slow("Left", before + since + left);
+    let reader = world.send(world.owner_of(ask), ask);
+    world.pass(before).await;
+    world.origin.write_past();
+    world.pass(since).await;
+    (version, reader)
+}
+
 /// A run of before may have missed a write of long before the request: it is no answer for it, on the owner and over a hop. One more
 /// run is enough for all who came meanwhile.
 #[tokio::test(start_paused = true)]
@@ -184,14 +203,7 @@ async fn a_run_that_began_before_is_not_joined() {
     // By its age the result would do.
     let lasting = Policy { ttl_ms: Millis(600_000), ..policy(WATCH_MS) };
     let (world, [left, _]) = warm_world_with(486, &lasting, |_| {}).await;
-    read(&world, 0, &world.ask(WRITE_LEFT)).await;
-    let before = i64::from(world.origin.version());
-    let owner = world.owner_of(&left);
-    world.origin.set_slow("Left", 10_000);
-    let reader = world.send(owner, &left);
-    world.pass(1_000).await;
-    world.origin.write_past();
-    world.pass(5_000).await;
+    let (before, reader) = overtaken_run(&world, &left, [1_000, 5_000, 4_000]).await;
     let runs = world.origin.runs();
     let writers: Vec<_> = (0..12).map(|place| world.send(place % NODES, &to_write(&left))).collect();
     assert_eq!(version(&reader.await.unwrap()), before);
@@ -208,15 +220,8 @@ async fn a_run_that_began_before_is_not_joined() {
 async fn a_run_that_began_before_and_lands_in_an_outage_stands_in() {
     for owner_alone in [false, true] {
         let (world, [left, _]) = warm_world_with(488, &lasting(), |_| {}).await;
-        read(&world, 0, &world.ask(WRITE_LEFT)).await;
-        let before = i64::from(world.origin.version());
         let owner = world.owner_of(&left);
-        world.origin.set_slow("Left", 3_000);
-        let reader = world.send(owner, &left);
-        world.pass(500).await;
-        world.origin.write_past();
-        world.pass(2_100).await;
-        // The run is under way.
+        let (before, reader) = overtaken_run(&world, &left, [500, 2_100, 400]).await;
         world.origin.cut_off(owner_alone.then_some(owner));
         world.origin.set_away(!owner_alone);
         let writers: Vec<_> = (0..NODES).map(|node| (node, world.send(node, &to_write(&left)))).collect();

@@ -1,12 +1,21 @@
 //! Whether a copy is an answer: for a request with its bookmarks and bounds, and after a write.
 
-use hopcache_core::bookmark::Bookmark;
+use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::time::MonoTime;
 use hopcache_core::written::Written;
 
 use super::{Life, MemoryCopy};
 use crate::model::ask::{Ask, Freshness};
 use crate::model::bounds::{StaleUse, ValueBounds};
+
+/// Whether a write has ended a result of a run of this range. See [`MemoryCopy::is_ended_by`].
+pub(crate) fn is_ended_by(range: Option<&ReadRange>, written: Option<Written>) -> bool {
+    let is_seen = |written: Written| match range {
+        Some(range) => written.is_seen_by(range),
+        None => written.is_nothing(),
+    };
+    written.is_some_and(|written| !is_seen(written))
+}
 
 impl MemoryCopy {
     /// Whether its run carried all of these bookmarks. A copy of unknown range covers only the empty bookmark.
@@ -18,11 +27,7 @@ impl MemoryCopy {
     /// Whether a write has ended it: its run did not carry the mark. A copy of unknown range may be of any time.
     #[must_use]
     pub fn is_ended_by(&self, written: Option<Written>) -> bool {
-        let is_seen = |written: &Written| match &self.range {
-            Some(range) => written.is_seen_by(range),
-            None => written.is_nothing(),
-        };
-        written.is_some_and(|written| !is_seen(&written))
+        is_ended_by(self.range.as_deref(), written)
     }
 
     /// Whether a request or refresh with these bounds may use it, as far as transactions go.
