@@ -21,19 +21,21 @@ const _: () = assert!(PAUSE_LOOK_RETRY_MS >= STORE_BREAKER_APART_MS);
 /// The longest time for a probe of the origin (connect, TLS, handshake, HELLO) before it counts as failed. A server
 /// that pauses longer for garbage collection serves nobody meanwhile either.
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
-/// A run, or a check of credentials, that lasts this long raises a doubt, which a probe settles. A server that falls
-/// silent behind open connections is known to be away after this and [`ORIGIN_PROBE_MS_MAX`], for any `origin.timeout`.
-/// A run that is only slow costs a healthy server one small connection in that time.
-pub const ORIGIN_DOUBT_MS: u64 = 1_000;
-/// The same for the question of a database's newest transaction. One node asks it each 250 ms, and Neo4j answers in under a
-/// millisecond. So that node, at least, knows of a silence before its entries cease to be proved, or soon after.
-pub const ORIGIN_QUESTION_DOUBT_MS: u64 = 500;
+/// From then on a probe is late, and Neo4j counts as silent until it has answered: stored answers stand in, also those that
+/// a write has ended. Neo4j answers a probe in some milliseconds. After a doubt and this time, it has answered nothing for more than half
+/// a second, and a reader waits for less than a second in all.
+pub const ORIGIN_PROBE_LATE_MS: u64 = 300;
+const _: () = assert!(ORIGIN_PROBE_LATE_MS < ORIGIN_PROBE_MS_MAX);
+/// A run, a question, a check of credentials or a forward that lasts this long raises a doubt, which a probe settles. A server that falls
+/// silent behind open connections counts as silent after this and [`ORIGIN_PROBE_LATE_MS`], and as away after this and
+/// [`ORIGIN_PROBE_MS_MAX`], for any `origin.timeout`. Runs that are only slow cost a healthy server one small connection in
+/// half a second.
+pub const ORIGIN_DOUBT_MS: u64 = 300;
 /// The longest wait for a run of a request that stale-if-error could answer, even if its pattern is usually slower.
 /// Below it the wait is three times the tail by which leases are measured. With [`LEASE_MS_MIN`] that gives 1 to 5 s.
 pub const STALE_FALLBACK_WAIT_MS_MAX: u64 = 5_000;
-/// How often a waiting request looks whether Neo4j is known to be away. A look at memory costs a microsecond, one at the store a round
-/// trip, and only while Neo4j is away.
-pub const STALE_FALLBACK_LOOK_MS: u64 = 500;
+/// How often a waiting request looks whether Neo4j is known to be away. A look at memory costs a microsecond.
+pub const STALE_FALLBACK_LOOK_MS: u64 = 100;
 /// How long past its deadline a request may wait for the store to return a fallback: many round trips of a healthy
 /// store.
 pub const STALE_FALLBACK_LATE_MS_MAX: u64 = 50;

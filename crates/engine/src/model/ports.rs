@@ -183,11 +183,11 @@ pub trait Origin: Send + Sync + 'static {
     fn slots(&self) -> Option<usize> {
         None
     }
-    /// Whether the server answered the last question or probe.
+    /// Whether the server answered the last question or probe, and is not late with the answer to a probe.
     fn is_reachable(&self) -> bool {
         true
     }
-    /// Another node cannot reach the server. Whether this one can is found out; nobody waits for that.
+    /// Another node cannot reach the server, or is late. Whether this one can is found out; nobody waits for that.
     fn doubt(&self) {}
     /// Whether the server refused this node's own credentials when they were last tried. Nothing runs until
     /// [`reach`](Origin::reach) succeeds with them.

@@ -51,6 +51,7 @@ impl Path {
         }
         let key = &ask.query.key;
         let usual_ms = self.cache.fallback_wait_ms(&ask.query);
+        let mut look_ms = Millis(STALE_FALLBACK_LOOK_MS);
         loop {
             let overdue_at = self.cache.fallback_of_flight(key).map(|(_, overdue_at)| overdue_at);
             let left = overdue_at.map(|overdue_at| overdue_at.since(self.context.now()));
@@ -59,7 +60,7 @@ impl Path {
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(usual_ms, |left| Millis(left.0 + 1));
             // Neo4j may turn out to be away meanwhile.
-            self.context.sleep(wait_ms.min(Millis(STALE_FALLBACK_LOOK_MS))).await;
+            self.context.sleep(wait_ms.min(look_ms)).await;
             // The process may have been stopped during the wait and have missed a purge.
             self.cache.look_after_pause(ask.deadline).await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
@@ -67,10 +68,12 @@ impl Path {
             }
             // The owner has found before this node that Neo4j is away, and gave no current answer. This node stands in for it, waits for
             // the lease of the owner's run that hangs, and has no copy of its own.
-            if self.trouble_of_now() == Trouble::Away
-                && let Some((copy, now)) = self.find_fallback(ask).await
-            {
-                return self.fallback_outcome(ask, &copy, now);
+            if self.trouble_of_now() == Trouble::Away {
+                if let Some((copy, now)) = self.find_fallback(ask).await {
+                    return self.fallback_outcome(ask, &copy, now);
+                }
+                // The store is not asked for it ten times a second.
+                look_ms = usual_ms;
             }
         }
     }

@@ -4,11 +4,13 @@
 //! forwards have a table of their own, which forwarded requests never use. So two nodes that take each other for the
 //! owner cannot wait for each other (I8).
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::key::QueryKey;
+use hopcache_core::limits::ORIGIN_DOUBT_MS;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
@@ -241,6 +243,7 @@ impl Path {
                 is_lost = true;
                 Err(PeerError::TimedOut)
             }
+            never = self.doubt_meanwhile() => match never {},
         };
         call.ended(&reply);
         let word = ForwardWord::from(&reply);
@@ -270,7 +273,7 @@ impl Path {
             }
         };
         if self.is_of_an_outage_there(ask, &outcome) {
-            // It may be one here too. This node may wait for the lease of a run that hangs there, and ask Neo4j nothing meanwhile.
+            // It may be one here too.
             self.origin.doubt();
             return Hop::NextNode.into();
         }
@@ -281,6 +284,15 @@ impl Path {
             self.cache.hear_of(ask.query.tags.database(), range.to().database);
         }
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
+    }
+
+    /// Raises doubts about Neo4j while another node is late. It may wait for Neo4j, which this node asks nothing meanwhile. Then this node
+    /// knows of a silence as soon as that one.
+    async fn doubt_meanwhile(&self) -> Infallible {
+        loop {
+            self.context.sleep(Millis(ORIGIN_DOUBT_MS)).await;
+            self.origin.doubt();
+        }
     }
 
     /// Whether another node has answered as well as a node can that does not reach Neo4j, and this node does: then what a write has

@@ -7,6 +7,8 @@
 //!   no CPU to open it), only raise a doubt. The prober settles it.
 //! - So a slow query does not open the breaker. A silent server is found long before the runs that it lost reach their
 //!   deadlines. Those runs go on to their own deadlines, because the server may come back earlier.
+//! - A probe that is late counts as silence before it has failed: stored answers stand in for the server then, and what
+//!   is not stored still waits for it. The breaker opens only when the probe has failed.
 //!
 //! Requests of clients never probe: while the breaker is not closed, each is refused at once. One task here probes, one
 //! connection at a time. So no request waits for a server that is away, and the node finds the server again without any
@@ -21,7 +23,7 @@ use futures_util::future::BoxFuture;
 use hopcache_core::breaker::{Admission, Breaker, BreakerSettings, BreakerState, CallReport};
 use hopcache_core::limits::{
     ORIGIN_BREAKER_FAILURES_MAX, ORIGIN_BREAKER_OPEN_MS, ORIGIN_BREAKER_PROBE_MS_MAX, ORIGIN_DOUBT_MS,
-    ORIGIN_QUESTION_DOUBT_MS,
+    ORIGIN_PROBE_LATE_MS,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginFault;
@@ -73,7 +75,7 @@ impl Gate {
         let _ = self.hook.set(hook);
     }
 
-    /// Whether the server answered the last call or probe.
+    /// Whether the server answered the last call or probe, and the probe under way is not late.
     pub(super) fn is_reachable(&self) -> bool {
         self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
     }
@@ -102,22 +104,10 @@ impl Gate {
     }
 
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
-    pub(super) fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> impl Future<Output = T> {
-        self.in_doubt_each(ORIGIN_DOUBT_MS, call)
-    }
-
-    /// The same for a question that Neo4j answers at once.
-    pub(super) fn in_doubt_while_asked<T>(
-        &self,
-        question: impl Future<Output = T>,
-    ) -> impl Future<Output = T> {
-        self.in_doubt_each(ORIGIN_QUESTION_DOUBT_MS, question)
-    }
-
-    async fn in_doubt_each<T>(&self, each_ms: u64, call: impl Future<Output = T>) -> T {
+    pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         loop {
-            if let Ok(ended) = timeout(Duration::from_millis(each_ms), &mut call).await {
+            if let Ok(ended) = timeout(Duration::from_millis(ORIGIN_DOUBT_MS), &mut call).await {
                 return ended;
             }
             self.doubts.notify_one();
@@ -143,10 +133,20 @@ impl Gate {
         self.tell(changed);
         let Some(admission) = admission else { return false };
         let answers = self.answers.load(Ordering::Relaxed);
-        let probed = probe().await;
-        let is_there = self.answers.load(Ordering::Relaxed) != answers;
+        let is_there = || self.answers.load(Ordering::Relaxed) != answers;
+        let was_answered = self.is_answered.load(Ordering::Relaxed);
+        let mut probed = pin!(probe());
+        let probed = match timeout(Duration::from_millis(ORIGIN_PROBE_LATE_MS), &mut probed).await {
+            Ok(probed) => probed,
+            Err(_) => {
+                if !is_there() {
+                    self.is_answered.store(false, Ordering::Relaxed);
+                }
+                probed.await
+            }
+        };
         match probed {
-            Some(Err(_)) if is_there => {
+            Some(Err(_)) if is_there() => {
                 self.report(admission, CallReport::Answered, "");
                 true
             }
@@ -159,6 +159,7 @@ impl Gate {
                 false
             }
             None => {
+                self.is_answered.fetch_or(was_answered, Ordering::Relaxed);
                 self.report(admission, CallReport::Abandoned, "");
                 false
             }

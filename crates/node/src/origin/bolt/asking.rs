@@ -82,7 +82,7 @@ impl BoltOrigin {
             let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
             Ok(Some((newest, run)))
         };
-        let answer = self.gate.in_doubt_while_asked(asked).await;
+        let answer = self.gate.in_doubt_while(asked).await;
         ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
         answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }

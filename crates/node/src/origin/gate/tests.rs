@@ -243,3 +243,27 @@ async fn a_long_run_has_the_server_probed_meanwhile() {
     pass(60_000).await;
     assert_eq!(bench.server.probes(), before, "without a doubt there is no probe");
 }
+
+/// A1: a reader waits for less than a second for a Neo4j that has fallen silent. What is not stored waits for Neo4j as before.
+#[tokio::test(start_paused = true)]
+async fn a_late_probe_is_silence_before_it_has_failed() {
+    let bench = Bench::new(true, 2_000);
+    bench.gate.doubt();
+    pass(ORIGIN_PROBE_LATE_MS - 10).await;
+    assert!(bench.gate.is_reachable());
+    pass(20).await;
+    assert!(!bench.gate.is_reachable() && bench.moves.lock().is_empty(), "silent, and not yet away");
+    assert!(bench.call(None) && bench.gate.is_reachable(), "a run is let through, and its answer counts");
+    pass(2_000).await;
+    assert!(bench.gate.is_reachable(), "the probe that failed began before that answer");
+}
+
+/// A probe on a machine without descriptors says nothing, however late it was.
+#[tokio::test(start_paused = true)]
+async fn a_late_probe_that_could_not_ask_says_nothing() {
+    let bench = Bench::new(false, 1_000);
+    bench.server.cannot_ask.store(true, Ordering::Relaxed);
+    bench.gate.doubt();
+    pass(1_010).await;
+    assert!(bench.gate.is_reachable());
+}
