@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs every fuzz target in turn, from its seeds and from `fuzz/corpus`.
+//! `cargo xtask fuzz`: runs every fuzz target in turn, from its seeds and from the inputs of `fuzz/corpus`.
 //!
 //! Decides bounds and folders. `crates/fuzzing` has the properties. libFuzzer writes inputs that it finds to
 //! `target/fuzz/found`, never into the repository: people choose which inputs to keep (`fuzz/README.md`).
@@ -94,7 +94,6 @@ fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
         .args(["run", "nightly", "cargo", "fuzz", "run", target])
         // libFuzzer writes inputs that it finds to the first folder.
         .arg(&found)
-        .arg(root.join("fuzz/corpus").join(target))
         .arg(root.join("target/fuzz/seeds").join(target))
         .arg("--")
         .args([

@@ -14,6 +14,7 @@ mod bolt;
 mod bolt_server;
 mod bookmark;
 mod config;
+mod corpus;
 mod credential_message;
 mod cypher;
 mod draw;
@@ -30,9 +31,11 @@ mod render;
 mod request;
 mod tags;
 
+pub use corpus::Input;
+
 /// A reader of outside bytes.
 pub struct Target {
-    /// Its name: of the fuzz target, and of its folder of inputs.
+    /// Its name: of the fuzz target, and of its archive of inputs.
     pub name: &'static str,
     /// Panics when a property does not hold of these bytes.
     pub check: fn(&[u8]),

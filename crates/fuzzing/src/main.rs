@@ -1,5 +1,5 @@
-//! Writes every target's seeds as files, `FOLDER/<target>/seed-<n>`, for libFuzzer to start from. Writes
-//! nothing else.
+//! Writes every target's seeds as files, `FOLDER/<target>/seed-<n>`, and the inputs that fuzzers found, for libFuzzer to start
+//! from. Writes nothing else.
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
 use std::io::{Error, Result};
@@ -12,6 +12,9 @@ fn main() -> Result<()> {
         std::fs::create_dir_all(&folder)?;
         for (at, seed) in (target.seeds)().iter().enumerate() {
             std::fs::write(folder.join(format!("seed-{at}")), seed)?;
+        }
+        for input in target.found()? {
+            std::fs::write(folder.join(input.name), input.bytes)?;
         }
         println!("{}", target.name);
     }

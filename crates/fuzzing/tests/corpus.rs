@@ -26,13 +26,10 @@ fn fuzz_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-fn found(target: &Target) -> Vec<Vec<u8>> {
-    let folder = fuzz_folder().join("corpus").join(target.name);
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty(), "{} has no inputs", folder.display());
-    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+fn found(target: &Target) -> impl Iterator<Item = Vec<u8>> {
+    let found = target.found().unwrap();
+    assert!(!found.is_empty(), "{} has no inputs", target.name);
+    found.into_iter().map(|input| input.bytes)
 }
 
 /// The panic's own message has been printed by then.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// Many threads allocate and free entries all the time. With glibc's allocator a node of 256 MiB held 389 MiB after a
-/// million entries and kept growing. With mimalloc its memory stays constant (docs/benchmarks/2026-11-21-memory).
+/// million entries and kept growing. With mimalloc its memory stays constant.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
