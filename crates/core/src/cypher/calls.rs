@@ -21,6 +21,25 @@ pub fn may_be_in_batches(text: &str) -> bool {
     has_word(&decoded(text), "transactions")
 }
 
+/// Whether `text` begins with `PROFILE`, also behind the options of `CYPHER`.
+#[must_use]
+pub fn is_profiled(text: &str) -> bool {
+    let mut tokens = tokens(text).peekable();
+    let has_options = tokens.next_if(|token| is_word(text, *token, "cypher")).is_some();
+    while let Some(token) = tokens.next() {
+        if is_word(text, token, "profile") {
+            return true;
+        }
+        let is_option = token.kind == TokenKind::Number
+            || token.kind == TokenKind::Word
+                && tokens.next_if(|next| next.is('=')).and_then(|_| tokens.next()).is_some();
+        if !(has_options && is_option) {
+            return false;
+        }
+    }
+    false
+}
+
 /// Whether the result of `text`, which no parser reads, may tell which labels, types and keys the database has: by a procedure that
 /// does more than search an index, or by a `SHOW`. A text with escapes outside of strings is never cached, so it is not decoded.
 #[must_use]
@@ -73,6 +92,27 @@ pub(super) fn holds(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_beginning_makes_a_profile() {
+        for text in [
+            "PROFILE CALL a.b()",
+            "/* x */ profile MATCH (n) RETURN n",
+            "CYPHER 5 runtime=slotted PROFILE CALL a.b()",
+        ] {
+            assert!(is_profiled(text), "{text}");
+        }
+        for text in [
+            "",
+            "USE neo4j CALL nope('profile')",
+            "CALL nope() YIELD x MATCH (p:Profile) RETURN p",
+            "CYPHER 5 CALL profile()",
+            "CYPHER runtime=slotted MATCH (profile) RETURN profile",
+            "MATCH (user_profile) RETURN 1 // PROFILE",
+        ] {
+            assert!(!is_profiled(text), "{text}");
+        }
+    }
 
     #[test]
     fn a_call_of_a_procedure_is_seen_wherever_it_stands() {

@@ -21,9 +21,9 @@ const _: () = assert!(PAUSE_LOOK_RETRY_MS >= STORE_BREAKER_APART_MS);
 /// The longest time for a probe of the origin (connect, TLS, handshake, HELLO) before it counts as failed. A server
 /// that pauses longer for garbage collection serves nobody meanwhile either.
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
-/// From then on a probe is late, and Neo4j counts as silent until it has answered: stored answers stand in, also those that
-/// a write has ended. Neo4j answers a probe in some milliseconds. After a doubt and this time, it has answered nothing for more than half
-/// a second, and a reader waits for less than a second in all.
+/// By how much a probe may exceed what probes of this Neo4j usually take. Then Neo4j counts as silent until it has answered: stored
+/// answers stand in, also those that a write has ended. A Neo4j nearby answers a probe in some milliseconds: after a doubt and this
+/// time it has answered nothing for more than half a second, and a reader waits for less than a second in all.
 pub const ORIGIN_PROBE_LATE_MS: u64 = 300;
 const _: () = assert!(ORIGIN_PROBE_LATE_MS < ORIGIN_PROBE_MS_MAX);
 /// A run, a question, a check of credentials or a forward that lasts this long raises a doubt, which a probe settles. A server that falls

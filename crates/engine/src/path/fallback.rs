@@ -5,13 +5,13 @@
 //! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
-use hopcache_core::limits::{STALE_FALLBACK_LATE_MS_MAX, STALE_FALLBACK_LOOK_MS};
+use hopcache_core::limits::{ORIGIN_PROBE_MS_MAX, STALE_FALLBACK_LATE_MS_MAX, STALE_FALLBACK_LOOK_MS};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ask::Ask;
 use crate::model::event::Event;
-use crate::model::outcome::{Answer, Detail, Outcome};
+use crate::model::outcome::{Answer, Detail, FailureKind, Outcome, Role};
 use crate::model::ports::Store;
 use crate::model::trouble::Trouble;
 use crate::path::Path;
@@ -23,18 +23,21 @@ impl Path {
     /// the key's flight or lease until its own deadline, so waiting for it brings nothing.)
     pub(super) fn overdue_fallback(&self, ask: &Ask, held: Option<&SharedCopy>) -> Option<Outcome> {
         let now = self.context.now();
+        // Other nodes may have stored a newer result than a copy that a write has ended: [`Path::find_fallback`] looks.
+        let is_newest = |copy: &MemoryCopy| ask.freshness.stale_max_ms.is_some() || !self.is_ended(ask, copy);
         // That an earlier run has failed is no news about now: a write may have been answered since.
         let trouble = self.trouble_of_now();
         let is_away = trouble == Trouble::Away;
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
             && (copy.has_origin_failed() || is_away)
+            && is_newest(copy)
             && self.is_fallback_here(ask, copy, (trouble, now))
         {
             return Some(self.fallback_outcome(ask, copy, now));
         }
         let (copy, overdue_at) = self.cache.fallback_of_flight(&ask.query.key)?;
-        let is_due = is_away || overdue_at <= now;
+        let is_due = (is_away || overdue_at <= now) && is_newest(&copy);
         let is_fallback = is_due && self.is_fallback_here(ask, &copy, (trouble, now));
         is_fallback.then(|| self.fallback_outcome(ask, &copy, now))
     }
@@ -51,8 +54,28 @@ impl Path {
         }
         let key = &ask.query.key;
         let usual_ms = self.cache.fallback_wait_ms(&ask.query);
-        let mut look_ms = Millis(STALE_FALLBACK_LOOK_MS);
+        let mut away_since = None;
+        // The store is not asked ten times a second.
+        let mut store_at = self.context.now();
         loop {
+            let now = self.context.now();
+            if self.trouble_of_now() == Trouble::OfRun {
+                away_since = None;
+            } else {
+                // A write has ended this node's copy. Or this node stands in for the owner, which does not reach Neo4j either, and waits
+                // for the lease of the owner's run.
+                if now >= store_at {
+                    if let Some((copy, now)) = self.find_fallback(ask).await {
+                        return self.fallback_outcome(ask, &copy, now);
+                    }
+                    store_at = self.context.now() + usual_ms;
+                }
+                // The node that asks may reach Neo4j.
+                let away_ms = now.since(*away_since.get_or_insert(now));
+                if ask.is_forwarded && away_ms > Millis(ORIGIN_PROBE_MS_MAX) {
+                    return self.failed(ask, FailureKind::OriginUnreachable.into(), Role::Joined);
+                }
+            }
             let overdue_at = self.cache.fallback_of_flight(key).map(|(_, overdue_at)| overdue_at);
             let left = overdue_at.map(|overdue_at| overdue_at.since(self.context.now()));
             // One millisecond more, for rounding. If there is no fallback yet, or none for this request, it is looked
@@ -60,20 +83,11 @@ impl Path {
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(usual_ms, |left| Millis(left.0 + 1));
             // Neo4j may turn out to be away meanwhile.
-            self.context.sleep(wait_ms.min(look_ms)).await;
+            self.context.sleep(wait_ms.min(Millis(STALE_FALLBACK_LOOK_MS))).await;
             // The process may have been stopped during the wait and have missed a purge.
             self.cache.look_after_pause(ask.deadline).await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
                 return outcome;
-            }
-            // The owner has found before this node that Neo4j is away, and gave no current answer. This node stands in for it, waits for
-            // the lease of the owner's run that hangs, and has no copy of its own.
-            if self.trouble_of_now() == Trouble::Away {
-                if let Some((copy, now)) = self.find_fallback(ask).await {
-                    return self.fallback_outcome(ask, &copy, now);
-                }
-                // The store is not asked for it ten times a second.
-                look_ms = usual_ms;
             }
         }
     }
@@ -104,7 +118,7 @@ impl Path {
         }
     }
 
-    /// The fallback in memory, in the flight's place or in the store, and when it was judged.
+    /// The newest fallback in memory, in the flight's place or in the store, and when it was judged.
     async fn find_fallback(&self, ask: &Ask) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
         let trouble = self.trouble_of_now();
@@ -115,9 +129,27 @@ impl Path {
         let held = self.cache.look(key);
         let now = self.context.now();
         let found = held.clone().or_else(|| Some(self.cache.fallback_of_flight(key)?.0));
-        if let Some(copy) = found.filter(|copy| self.is_fallback_here(ask, copy, (trouble, now))) {
-            return Some((copy, now));
+        let found = found.filter(|copy| self.is_fallback_here(ask, copy, (trouble, now)));
+        if found.as_ref().is_some_and(|copy| !self.is_ended(ask, copy)) {
+            return Some((found?, now));
         }
+        let stored = self.stored_fallback(ask, held.as_ref(), late).await;
+        let is_newer = |stored: &SharedCopy, found: &SharedCopy| stored.read_started() > found.read_started();
+        match (stored, found) {
+            (Some((stored, now)), Some(found)) if is_newer(&stored, &found) => Some((stored, now)),
+            (stored, None) => stored,
+            (_, Some(found)) => Some((found, now)),
+        }
+    }
+
+    /// The fallback in the store, and when it was judged.
+    async fn stored_fallback(
+        &self,
+        ask: &Ask,
+        held: Option<&SharedCopy>,
+        late: MonoTime,
+    ) -> Option<(SharedCopy, MonoTime)> {
+        let (key, trouble) = (&ask.query.key, self.trouble_of_now());
         let (purges, asked) = (self.cache.purges(), self.context.now());
         let seen = tokio::select! {
             biased;
@@ -125,7 +157,8 @@ impl Path {
             () = self.context.sleep(late.since(asked)) => return None,
         };
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
-        let copy = self.writes.take_stored(&ask.query, &stored, asked, held.as_deref()).await.ok()?;
+        let copy =
+            self.writes.take_stored(&ask.query, &stored, asked, held.map(|held| &**held)).await.ok()?;
         let now = self.context.now();
         if !self.is_allowed(ask, &copy, (trouble, now)) {
             return None;
@@ -147,8 +180,6 @@ impl Path {
 
     /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`.
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
-        let is_ended =
-            || self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.
         let may_be_ended = || match ask.freshness.stale_max_ms {
             Some(_) => copy.is_accepted_after_write(ask.freshness, now),
@@ -157,7 +188,11 @@ impl Path {
         !self.needs_proof(ask)
             && self.is_fallback(ask, copy, now)
             && copy.suits(ask, now)
-            && (may_be_ended() || !is_ended())
+            && (may_be_ended() || !self.is_ended(ask, copy))
+    }
+
+    fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
+        self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written)
     }
 
     /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.

@@ -17,7 +17,7 @@ use crate::model::ask::{Ask, Query};
 use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
-use crate::model::outcome::{Answer, Class, How, Outcome};
+use crate::model::outcome::{Answer, Class, FailureKind, How, Outcome};
 use crate::model::trace::{Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
@@ -80,7 +80,8 @@ impl Path {
         let answer = self.answer_here(&ask, looked).await;
         waiting.map(DropGuard::disarm);
         let reply = match answer {
-            LocalAnswer::Answered(outcome) => {
+            LocalAnswer::Answered(mut outcome) => {
+                self.name_outage(&mut outcome);
                 if matches!(outcome.answer, Answer::Body(_)) {
                     self.prefetch.answered_forwarded(forwarded);
                 }
@@ -90,6 +91,19 @@ impl Path {
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };
         Ok(encoded(forwarded.understood(reply)).await)
+    }
+
+    /// What a run of this node has met while Neo4j is away is an outage here: the sender may reach Neo4j, and asks on.
+    fn name_outage(&self, outcome: &mut Outcome) {
+        if let Answer::Failed(failure) = &mut outcome.answer
+            && matches!(
+                failure.kind,
+                FailureKind::OriginTimedOut | FailureKind::OriginCut | FailureKind::HeldBack { .. }
+            )
+            && !self.origin.is_reachable()
+        {
+            failure.kind = FailureKind::OriginUnreachable;
+        }
     }
 
     /// Whether a copy is of the database that the sender wants an answer of. Mostly both are known, and no lock is taken.

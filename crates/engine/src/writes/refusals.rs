@@ -15,6 +15,8 @@
 
 use std::sync::Arc;
 
+use hopcache_core::cypher::calls::is_profiled;
+use hopcache_core::cypher::escapes::decoded;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
@@ -74,6 +76,10 @@ impl Writes {
     /// its failure, if that may say so.
     pub(super) async fn may_write(&self, of: &WriteOf, never_began: Option<&str>) -> bool {
         let Parts::Called { statement, params } = &of.parts else { return true };
+        // Neo4j does not explain a statement with PROFILE.
+        if is_profiled(&decoded(statement)) {
+            return true;
+        }
         let run = OriginRun {
             identity: Arc::clone(&of.identity),
             impersonated: of.impersonated.clone(),
@@ -89,10 +95,6 @@ impl Writes {
             live: None,
             times: FetchTimes::default(),
         };
-        // Neo4j does not explain a statement with PROFILE, and its failure would say nothing about the statement.
-        if statement.to_ascii_uppercase().contains("PROFILE") {
-            return true;
-        }
         let kind = tokio::select! {
             biased;
             kind = self.origin.kind(&run) => kind,

@@ -2,7 +2,7 @@
 //!
 //! A driver tries a managed transaction again when its code begins with `Neo.TransientError`. So Hopcache's own codes
 //! have Neo4j's form over Bolt: `Neo.TransientError.Hopcache.Overloaded` for `Hopcache.TransientError.Overloaded`.
-//! The failure of a statement that may have written is never called transient (I6).
+//! The failure of a statement that may have written is never called transient (I6): [`own_failure`] sees to it.
 
 use hopcache_bolt::failure_code;
 use hopcache_bolt::server::BadRequest;
@@ -10,7 +10,7 @@ use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 
 use crate::crowding::{CrowdedBy, CrowdedOut};
-use crate::front::answer::{Fate, fate, own_failure};
+use crate::front::answer::{fate, own_failure};
 
 /// Neo4j's code for a message that is wrong.
 pub(super) const INVALID: &str = "Neo.ClientError.Request.Invalid";
@@ -75,7 +75,7 @@ impl BoltFailure {
             _ => {
                 let fate = fate(class);
                 let own = own_failure(failure, fate);
-                Self { code: code_over_bolt(own.code, fate), message: own.message }
+                Self { code: code_over_bolt(own.code), message: own.message }
             }
         }
     }
@@ -124,13 +124,12 @@ impl BoltFailure {
     }
 }
 
-fn code_over_bolt(code: &str, fate: Fate) -> String {
+fn code_over_bolt(code: &str) -> String {
     if code.starts_with("Neo.") {
         return code.to_owned();
     }
     let mut parts = code.split('.').skip(1);
     match (parts.next(), parts.next()) {
-        (Some("TransientError"), Some(_)) if fate == Fate::InDoubt => UNKNOWN.to_owned(),
         (Some(class), Some(title)) => format!("Neo.{class}.Hopcache.{title}"),
         _ => UNKNOWN.to_owned(),
     }
@@ -145,7 +144,7 @@ mod tests {
     /// I6: a driver repeats a transaction after a transient failure.
     #[test]
     fn what_may_have_written_is_not_called_transient() {
-        let cut = Failure::from(FailureKind::OriginCut);
+        let cut = Failure { was_sent: true, ..Failure::from(FailureKind::OriginCut) };
         let read = Class::Miss { kept: Kept::Skipped, role: Role::Led };
         let code = |class| BoltFailure::of_failure(&cut, &class).code;
         assert_eq!(code(read), "Neo.TransientError.Hopcache.OriginConnectionLost");

@@ -2,7 +2,7 @@
 //! before it becomes a query gets its status in [`super::refusal`].
 //!
 //! Errors have Neo4j's format. Errors of Neo4j keep Neo4j's codes. Hopcache's own codes are `Hopcache.ClientError.*` and
-//! `Hopcache.TransientError.*` (INTERFACE section 1).
+//! `Hopcache.TransientError.*` (INTERFACE section 1). Where a write may have been carried out, a code of Neo4j stands for the latter.
 
 use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
@@ -187,12 +187,19 @@ pub(crate) struct OwnFailure {
     retry_after_s: Option<u64>,
 }
 
+const TRANSIENT: &str = ".TransientError.";
+/// Status and code of a failure that would be transient, of a statement that may have been carried out.
+const IN_DOUBT: (StatusCode, &str) =
+    (StatusCode::INTERNAL_SERVER_ERROR, "Neo.DatabaseError.General.UnknownError");
+
 /// Code, status and message of a failure that is not Neo4j's own.
 pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
     let own = |status, code: &'static str, message: &str| {
-        // Only where repeating can help, and does not carry out twice what may have been carried out.
-        let is_transient = code.contains(".TransientError.") || status == StatusCode::TOO_MANY_REQUESTS;
-        let retry_after = is_transient && !(failure.was_sent && fate == Fate::InDoubt);
+        let is_in_doubt = failure.was_sent && fate == Fate::InDoubt;
+        let is_transient = code.contains(TRANSIENT);
+        // To repeat what may have been carried out would carry it out twice: clients repeat what is transient, and balancers a 503.
+        let (status, code) = if is_in_doubt && is_transient { IN_DOUBT } else { (status, code) };
+        let retry_after = (is_transient || status == StatusCode::TOO_MANY_REQUESTS) && !is_in_doubt;
         OwnFailure {
             status,
             code,

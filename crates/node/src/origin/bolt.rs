@@ -9,7 +9,8 @@ mod asking;
 mod logins;
 mod repeated;
 
-use std::sync::Arc;
+use std::future::pending;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -91,7 +92,8 @@ impl BoltOrigin {
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
         let gate = settings.gate.clone().unwrap_or_default();
         gate.on_moves(on_opening(&pools, on_breaker));
-        let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone(), settings.roots.clone()));
+        let whom = (settings.address.clone(), settings.roots.clone());
+        let prober = tokio::spawn(watch(Arc::clone(&gate), whom, Arc::downgrade(&pools)));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
         let room = settings.results.clone().unwrap_or_else(own_room);
@@ -360,8 +362,10 @@ impl Origin for BoltOrigin {
             Login::Service(_) => return Err(own_login_refused().into()),
         };
         let ticket = self.gate.admit()?;
+        let asked = Instant::now();
         let opened = match self.pools.open_apart(auth).await {
             Ok(connection) => {
+                self.gate.took(asked.elapsed());
                 let standing = standing_of(&connection);
                 connection.close().await;
                 standing
@@ -443,15 +447,27 @@ fn follow_password(login: &Login, address: &Address, options: &Options) -> Optio
     Some(AbortOnDropHandle::new(tokio::spawn(async move { match login.follow(address, options).await {} })))
 }
 
-async fn watch(gate: Arc<Gate>, address: Address, roots: Roots) {
+/// Probes on a new connection, and on an open one that is idle: either answer shows that the server is there. A server may be slow to
+/// take new connections.
+async fn watch(gate: Arc<Gate>, (address, roots): (Address, Roots), pools: Weak<Pools>) {
     let connect_timeout = Duration::from_millis(limits::ORIGIN_PROBE_MS_MAX);
     let options = Options { connect_timeout, roots, ..Options::default() };
     let probe = move || {
-        let (address, options) = (address.clone(), options.clone());
+        let (address, options, pools) = (address.clone(), options.clone(), pools.upgrade());
         async move {
-            match Connection::probe(&address, &options).await {
-                Err(OpenError::OutOfDescriptors(_)) => None,
-                answer => Some(answer.map_err(|error| fault::open_error_text(&error))),
+            let answered_when_idle = async {
+                match &pools {
+                    Some(pools) => pools.answered_when_idle().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = Connection::probe(&address, &options) => match answer {
+                    Err(OpenError::OutOfDescriptors(_)) => None,
+                    answer => Some(answer.map_err(|error| fault::open_error_text(&error))),
+                },
+                () = answered_when_idle => Some(Ok(())),
             }
         }
         .boxed()

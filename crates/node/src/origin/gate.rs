@@ -8,7 +8,8 @@
 //! - So a slow query does not open the breaker. A silent server is found long before the runs that it lost reach their
 //!   deadlines. Those runs go on to their own deadlines, because the server may come back earlier.
 //! - A probe that is late counts as silence before it has failed: stored answers stand in for the server then, and what
-//!   is not stored still waits for it. The breaker opens only when the probe has failed.
+//!   is not stored still waits for it. The breaker opens only when the probe has failed. What is late depends on how long
+//!   this server usually takes: it may be far away.
 //!
 //! Requests of clients never probe: while the breaker is not closed, each is refused at once. One task here probes, one
 //! connection at a time. So no request waits for a server that is away, and the node finds the server again without any
@@ -34,6 +35,9 @@ use tokio::time::{Instant, timeout};
 /// Called at each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 
+/// See [`Gate::wait_for`]. A server that is far away, or busy, varies by less.
+const PROBE_LATE_FACTOR: u64 = 3;
+
 /// Whether the server answers, or why not. `None` when this machine could not ask.
 pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Option<Result<(), String>>> + Send + Sync>;
 
@@ -53,6 +57,8 @@ pub struct Gate {
     is_answered: AtomicBool,
     /// Calls that the server has answered.
     answers: AtomicU64,
+    /// How long the server took for the last probe that it answered, in milliseconds. No probe is late before the first.
+    took_ms: AtomicU64,
     doubts: Notify,
 }
 
@@ -64,6 +70,7 @@ impl Default for Gate {
             hook: OnceLock::new(),
             is_answered: AtomicBool::new(true),
             answers: AtomicU64::new(0),
+            took_ms: AtomicU64::new(u64::MAX),
             doubts: Notify::new(),
         }
     }
@@ -126,31 +133,49 @@ impl Gate {
         }
     }
 
+    /// The server has answered a probe, or a first connection, after `took`.
+    pub(super) fn took(&self, took: Duration) {
+        self.took_ms.store(Millis::from(took).0, Ordering::Relaxed);
+    }
+
+    /// Waits for a probe. For each [`ORIGIN_PROBE_LATE_MS`], and three times what the server usually takes, in which it has answered
+    /// nothing, the server counts as silent until its next answer. The result, and whether the server has answered other calls since the last such time.
+    async fn wait_for(
+        &self,
+        probe: impl Future<Output = Option<Result<(), String>>>,
+    ) -> (Option<Result<(), String>>, bool) {
+        let mut probe = pin!(probe);
+        let usual_ms = self.took_ms.load(Ordering::Relaxed).saturating_mul(PROBE_LATE_FACTOR);
+        let late = Duration::from_millis(ORIGIN_PROBE_LATE_MS.saturating_add(usual_ms));
+        loop {
+            let answers = self.answers.load(Ordering::Relaxed);
+            let ended = timeout(late, &mut probe).await;
+            let is_there = self.answers.load(Ordering::Relaxed) != answers;
+            match ended {
+                Ok(probed) => return (probed, is_there),
+                Err(_) if is_there => {}
+                // An answer that comes just now says otherwise at once, or the probe's does.
+                Err(_) => self.is_answered.store(false, Ordering::Relaxed),
+            }
+        }
+    }
+
     /// Whether the server answered the probe, or another call meanwhile. On a machine without a free core a probe can be
     /// late at a server that answers other calls. Opening the breaker then would end work that goes on.
     async fn probe_once(&self, probe: &Probe) -> bool {
         let (admission, changed) = self.breaker.lock().admit(self.now());
         self.tell(changed);
         let Some(admission) = admission else { return false };
-        let answers = self.answers.load(Ordering::Relaxed);
-        let is_there = || self.answers.load(Ordering::Relaxed) != answers;
         let was_answered = self.is_answered.load(Ordering::Relaxed);
-        let mut probed = pin!(probe());
-        let probed = match timeout(Duration::from_millis(ORIGIN_PROBE_LATE_MS), &mut probed).await {
-            Ok(probed) => probed,
-            Err(_) => {
-                if !is_there() {
-                    self.is_answered.store(false, Ordering::Relaxed);
-                }
-                probed.await
-            }
-        };
+        let asked = Instant::now();
+        let (probed, is_there) = self.wait_for(probe()).await;
         match probed {
-            Some(Err(_)) if is_there() => {
+            Some(Err(_)) if is_there => {
                 self.report(admission, CallReport::Answered, "");
                 true
             }
             Some(Ok(())) => {
+                self.took(asked.elapsed());
                 self.report(admission, CallReport::Answered, "");
                 true
             }
@@ -158,6 +183,7 @@ impl Gate {
                 self.report(admission, CallReport::Failed, &format!("a probe failed: {reason}"));
                 false
             }
+            // It says nothing, however late it was.
             None => {
                 self.is_answered.fetch_or(was_answered, Ordering::Relaxed);
                 self.report(admission, CallReport::Abandoned, "");

@@ -12,6 +12,7 @@
 //! least recently used pools are closed.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -183,6 +184,27 @@ impl Pools {
     pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
         let pool = self.known_pool(whose).ok_or(LendError::Full)?;
         MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
+    }
+
+    /// Whether the server answers on a connection that is open and idle. Without one, or without an answer, it never completes.
+    pub(super) async fn answered_when_idle(&self) {
+        let has_idle = |held: &&Held| held.pool.status().available > 0;
+        let last = self
+            .by_principal
+            .lock()
+            .values()
+            .filter(has_idle)
+            .max_by_key(|held| held.used)
+            .map(|held| held.pool.clone());
+        let Some(pool) = last else { return pending().await };
+        let lent = MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await;
+        if let Ok(mut lent) = lent
+            && let Some(connection) = lent.connection()
+            && connection.is_answered().await
+        {
+            return;
+        }
+        pending().await
     }
 
     /// Whether [`Pools::lend_idle`] would probably find a connection. It changes none.

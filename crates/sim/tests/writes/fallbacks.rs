@@ -208,3 +208,48 @@ async fn a_failure_from_before_the_write_is_no_reason() {
     assert_eq!(version(&read(&world, owner, &ask).await), 2);
     assert_eq!(stale_served(&world), 0);
 }
+
+/// CASES G1: the newest result stands in that any node has stored, not what a node has in memory since it stood in for the owner.
+/// Schedule:
+///   the owner cannot reach Neo4j, and the entry node runs for itself · the owner reaches it again, and two writes follow · the owner, and
+///   then the entry node, cannot reach Neo4j
+#[tokio::test(start_paused = true)]
+async fn the_newest_stored_result_stands_in() {
+    let (world, ask) = ended_world(478).await;
+    let owner = world.owner_of(&ask);
+    let entry = (owner + 1) % NODES;
+    world.origin.cut_off(Some(owner));
+    assert_eq!(version(&read(&world, entry, &ask).await), 2);
+    world.origin.cut_off(None);
+    for expected in [3, 4] {
+        write(&world, owner).await;
+        assert_eq!(version(&read(&world, entry, &ask).await), expected);
+    }
+    write(&world, owner).await;
+    world.origin.set_slow(READ, SLOW_MS);
+    world.origin.cut_off(Some(owner));
+    let reader = world.send(entry, &ask);
+    world.pass(50).await;
+    world.origin.set_away(true);
+    let outcome = reader.await.unwrap();
+    assert!(version(&outcome) == 4 && is_marked(&outcome), "{outcome:?}");
+}
+
+/// What an owner cannot run that has lost Neo4j, a node runs that reaches it. The run that hangs keeps its lease until its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_hangs_where_neo4j_is_lost_is_run_elsewhere() {
+    let (world, ask) = ended_world(479).await;
+    let owner = world.owner_of(&ask);
+    world.origin.set_slow(READ, 600_000);
+    let reader = world.send((owner + 1) % NODES, &Ask { freshness: anew(), ..ask });
+    world.pass(1_000).await;
+    world.origin.cut_off(Some(owner));
+    world.origin.set_slow(READ, 20);
+    let outcome = reader.await.unwrap();
+    assert!(version(&outcome) == 2 && !is_marked(&outcome), "{outcome:?}");
+}
+
+/// Takes no stored answer.
+fn anew() -> Freshness {
+    Freshness { no_cache: true, ..Freshness::default() }
+}

@@ -53,6 +53,7 @@ async fn what_has_written_nothing_ends_nothing() {
         (("system", "SHOW USERS YIELD user RETURN 1/0"), ARITHMETIC),
         (("system", "CALL nope()"), unknown),
         (("neo4j", "CALL nope()"), unknown),
+        (("neo4j", "USE neo4j CALL nope('profile')"), unknown),
         (("neo4j", "CALL own.report() YIELD v RETURN 1/0"), ARITHMETIC),
         (("neo4j", "USE neo4j CREATE (n:New)"), "Neo.ClientError.Statement.AccessMode"),
         (("system", "CREATE USER eve SET PASSWORD 'x'"), "Neo.ClientError.Security.Unauthorized"),

@@ -248,6 +248,7 @@ async fn a_long_run_has_the_server_probed_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn a_late_probe_is_silence_before_it_has_failed() {
     let bench = Bench::new(true, 2_000);
+    bench.gate.took(Duration::ZERO);
     bench.gate.doubt();
     pass(ORIGIN_PROBE_LATE_MS - 10).await;
     assert!(bench.gate.is_reachable());
@@ -258,11 +259,43 @@ async fn a_late_probe_is_silence_before_it_has_failed() {
     assert!(bench.gate.is_reachable(), "the probe that failed began before that answer");
 }
 
+/// A Neo4j that is far away is late by its own measure, and nobody knows how far away it is before it has answered once.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_far_away_is_not_silent() {
+    let bench = Bench::new(false, 600);
+    for _ in 0..3 {
+        bench.gate.doubt();
+        for _ in 0..12 {
+            pass(100).await;
+            assert!(bench.gate.is_reachable());
+        }
+    }
+    bench.server.is_away.store(true, Ordering::Relaxed);
+    bench.gate.doubt();
+    pass(1_200).await;
+    assert!(!bench.gate.is_reachable());
+}
+
+/// What the server answers at the beginning of a probe is no answer for the rest of it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_behind_a_probe_is_silent() {
+    let bench = Bench::new(true, 2_000);
+    bench.gate.took(Duration::ZERO);
+    bench.gate.doubt();
+    pass(100).await;
+    assert!(bench.call(None));
+    pass(2 * ORIGIN_PROBE_LATE_MS).await;
+    assert!(!bench.gate.is_reachable());
+    pass(2_000).await;
+    assert!(!bench.gate.is_reachable() && !bench.call(None));
+}
+
 /// A probe on a machine without descriptors says nothing, however late it was.
 #[tokio::test(start_paused = true)]
 async fn a_late_probe_that_could_not_ask_says_nothing() {
     let bench = Bench::new(false, 1_000);
     bench.server.cannot_ask.store(true, Ordering::Relaxed);
+    bench.gate.took(Duration::ZERO);
     bench.gate.doubt();
     pass(1_010).await;
     assert!(bench.gate.is_reachable());
