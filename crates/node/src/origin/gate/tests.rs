@@ -255,8 +255,6 @@ async fn a_late_probe_is_silence_before_it_has_failed() {
     pass(20).await;
     assert!(!bench.gate.is_reachable() && bench.moves.lock().is_empty(), "silent, and not yet away");
     assert!(bench.call(None) && bench.gate.is_reachable(), "a run is let through, and its answer counts");
-    pass(2_000).await;
-    assert!(bench.gate.is_reachable(), "the probe that failed began before that answer");
 }
 
 /// A Neo4j that is far away is late by its own measure, and nobody knows how far away it is before it has answered once.
