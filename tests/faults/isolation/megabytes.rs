@@ -43,7 +43,7 @@ async fn a_statement_is_lexed_once_in_the_cluster() {
         owners[["node-a", "node-b", "node-c"].iter().position(|name| status.starts_with(name)).unwrap()] =
             true;
         let answer = http::ask(cluster.nodes[0].addrs.client, &request).await.unwrap();
-        assert!(answer.is_hit(), "{number}");
+        assert!(answer.is_hit(), "{number}: {}", answer.header("cache-status"));
     }
     assert_eq!(owners, [true; 3], "keys of every node");
 }

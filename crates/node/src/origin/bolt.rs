@@ -7,15 +7,14 @@
 
 mod asking;
 mod logins;
+mod prober;
 mod repeated;
 
-use std::future::pending;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
-use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run};
+use hopcache_bolt::{Address, Auth, Finished, Mode, OpenError, Options, Run};
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::cypher::pattern::PatternId;
@@ -93,7 +92,7 @@ impl BoltOrigin {
         let gate = settings.gate.clone().unwrap_or_default();
         gate.on_moves(on_opening(&pools, on_breaker));
         let whom = (settings.address.clone(), settings.roots.clone());
-        let prober = tokio::spawn(watch(Arc::clone(&gate), whom, Arc::downgrade(&pools)));
+        let prober = tokio::spawn(prober::watch(Arc::clone(&gate), whom, Arc::downgrade(&pools)));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let own_room = || Arc::new(ResultBudget::new(settings.wait, settings.max_concurrent));
         let room = settings.results.clone().unwrap_or_else(own_room);
@@ -445,34 +444,6 @@ fn follow_password(login: &Login, address: &Address, options: &Options) -> Optio
     let Login::Service(login) = login else { return None };
     let (login, address, options) = (Arc::clone(login), address.clone(), options.clone());
     Some(AbortOnDropHandle::new(tokio::spawn(async move { match login.follow(address, options).await {} })))
-}
-
-/// Probes on a new connection, and on an open one that is idle: either answer shows that the server is there. A server may be slow to
-/// take new connections.
-async fn watch(gate: Arc<Gate>, (address, roots): (Address, Roots), pools: Weak<Pools>) {
-    let connect_timeout = Duration::from_millis(limits::ORIGIN_PROBE_MS_MAX);
-    let options = Options { connect_timeout, roots, ..Options::default() };
-    let probe = move || {
-        let (address, options, pools) = (address.clone(), options.clone(), pools.upgrade());
-        async move {
-            let answered_when_idle = async {
-                match &pools {
-                    Some(pools) => pools.answered_when_idle().await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                answer = Connection::probe(&address, &options) => match answer {
-                    Err(OpenError::OutOfDescriptors(_)) => None,
-                    answer => Some(answer.map_err(|error| fault::open_error_text(&error))),
-                },
-                () = answered_when_idle => Some(Ok(())),
-            }
-        }
-        .boxed()
-    };
-    gate.watch(Box::new(probe)).await;
 }
 
 /// The queue of one principal is as long as the whole queue if no other principal sends requests.

@@ -12,7 +12,6 @@
 //! least recently used pools are closed.
 
 use std::collections::HashMap;
-use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -186,25 +185,22 @@ impl Pools {
         MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
     }
 
-    /// Whether the server answers on a connection that is open and idle. Without one, or without an answer, it never completes.
-    pub(super) async fn answered_when_idle(&self) {
+    /// Whether the server answers on a connection that is open and idle, if there is one.
+    pub(super) async fn is_answered_when_idle(&self) -> bool {
         let has_idle = |held: &&Held| held.pool.status().available > 0;
-        let last = self
-            .by_principal
-            .lock()
-            .values()
-            .filter(has_idle)
-            .max_by_key(|held| held.used)
-            .map(|held| held.pool.clone());
-        let Some(pool) = last else { return pending().await };
+        let last = {
+            let by_principal = self.by_principal.lock();
+            by_principal.values().filter(has_idle).max_by_key(|held| held.used).map(|held| held.pool.clone())
+        };
+        let Some(pool) = last else { return false };
         let lent = MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await;
-        if let Ok(mut lent) = lent
-            && let Some(connection) = lent.connection()
-            && connection.is_answered().await
-        {
-            return;
+        match lent {
+            Ok(mut lent) => match lent.connection() {
+                Some(connection) => connection.is_answered().await,
+                None => false,
+            },
+            Err(_) => false,
         }
-        pending().await
     }
 
     /// Whether [`Pools::lend_idle`] would probably find a connection. It changes none.
