@@ -182,7 +182,7 @@ impl Pools {
     /// Lends an idle connection that is logged on already. It never sends a LOGON.
     pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
         let pool = self.known_pool(whose).ok_or(LendError::Full)?;
-        MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
+        self.lend_open(&pool).await
     }
 
     /// Whether the server answers on a connection that is open and idle, if there is one.
@@ -193,19 +193,21 @@ impl Pools {
             by_principal.values().filter(has_idle).max_by_key(|held| held.used).map(|held| held.pool.clone())
         };
         let Some(pool) = last else { return false };
-        let lent = MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await;
-        match lent {
-            Ok(mut lent) => match lent.connection() {
-                Some(connection) => connection.is_answered().await,
-                None => false,
-            },
-            Err(_) => false,
+        let Ok(mut lent) = self.lend_open(&pool).await else { return false };
+        match lent.connection() {
+            Some(connection) => connection.is_answered().await,
+            None => false,
         }
     }
 
     /// Whether [`Pools::lend_idle`] would probably find a connection. It changes none.
     pub(super) fn has_standing(&self, whose: &Fingerprint) -> bool {
         self.by_principal.lock().get(whose).is_some_and(|held| held.pool.status().available > 0)
+    }
+
+    /// Lends a connection that is open already, without waiting.
+    async fn lend_open(&self, pool: &Pool<Opener>) -> Result<Lent, LendError> {
+        MUST_STAND.scope((), self.lend_from(pool, Duration::ZERO)).await
     }
 
     async fn lend_from(&self, pool: &Pool<Opener>, wait: Duration) -> Result<Lent, LendError> {
