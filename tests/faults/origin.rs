@@ -68,7 +68,13 @@ async fn counted(cluster: &Cluster, name: &str, labels: &str) -> f64 {
 
 /// I10, I11: no entry and no lease is left in Redis.
 async fn assert_nothing_stored(cluster: &Cluster) {
-    assert_eq!(cluster.redis.keys("hopcache:*:e"), Vec::<String>::new());
+    assert_stored(cluster, 0).await;
+}
+
+/// I10, I11: so many entries are in Redis, and no lease.
+async fn assert_stored(cluster: &Cluster, entries: usize) {
+    let stored = cluster.redis.keys("hopcache:*:e");
+    assert_eq!(stored.len(), entries, "{stored:?}");
     until("every lease is given back", Duration::from_secs(5), async || {
         cluster.redis.keys("hopcache:*:l").is_empty()
     })

@@ -89,7 +89,9 @@ impl Stage {
         for node in nodes.iter().copied() {
             match kind {
                 Kind::Killed => self.nodes[node].start(),
-                Kind::Stopped => self.nodes[node].signal("CONT"),
+                // The second fault of a pair may have killed it.
+                Kind::Stopped if self.nodes[node].is_running() => self.nodes[node].signal("CONT"),
+                Kind::Stopped => {}
                 Kind::CutFromPeers => {
                     self.peers[node].tcp.set(Mode::Pass);
                     self.peers[node].cut_udp(false);

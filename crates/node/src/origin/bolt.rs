@@ -364,7 +364,6 @@ impl Origin for BoltOrigin {
         let asked = Instant::now();
         let opened = match self.pools.open_apart(auth).await {
             Ok(connection) => {
-                self.gate.took(asked.elapsed());
                 let standing = standing_of(&connection);
                 connection.close().await;
                 standing
@@ -377,6 +376,10 @@ impl Origin for BoltOrigin {
                 Err(fault::of_open(error))
             }
         };
+        // A refusal is an answer as well: without credentials of its own, this node never gets another one here.
+        if matches!(opened, Ok(()) | Err(OriginFault::Unauthorized(_) | OriginFault::Failed(_))) {
+            self.gate.took(asked.elapsed());
+        }
         ticket.report(opened.as_ref().err());
         match (opened, &self.settings.login) {
             (Err(OriginFault::Unauthorized(_) | OriginFault::Failed(_)), Login::Passthrough) => Ok(()),

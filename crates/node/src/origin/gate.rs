@@ -138,6 +138,12 @@ impl Gate {
         self.took_ms.store(Millis::from(took).0, Ordering::Relaxed);
     }
 
+    /// Whether a probe can be late.
+    #[cfg(test)]
+    pub(super) fn knows_how_long_it_takes(&self) -> bool {
+        self.took_ms.load(Ordering::Relaxed) != u64::MAX
+    }
+
     /// Waits for a probe. For each [`ORIGIN_PROBE_LATE_MS`], and three times what the server usually takes, in which it has answered
     /// nothing, the server counts as silent until its next answer. The result, and whether the server has answered other calls since the last such time.
     async fn wait_for(

@@ -256,6 +256,18 @@ async fn a_password_that_neo4j_does_not_take_yet_is_tried_once_and_used_later() 
     assert_eq!(server.log_ons(), 2 + 5 + 3, "refused; tried by the watch; for the run");
 }
 
+/// A node without credentials of its own is refused when it looks for Neo4j at its start. It has learnt from that how long
+/// Neo4j takes, so that the first silence after it is noticed by a late probe.
+#[tokio::test]
+async fn a_refusal_at_the_start_says_how_long_neo4j_takes() {
+    let server = Arc::new(Server::default());
+    server.refuses.store(true, Ordering::Relaxed);
+    let origin = origin(server.start().await, Login::Passthrough);
+    assert!(!origin.gate.knows_how_long_it_takes());
+    origin.reach().await.unwrap();
+    assert!(origin.gate.knows_how_long_it_takes());
+}
+
 /// F26, I9: the wait behind other runs is not the statement's own slowness.
 #[tokio::test]
 async fn a_wait_for_a_slot_takes_nothing_from_the_runs_deadline() {
