@@ -68,19 +68,16 @@ pub fn raise_open_files() {
 
 /// Ports that are free now, and that no connection gets by chance before their use: below the kernel's range for
 /// outgoing connections (32,768 and up), each once in this process, from a start of its own. A port of the kernel's
-/// choice could be taken by one of thousands of connections before its node starts. The gate runs test programs in two
-/// lanes (`HOPCACHE_TEST_LANE`); each lane has half of the ports.
+/// choice could be taken by one of thousands of connections before its node starts. cargo-nextest runs each test in a process, of
+/// which each has a slot of its own: each slot has a part of the ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(977);
-    let (lane, ports) =
-        match std::env::var("HOPCACHE_TEST_LANE").ok().and_then(|lane| lane.parse::<u32>().ok()) {
-            Some(lane) => (lane % LANES, PORTS / LANES),
-            None => (0, PORTS),
-        };
+    let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u32>().ok());
+    let (slot, ports) = slot.map_or((0, PORTS), |slot| (slot % SLOTS, PORTS / SLOTS));
     let next = || {
         let place = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % ports;
-        u16::try_from(PORT_FIRST + lane * ports + place).unwrap()
+        u16::try_from(PORT_FIRST + slot * ports + place).unwrap()
     };
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(next).filter(is_free).take(count).collect()
@@ -90,7 +87,7 @@ pub fn free_ports(count: usize) -> Vec<u16> {
 const STOP_MAX: Duration = Duration::from_secs(10);
 const PORT_FIRST: u32 = 10_000;
 const PORTS: u32 = 22_000;
-const LANES: u32 = 2;
+const SLOTS: u32 = 16;
 
 /// Addresses of one node.
 #[derive(Debug, Clone, Copy)]

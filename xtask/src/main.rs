@@ -78,16 +78,22 @@ enum Task {
     },
     /// Check formatting, tidy and clippy.
     Check,
-    /// Run the gate: `check`, cargo-deny, doc, alert rules, simulator, images, compose file, tests, chaos.
+    /// Run the gate: formatting, tidy, one build, the tests that a change has to pass, 200 seeds, clippy.
     Test {
         /// Run `check` and every test that needs no service.
         #[arg(long)]
         quick: bool,
-        /// Passed to the test programs.
+        /// Passed to cargo-nextest.
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Run one step of the gate.
+    /// Run everything: every test, images, containers, drivers, chaos, simulator, seeded bugs, documentation, cargo-deny.
+    Full {
+        /// Passed to cargo-nextest.
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run one step of a lane.
     Step { which: lanes::Single },
     /// Run the fuzz targets with cargo-fuzz (libFuzzer, address sanitizer); needs a nightly toolchain.
     Fuzz {
@@ -157,6 +163,7 @@ fn run(cli: Cli) -> Result<()> {
             let scope = if quick { lanes::Scope::Quick } else { lanes::Scope::Gate };
             lanes::run(&root, scope, &args)
         }
+        Task::Full { args } => lanes::run(&root, lanes::Scope::Full, &args),
         Task::Step { which } => lanes::single(&root, which),
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })

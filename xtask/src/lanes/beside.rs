@@ -1,7 +1,4 @@
-//! Steps that run beside other steps. Each is a process of `xtask` itself, with its output in a file.
-//!
-//! Steps that wait run at normal priority. Steps that compute run at `SCHED_IDLE` (Linux, sched(7)): they get only
-//! processor time that no test wants, so the tests' times stay the same.
+//! Steps that run beside the build. Each is a process of `xtask` itself, with its output in a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,12 +14,6 @@ use crate::command::finish;
 /// A step's name, and the arguments of `cargo xtask` that run it.
 pub(super) type Task = (&'static str, &'static [&'static str]);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Priority {
-    Usual,
-    Lowest,
-}
-
 /// This program's path. It is read once, before a build: the build replaces the file, and then the path of the running
 /// program no longer exists.
 pub(super) struct Xtask(PathBuf);
@@ -37,11 +28,9 @@ impl Xtask {
 pub(super) struct Beside(JoinHandle<Vec<Step>>);
 
 impl Beside {
-    pub(super) fn start(root: &Path, xtask: &Xtask, tasks: &'static [Task], priority: Priority) -> Self {
+    pub(super) fn start(root: &Path, xtask: &Xtask, tasks: &'static [Task]) -> Self {
         let (folder, program) = (root.join("target/gate"), xtask.0.clone());
-        Self(std::thread::spawn(move || {
-            tasks.iter().map(|task| run(&folder, &program, *task, priority)).collect()
-        }))
+        Self(std::thread::spawn(move || tasks.iter().map(|task| run(&folder, &program, *task)).collect()))
     }
 
     /// Waits for the last task.
@@ -51,43 +40,23 @@ impl Beside {
     }
 }
 
-fn run(folder: &Path, program: &Path, (name, args): Task, priority: Priority) -> Step {
+fn run(folder: &Path, program: &Path, (name, args): Task) -> Step {
     let start = Instant::now();
     let log = folder.join(format!("{}.log", name.replace(' ', "-")));
-    let failure = process(&log, program, args, priority).err().map(|error| format!("{error:#}"));
+    let failure = process(&log, program, args).err().map(|error| format!("{error:#}"));
     let output = std::fs::read_to_string(&log).unwrap_or_default();
     steps::ended_beside(name, start.elapsed(), &output, failure)
 }
 
-fn process(log: &Path, program: &Path, args: &[&str], priority: Priority) -> Result<()> {
+fn process(log: &Path, program: &Path, args: &[&str]) -> Result<()> {
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log file")?;
-    let mut command = match priority {
-        Priority::Usual => Command::new(program),
-        Priority::Lowest => lowest(program),
-    };
+    let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(output).stderr(errors);
     finish(&mut command, &format!("cargo xtask {}", args.join(" ")))
-}
-
-/// Runs `program` at the lowest priority that this machine offers.
-fn lowest(program: &Path) -> Command {
-    let mut idle = Command::new("chrt");
-    idle.args(["--idle", "0"]);
-    // Only Linux has `chrt`.
-    let is_offered = Command::new("chrt").args(["--idle", "0", "true"]).stderr(Stdio::null()).status();
-    let mut command = if is_offered.is_ok_and(|status| status.success()) {
-        idle
-    } else {
-        let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]);
-        nice
-    };
-    command.arg(program);
-    command
 }
 
 #[cfg(test)]
@@ -99,12 +68,10 @@ mod tests {
         let root = std::env::temp_dir().join(format!("hopcache-beside-{}", std::process::id()));
         let shell = Xtask(PathBuf::from("/bin/sh"));
         let tasks: &[Task] = &[("bad", &["-c", "echo one; exit 3"]), ("good step", &["-c", "echo two"])];
-        for priority in [Priority::Usual, Priority::Lowest] {
-            let steps = Beside::start(&root, &shell, tasks, priority).join();
-            assert_eq!(steps.iter().map(|step| step.name).collect::<Vec<_>>(), ["bad", "good step"]);
-            assert!(steps[0].failure.as_ref().is_some_and(|failure| failure.contains("exit status: 3")));
-            assert!(steps[1].failure.is_none() && steps[1].is_beside);
-        }
+        let steps = Beside::start(&root, &shell, tasks).join();
+        assert_eq!(steps.iter().map(|step| step.name).collect::<Vec<_>>(), ["bad", "good step"]);
+        assert!(steps[0].failure.as_ref().is_some_and(|failure| failure.contains("exit status: 3")));
+        assert!(steps[1].failure.is_none() && steps[1].is_beside);
         let log = std::fs::read_to_string(root.join("target/gate/good-step.log")).unwrap();
         assert_eq!(log, "two\n");
         std::fs::remove_dir_all(&root).unwrap();

@@ -1,94 +1,66 @@
-//! The gate: the order of its steps, and which steps run beside others.
+//! The lanes with services: `test`, which is the gate, and `full`. Nothing runs beside the tests.
 //!
-//! Compiling uses both cores of a small machine, so steps that wait run beside steps that compile. Most tests wait as
-//! well, so lints and long computations run beside the tests with the processor time that the tests leave over. Chaos
-//! runs alone.
+//! Compiling uses both cores of a small machine, so steps that wait (downloads, servers that start) run beside the build.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
-use super::beside::{Beside, Priority, Task, Xtask};
-use super::program::Program;
+use super::beside::{Beside, Task, Xtask};
+use super::nextest::{self, Profile};
 use super::steps::{Step, step};
-use super::{fmt, programs};
+use super::{cargo, clippy, doc, fmt};
+use crate::command::{finish, target};
 use crate::services::{engine, install};
-use crate::{chaos, images, services, tidy};
+use crate::{alerts, book, chaos, compose, deny, helm, images, seeded, services, sim, systemd, tidy};
 
-/// The variable that limits how many tests libtest runs at a time, unless an argument does.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// Tests of `tests/faults` that run at a time. They run beside all other tests, because both mostly wait: for processes,
-/// deadlines and TTLs.
-const FAULTS_AT_A_TIME: usize = 3;
-/// Least number of other tests at a time, also on a machine with fewer processors.
-const OTHERS_AT_A_TIME_MIN: usize = 4;
-/// The test program with the longest waits.
-const FAULTS: &str = "node faults";
-/// The variable that gives test programs of different lanes different ports (`tests/support/process.rs`).
-const TEST_LANE: &str = "HOPCACHE_TEST_LANE";
+/// Steps beside the build.
+const PREPARE: &[Task] = &[("services up", &["services", "up"]), ("programs", &["step", "programs"])];
 
-/// Builds everything that tests, chaos and the simulator start: one build with one set of features.
-const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
-
-/// Steps beside the build: downloads, and servers that start.
-const PREPARE: &[Task] = &[
+/// Steps beside the build of `full`.
+const PREPARE_FULL: &[Task] = &[
     ("services up", &["services", "up"]),
     ("programs", &["step", "programs"]),
+    ("browser", &["step", "browser"]),
     ("drivers", &["drivers", "install"]),
     ("docker engine", &["services", "engine"]),
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];
 
-/// Steps beside the tests: containers that start and are scraped.
-const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
+/// Seeds of the gate, run by the simulator of the tests' build. `full` has those of [`sim::gate`].
+const GATE_SEEDS: u64 = 200;
 
-/// Steps beside the tests, at the lowest priority.
-const COMPUTE: &[Task] = &[
-    ("clippy", &["step", "clippy"]),
-    ("alert rules", &["step", "alert-rules"]),
-    ("simulator", &["step", "simulator"]),
-    ("seeded bugs", &["step", "seeded"]),
-    ("doc", &["step", "doc"]),
-    ("book", &["step", "book"]),
-    ("cargo-deny", &["step", "cargo-deny"]),
-    ("systemd unit", &["step", "systemd-unit"]),
-];
+pub(super) fn test(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
+    let services_ran = services::any_running(root);
+    prepared(root, PREPARE, steps)?;
+    steps.push(step("tests", || tests(root, Profile::Gate, args)));
+    steps.push(step("simulator", || seeds(root)));
+    steps.push(step("clippy", || clippy(root)));
+    if !services_ran {
+        steps.push(step("services down", || services::down(root)));
+    }
+    Ok(())
+}
 
-pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
-    let xtask = Xtask::find()?;
+pub(super) fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
     let services_ran = services::any_running(root);
     let engine_ran = engine::is_ours(root);
-    steps.push(fmt(root));
-    steps.push(step("tidy", || tidy::run(root)));
-
-    let prepare = Beside::start(root, &xtask, PREPARE, Priority::Usual);
-    let mut built = Vec::new();
-    steps.push(step("build", || {
-        built = programs::build(root, &BUILD.map(str::to_owned))?;
-        Ok(())
-    }));
-    steps.extend(prepare.join());
+    prepared(root, PREPARE_FULL, steps)?;
     // Without the image, tests/containers fails and names the missing image. All other tests still run.
     steps.push(step("node image", || images::make(root, &[images::Which::Node], images::ImageBuild::Quick)));
-
-    let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
-    let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
-    let mut failed_beside_others = None;
-    steps.push(step("tests", || {
-        let outcome = tests(root, &built, args)?;
-        if outcome.may_run_again() {
-            failed_beside_others = Some(outcome);
-            return Ok(());
-        }
-        outcome.told().map(|_| ())
-    }));
-    steps.extend(compose.join());
-    steps.extend(compute.join());
-    if let Some(outcome) = failed_beside_others {
-        steps.push(step("second runs", || outcome.with_second_runs()?.told().map(|_| ())));
-    }
+    steps.push(step("tests", || tests(root, Profile::Full, args)));
     steps.push(step("chaos", || chaos::gate(root)));
-
+    steps.push(step("compose file", || compose::validate::validate(root)));
+    steps.push(step("simulator", || sim::gate(root)));
+    steps.push(step("seeded bugs", || seeded::prove(root)));
+    steps.push(step("clippy", || clippy(root)));
+    steps.push(step("doc", || doc(root)));
+    steps.push(step("book", || book::run(root)));
+    steps.push(step("alert rules", || alerts::run(root)));
+    steps.push(step("cargo-deny", || deny::run(root)));
+    steps.push(step("systemd unit", || systemd::run(root)));
+    steps.push(step("Helm chart", || helm::run(root)));
     if !engine_ran {
         steps.push(step("docker engine down", || engine::down(root)));
     }
@@ -98,27 +70,33 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     Ok(())
 }
 
-/// Installs the programs that tests and chaos cause faults with, the balancer, and the browser.
-pub(super) fn programs_that_hurt() -> Result<()> {
+/// Installs the programs that tests and chaos cause faults with, the balancer, and what runs the tests.
+pub(super) fn programs(root: &Path) -> Result<()> {
     // A Docker Engine needs none of them.
     chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))?;
-    install::missing(&install::BROWSER)
+    nextest::program(root).map(|_| ())
 }
 
-fn tests(root: &Path, built: &[Program], args: &[String]) -> Result<programs::Outcome> {
+/// Formatting, this repository's rules, and one build of everything that tests, chaos and the simulator start.
+fn prepared(root: &Path, beside: &'static [Task], steps: &mut Vec<Step>) -> Result<()> {
+    let xtask = Xtask::find()?;
+    steps.push(fmt(root));
+    steps.push(step("tidy", || tidy::run(root)));
+    let beside = Beside::start(root, &xtask, beside);
+    steps.push(step("build", || cargo(root, &["build", "--workspace", "--bins", "--tests"], &[])));
+    steps.extend(beside.join());
+    Ok(())
+}
+
+fn tests(root: &Path, profile: Profile, args: &[String]) -> Result<()> {
     // The services run already, and this returns their addresses. Without services, every test that needs one would
     // fail with the same message.
     let environment = services::up(root)?;
-    let (faults, others): (Vec<_>, Vec<_>) = built.iter().partition(|program| program.name() == FAULTS);
-    let lane = |number: usize, programs, tests_at_a_time: usize| {
-        let variables = environment.variables().into_iter().map(|(name, value)| (name, value.to_owned()));
-        let own = [(TEST_THREADS, tests_at_a_time.to_string()), (TEST_LANE, number.to_string())];
-        programs::Lane { programs, variables: variables.chain(own).collect() }
-    };
-    let asked = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    let others_at_a_time = asked.unwrap_or_else(|| processors().max(OTHERS_AT_A_TIME_MIN));
-    let faults_at_a_time = asked.unwrap_or(FAULTS_AT_A_TIME);
-    let lanes = [lane(0, faults, faults_at_a_time), lane(1, others, others_at_a_time)];
-    programs::run_lanes(&lanes, args)
+    nextest::run(root, profile, &environment.variables(), args)
+}
+
+fn seeds(root: &Path) -> Result<()> {
+    let mut simulator = Command::new(target(root).join("debug/hopcache-sim"));
+    let seeds = GATE_SEEDS.to_string();
+    finish(simulator.current_dir(root).args(["--seeds", &seeds, "--cover", "no"]), "the simulator")
 }

@@ -1,22 +1,19 @@
-//! The lanes `cargo xtask check`, `test --quick` and `test`. `test` is the gate, which `.ci/run` calls.
+//! The lanes `cargo xtask check`, `test --quick`, `test` and `full`. `test` is the gate, which `.ci/run` calls; `full` is for a
+//! release, and for a change of what only `full` has.
 //!
-//! Every step runs even if an earlier step failed, so that one run reports everything. The gate stops the services that
+//! Every step runs even if an earlier step failed, so that one run reports everything. A lane stops the services that
 //! it started, also after a failure. Services that ran before stay.
 //!
 //! | module | decides |
 //! |---|---|
 //! | [`steps`] | the output of a step, and the summary |
 //! | [`beside`] | how a step runs beside others |
-//! | [`program`] | how a test program is started and read |
-//! | [`programs`] | which test programs there are, and how many tests ran |
-//! | [`second_run`] | which failed tests run again, alone |
-//! | [`gate`] | the gate's order |
+//! | [`nextest`] | how tests run |
+//! | [`gate`] | the order of `test` and of `full` |
 
 mod beside;
 mod gate;
-mod program;
-mod programs;
-mod second_run;
+mod nextest;
 mod steps;
 
 use std::path::Path;
@@ -26,6 +23,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::finish;
+use crate::services::install;
 use crate::{alerts, book, chaos, compose, deny, helm, seeded, sim, systemd, tidy};
 use steps::{Step, step};
 
@@ -35,11 +33,13 @@ pub(crate) enum Scope {
     Check,
     /// `Check`, and every test that needs no service.
     Quick,
-    /// Every step.
+    /// What a change has to pass.
     Gate,
+    /// Every step.
+    Full,
 }
 
-/// A step of the gate that runs by itself.
+/// A step of a lane that runs by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Single {
     Clippy,
@@ -59,29 +59,12 @@ pub(crate) enum Single {
     ComposeFile,
     /// Programs that tests cause faults with.
     Programs,
+    /// The browser of `tests/console`.
+    Browser,
     Chaos,
 }
 
-/// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 15] = [
-    ("hopcache", "cluster"),
-    ("hopcache", "console"),
-    ("hopcache", "containers"),
-    ("hopcache", "differential"),
-    ("hopcache", "drivers"),
-    ("hopcache", "faults"),
-    ("hopcache", "freshness"),
-    ("hopcache", "membership"),
-    ("hopcache", "oracle"),
-    ("hopcache", "prefetch"),
-    ("hopcache", "with_services"),
-    ("hopcache-bolt", "contract"),
-    ("hopcache-core", "shared_real"),
-    ("hopcache-queryapi", "differential"),
-    ("hopcache-tags", "oracle"),
-];
-
-/// `args` go to the test programs.
+/// `args` go to nextest.
 pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let mut steps = Vec::new();
@@ -91,7 +74,8 @@ pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
             check(root, &mut steps);
             quick(root, args, &mut steps);
         }
-        Scope::Gate => gate::run(root, args, &mut steps)?,
+        Scope::Gate => gate::test(root, args, &mut steps)?,
+        Scope::Full => gate::full(root, args, &mut steps)?,
     }
     steps::summary(&steps, start.elapsed())
 }
@@ -108,7 +92,8 @@ pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
         Single::Simulator => sim::gate(root),
         Single::Seeded => seeded::prove(root),
         Single::ComposeFile => compose::validate::validate(root),
-        Single::Programs => gate::programs_that_hurt(),
+        Single::Programs => gate::programs(root),
+        Single::Browser => install::missing(&install::BROWSER),
         Single::Chaos => chaos::gate(root),
     }
 }
@@ -120,25 +105,7 @@ fn check(root: &Path, steps: &mut Vec<Step>) {
 }
 
 fn quick(root: &Path, args: &[String], steps: &mut Vec<Step>) {
-    let mut built = Vec::new();
-    steps.push(step("build", || {
-        built = programs::build(root, &tests_without_services(root)?)?;
-        Ok(())
-    }));
-    if !built.is_empty() {
-        steps.push(step("tests without services", || programs::run(&built, args, &[]).map(|_| ())));
-    }
-}
-
-/// Selects the features of the whole workspace, as the gate's build does. Other packages would select other features,
-/// and cargo would build most dependencies twice.
-fn tests_without_services(root: &Path) -> Result<Vec<String>> {
-    let mut command: Vec<String> =
-        ["test", "--no-run", "--workspace", "--lib", "--bins"].map(str::to_owned).to_vec();
-    for name in programs::targets_without_services(root, &WITH_SERVICES)? {
-        command.extend(["--test".to_owned(), name]);
-    }
-    Ok(command)
+    steps.push(step("tests without services", || nextest::run(root, nextest::Profile::Quick, &[], args)));
 }
 
 fn fmt(root: &Path) -> Step {
@@ -156,18 +123,4 @@ fn doc(root: &Path) -> Result<()> {
 
 fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()), "cargo")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::tests_without_services;
-
-    /// A renamed test target would otherwise be noticed by `test --quick` only, which the gate does not run.
-    #[test]
-    fn every_target_that_needs_services_exists() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        assert!(tests_without_services(&root).unwrap().contains(&"--test".to_owned()));
-    }
 }
