@@ -61,7 +61,7 @@ impl Path {
         if wants_current && !self.is_current(result, came, now) {
             let may_stand_in = !self.needs_proof(ask) && self.cache.is_stale_if_error_on();
             return match landed.copy() {
-                Some(copy) if may_stand_in => Judgement::StandsIn(copy.clone()),
+                Some(copy) if may_stand_in && copy.suits(ask, now) => Judgement::StandsIn(copy.clone()),
                 _ => Judgement::Again,
             };
         }
