@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::origin_restored::scene::{fill, newest};
-use crate::proved::{ask, is_proved, proved_anew, until_accounted};
+use crate::cluster::origin_restored::scene::{fill, newest};
+use crate::cluster::proved::{ask, is_proved, proved_anew, until_accounted};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::own_neo4j::OwnNeo4j;
 use crate::support::{say, value_within};

@@ -5,12 +5,12 @@
 
 use serde_json::{Value, json};
 
-use crate::origin_restored::scene::{fill, newest};
-use crate::proved::{ask, is_proved, proved_anew, until_accounted};
+use crate::cluster::origin_restored::scene::{fill, newest};
+use crate::cluster::proved::{ask, is_proved, proved_anew, until_accounted};
+use crate::cluster::written::{bolt, write};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::own_neo4j::OwnNeo4j;
 use crate::support::{http, say, size};
-use crate::written::{bolt, write};
 
 /// HTTP, Bolt, and a transaction over either.
 const WAYS: usize = 4;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cluster::written::bolt;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::collector::{Collector, Seen};
 use crate::support::{environment, http, say, until};
-use crate::written::bolt;
 
 const WITHIN: Duration = Duration::from_secs(30);
 const STATEMENT: &str = "UNWIND [$k] AS canary_of_a_trace RETURN canary_of_a_trace";

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::redis::{self, Monitor};
+use crate::containers::redis::{self, Monitor};
+use crate::containers::world::{World, query, run};
 use crate::support::{http, say, size, until};
-use crate::world::{World, query, run};
 
 /// After a cut this short, TCP repeats unacknowledged data within a second or two.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);

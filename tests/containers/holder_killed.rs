@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::containers::world::{World, query, run};
 use crate::support::{http, say, size};
-use crate::world::{World, query, run};
 
 /// The time of a run at the origin.
 const ORIGIN: Duration = Duration::from_secs(1);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::containers::world::{World, query, run};
 use crate::support::{distribution, http, say, size, until};
-use crate::world::{World, query, run};
 
 const FENCED: &str = "outcome=\"fenced\"";
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::redis;
+use crate::containers::redis;
+use crate::containers::world::{Plan, World, query, run};
 use crate::support::bolt_proxy::Trouble;
 use crate::support::{say, until};
-use crate::world::{Plan, World, query, run};
 
 /// F25: stale answers within limits and marked; other requests refused in time; recovery when the origin is back.
 #[test]

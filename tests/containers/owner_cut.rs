@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::redis;
+use crate::containers::redis;
+use crate::containers::world::{World, query, run};
 use crate::support::{http, say, until};
-use crate::world::{World, query, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long a node keeps the result of a run without a lease (ARCHITECTURE, "Degraded TTL").

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::containers::world::{World, query, run};
 use crate::support::http::{self, Reply};
 use crate::support::{say, until};
-use crate::world::{World, query, run};
 
 const KEYS: usize = 20;
 const LANES: usize = 6;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::redis;
+use crate::containers::redis;
+use crate::containers::world::{World, query, run};
 use crate::support::{http, say, until};
-use crate::world::{World, query, run};
 
 /// F15, I3: a result in flight is not stored under a lease that the new store does not know. Every other key costs at
 /// most one more run.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Request};
-use crate::start::{Node, neo4j};
+use crate::differential::http::{Answer, Request};
+use crate::differential::start::{Node, neo4j};
 
 /// A statement with bookmarks, at a node or at Neo4j itself.
 fn ask(to: std::net::SocketAddr, statement: &str, bookmarks: &[Value]) -> Answer {

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::http::Request;
-use crate::start::{Node, Setup, nowhere, setting};
+use crate::differential::http::Request;
+use crate::differential::start::{Node, Setup, nowhere, setting};
 
 pub struct Ran {
     pub code: i32,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, QUERY, Request, TYPED};
+use crate::differential::http::{Answer, QUERY, Request, TYPED};
 
 /// Stands for the transaction's name in a path.
 pub const ID: &str = "{id}";

@@ -4,8 +4,8 @@
 
 use serde_json::json;
 
-use crate::http::{Answer, Request, basic};
-use crate::start::{Node, neo4j};
+use crate::differential::http::{Answer, Request, basic};
+use crate::differential::start::{Node, neo4j};
 
 /// A user of Neo4j that is dropped with this value.
 struct User(String);

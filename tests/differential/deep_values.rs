@@ -1,7 +1,7 @@
 //! Values as deep as Neo4j's own: JSON of 1,000 levels, its body's own among them.
 
-use crate::http::{PLAIN, Request, TYPED};
-use crate::start::{Node, neo4j};
+use crate::differential::http::{PLAIN, Request, TYPED};
+use crate::differential::start::{Node, neo4j};
 
 /// A value of this many lists, one in the other, typed or not.
 fn lists(levels: usize, media: &str) -> String {

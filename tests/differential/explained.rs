@@ -7,9 +7,9 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use crate::cli::hopcache;
-use crate::http::Request;
-use crate::start::{Node, Setup, neo4j, wait_until};
+use crate::differential::cli::hopcache;
+use crate::differential::http::Request;
+use crate::differential::start::{Node, Setup, neo4j, wait_until};
 
 /// The statements, in the order of the transcript.
 const CASES: [&str; 10] = [

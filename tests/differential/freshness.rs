@@ -1,7 +1,7 @@
 //! The request's `Cache-Control` and hints (INTERFACE section 1).
 
-use crate::http::{Answer, Request};
-use crate::start::Node;
+use crate::differential::http::{Answer, Request};
+use crate::differential::start::Node;
 
 fn ask(node: &Node, statement: &str, control: &str) -> Answer {
     Request::statement(statement).header("Cache-Control", control).send(node.client)

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::start::setting;
+use crate::differential::start::setting;
 
 pub const PLAIN: &str = "application/json";
 pub const TYPED: &str = "application/vnd.neo4j.query";

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::http::{Answer, Request, exchange};
-use crate::start::Node;
+use crate::differential::http::{Answer, Request, exchange};
+use crate::differential::start::Node;
 
 fn nested(levels: usize) -> Vec<u8> {
     let (open, close) = ("[".repeat(levels), "]".repeat(levels));

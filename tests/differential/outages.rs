@@ -8,8 +8,8 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::http::{Answer, Request};
-use crate::start::{Node, Redis, Setup, neo4j, neo4j_bolt, nowhere, wait_until};
+use crate::differential::http::{Answer, Request};
+use crate::differential::start::{Node, Redis, Setup, neo4j, neo4j_bolt, nowhere, wait_until};
 
 /// A TCP proxy that can be taken away, with every connection through it.
 struct Proxy {

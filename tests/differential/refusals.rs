@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::http::{Answer, PLAIN, Request, TYPED};
-use crate::start::{Node, neo4j};
+use crate::differential::http::{Answer, PLAIN, Request, TYPED};
+use crate::differential::start::{Node, neo4j};
 
 const BODY: &str = "{\"statement\":\"RETURN 1 AS x\"}";
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::http::{Answer, Request};
+use crate::differential::http::{Answer, Request};
 
 /// Longest wait for a node's start, or for an event.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, PLAIN, Request, TYPED};
-use crate::start::{Node, neo4j};
+use crate::differential::http::{Answer, PLAIN, Request, TYPED};
+use crate::differential::start::{Node, neo4j};
 
 const STATEMENTS: &str = include_str!("../golden/query_api_statements.json");
 const REQUESTS: &str = include_str!("../golden/query_api_requests.json");

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::conversation::{
+use crate::differential::conversation::{
     Step, ask, commit, comparable, delete, name_of, open, run, statement, talk, typed, value,
 };
-use crate::http::Request;
-use crate::start::{Node, neo4j, wait_until};
+use crate::differential::http::Request;
+use crate::differential::start::{Node, neo4j, wait_until};
 
 const LONG: &str = "UNWIND range(1, 30000000) AS x WITH x WHERE x % 7 = 8 RETURN count(x) AS c";
 

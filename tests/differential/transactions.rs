@@ -3,9 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::conversation::{ID, Step, bodiless, commit, delete, open, raw, run, statement, step, talk, typed};
-use crate::http::{PLAIN, QUERY, Request, TYPED};
-use crate::start::{Node, neo4j};
+use crate::differential::conversation::{
+    ID, Step, bodiless, commit, delete, open, raw, run, statement, step, talk, typed,
+};
+use crate::differential::http::{PLAIN, QUERY, Request, TYPED};
+use crate::differential::start::{Node, neo4j};
 
 type Talk = (&'static str, Vec<Step>);
 

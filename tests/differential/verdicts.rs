@@ -7,8 +7,8 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::http::{Answer, Request};
-use crate::start::{Node, Setup, neo4j};
+use crate::differential::http::{Answer, Request};
+use crate::differential::start::{Node, Setup, neo4j};
 
 const VERDICTS: &str = include_str!("../golden/verdicts.json");
 

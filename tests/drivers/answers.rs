@@ -1,8 +1,8 @@
 //! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status,
 //! transactions. Before Neo4j, and before a cluster before it: over `bolt://`, `neo4j://`, plain and TLS.
 
-use crate::NEO4J;
-use crate::install::{Driver, file};
+use crate::drivers::NEO4J;
+use crate::drivers::install::{Driver, file};
 use crate::support::authority::Authority;
 use crate::support::cluster::{Cluster, OwnLabel, Plan};
 use crate::support::environment;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::NEO4J;
-use crate::install::Driver;
-use crate::raw::Raw;
+use crate::drivers::NEO4J;
+use crate::drivers::install::Driver;
+use crate::drivers::raw::Raw;
 use crate::support::bolt_bytes::structure;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::http::{self, Reply};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::NEO4J;
-use crate::install::Running;
+use crate::drivers::NEO4J;
+use crate::drivers::install::Running;
 use crate::support::cluster::{Cluster, OwnLabel, Plan};
 use crate::support::{environment, say};
 

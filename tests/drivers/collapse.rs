@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::raw::Raw;
+use crate::drivers::raw::Raw;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::process::raise_open_files;
 use crate::support::{say, size};

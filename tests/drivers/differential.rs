@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::NEO4J;
-use crate::raw::{Raw, text};
+use crate::drivers::NEO4J;
+use crate::drivers::raw::{Raw, text};
 use crate::support::bolt_bytes::structure;
 use crate::support::environment;
 use crate::support::lone::{Lone, Spec};

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::install::lines;
+use crate::drivers::install::lines;
 use crate::support::process::{ports_in_a_row, program};
 
 /// Of three nodes, four ports each with a distance of ten, and of the service behind them.

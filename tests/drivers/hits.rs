@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::NEO4J;
-use crate::install::Driver;
+use crate::drivers::NEO4J;
+use crate::drivers::install::Driver;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
 use crate::support::http;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use crate::raw::{Raw, is_running};
+use crate::drivers::raw::{Raw, is_running};
 use crate::support::cluster::{Cluster, OwnLabel, Plan};
 use crate::support::{http, say, until};
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::NEO4J;
-use crate::raw::{Raw, framed, neo4j, text};
+use crate::drivers::NEO4J;
+use crate::drivers::raw::{Raw, framed, neo4j, text};
 use crate::support::bolt_bytes::structure;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;

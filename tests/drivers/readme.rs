@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::install::{Driver, java, lines};
+use crate::drivers::install::{Driver, java, lines};
 use crate::support::lone::{Lone, Spec};
 
 /// What the section names: the first of three nodes of `cargo run --release`.

@@ -2,7 +2,7 @@
 
 use neo4rs::{Graph, Node, query};
 
-use crate::NEO4J;
+use crate::drivers::NEO4J;
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
 use crate::support::lone::{Lone, Spec};

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::NEO4J;
-use crate::raw::{Raw, is_running};
+use crate::drivers::NEO4J;
+use crate::drivers::raw::{Raw, is_running};
 use crate::support::bolt_bytes::structure;
 use crate::support::cluster::OwnLabel;
 use crate::support::lone::{Lone, Spec};

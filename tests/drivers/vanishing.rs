@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::NEO4J;
-use crate::raw::Raw;
+use crate::drivers::NEO4J;
+use crate::drivers::raw::Raw;
 use crate::support::cluster::OwnLabel;
 use crate::support::lone::{Lone, Spec};
 use crate::support::{size, until};

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::raw::Raw;
+use crate::drivers::raw::Raw;
 use crate::support::lone::{Lone, Spec};
 
 /// Bytes of a message from the browser: requests are cut in their middle.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::stage::{bolt, neo4j_bolt};
+use crate::oracle::stage::{bolt, neo4j_bolt};
 use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{ONE_AT_A_TIME, OwnLabel};
 use crate::support::say;

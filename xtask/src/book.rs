@@ -28,6 +28,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// Writes the pages of `docs/reference`. `crates/node/tests/reference.rs` renders them, and fails when they are not current.
 pub(crate) fn write_reference(root: &Path) -> Result<()> {
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).args(["test", "-p", "hopcache", "--test", "without_services", "reference::"]);
+    cargo.current_dir(root).args(["test", "-p", "hopcache", "--test", "all", "reference::"]);
     finish(cargo.env("HOPCACHE_WRITE_REFERENCE", "1"), "cargo")
 }

@@ -27,7 +27,7 @@ const RELEASE_BUILD: &[&str] =
 /// Builds the whole workspace, because the gate has built it already with the same features. Building only these
 /// packages selects other features and builds most dependencies again.
 const DEBUG_BUILD: &[&str] =
-    &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-trials", "--test", "containers"];
+    &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-trials", "--test", "e2e"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

@@ -94,8 +94,8 @@ fn versions(root: &Path, args: &[String]) -> Result<()> {
     let ran = services::any_running(root);
     let environment = services::up(root)?;
     let mut test = Command::new("cargo");
-    test.current_dir(root).args(["test", "--package", "hopcache", "--test", "drivers", "--"]);
-    test.args(["answers::", "examples::"]);
+    test.current_dir(root).args(["test", "--package", "hopcache", "--test", "e2e", "--"]);
+    test.args(["drivers::answers::", "drivers::examples::"]);
     test.args(args).envs(environment.variables()).env("HOPCACHE_TEST_DRIVERS", "all");
     let tested = finish(&mut test, "tests/drivers");
     if ran { tested } else { services::down(root).and(tested) }

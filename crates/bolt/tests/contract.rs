@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::statement;
 use hopcache_bolt::{Auth, Connection, Finished, Mode, Options, Run, RunFault};
 use hopcache_packstream::{Reader, Value, encode, tag};
-use support::statement;
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))

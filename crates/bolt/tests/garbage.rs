@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use hopcache_bolt::{Auth, Connection, Run, RunFault};
 use hopcache_packstream::Value;
 use proptest::prelude::*;
-use support::*;
 
 /// How far the server behaves before the garbage.
 #[derive(Debug, Clone, Copy)]

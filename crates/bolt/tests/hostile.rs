@@ -3,16 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use crate::support::*;
 use hopcache_bolt::{Finished, Run, RunError, RunFault};
 use hopcache_packstream::Value;
-use support::*;
 
 fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()

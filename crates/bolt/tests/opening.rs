@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::*;
 use hopcache_bolt::{Address, Auth, Connection, OpenError, Options, Roots};
 use hopcache_packstream::{Reader, Value};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use support::*;
 
 async fn open_error(script: Vec<Step>) -> OpenError {
     let (address, _server) = serve(script).await;

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::time::Duration;
 
-use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
-use hopcache_packstream::Value;
-use support::{
+use crate::support::{
     DISCARD, PULL, RUN, Step, columns, failure, greeted, kept, open, play, record, serve, statement, success,
 };
+use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
+use hopcache_packstream::Value;
 
 /// Keeps what it sees.
 struct Tap {

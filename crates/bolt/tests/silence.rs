@@ -1,15 +1,13 @@
 //! A server that works sends NOOPs, at a pace that its answer to HELLO implies. One that sends nothing for longer is gone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod support;
-
 use std::time::Duration;
 
 use hopcache_bolt::{Auth, Connection, Options, Relay, RelayOptions, Run, RunFault};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use support::{
+use crate::support::{
     GOODBYE, HELLO, LOGON, PULL, RESET, RUN, Step, columns, options, play, record, serve, statement, success,
 };
 

@@ -1,5 +1,5 @@
 //! The order in the line before Neo4j: what it gives short runs, and what it costs long ones, beside the order of arrival.
-//! `cargo test -p hopcache-core --test line -- --nocapture` prints the figures.
+//! `cargo test -p hopcache-core --test all line:: -- --nocapture` prints the figures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,8 +7,6 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )]
-
-mod dice;
 
 use std::collections::BTreeMap;
 

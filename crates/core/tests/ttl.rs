@@ -1,5 +1,5 @@
 //! Learned TTLs beside a fixed one, in a model: keys whose answers change at rates that lie four decades apart, and requests
-//! that favour some keys. `cargo test -p hopcache-core --test ttl -- --nocapture` prints the figures.
+//! that favour some keys. `cargo test -p hopcache-core --test all ttl:: -- --nocapture` prints the figures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,8 +8,6 @@
     clippy::cast_sign_loss,
     clippy::print_stdout
 )]
-
-mod dice;
 
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
 use hopcache_core::time::Millis;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::isolation::scripted_cluster::{Lines, ScriptedCluster};
+use crate::faults::isolation::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::authority::{Authority, Pair, TlsClient, in_file, shown};
 use crate::support::http;
 use crate::support::load::{Load, Way, percentile_ms};

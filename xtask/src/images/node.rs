@@ -41,7 +41,7 @@ impl ImageBuild {
             // Building a test of the package builds its program too, with the features of the whole workspace. A plain
             // `cargo build --package` selects other features and builds most dependencies again.
             Self::Quick => {
-                cargo.args(["test", "--quiet", "--workspace", "--no-run", "--test", "containers"]);
+                cargo.args(["test", "--quiet", "--workspace", "--no-run", "--test", "e2e"]);
                 root.join("target/debug/hopcache")
             }
             Self::Static => {

@@ -4,8 +4,8 @@
 use hopcache_core::refresh::{Cost, KeyFacts, Mode, Plan, Rule};
 use hopcache_core::time::Millis;
 
-use crate::dice::Dice;
-use crate::key_life::{ERRORS, Sample, first_lead_ms};
+use super::dice::Dice;
+use super::key_life::{ERRORS, Sample, first_lead_ms};
 
 const KEYS: u32 = 10_000;
 const TTL_MS: f64 = 60_000.0;

@@ -3,7 +3,7 @@
 use hopcache_core::refresh::{Cost, CostHistory, Heat};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::dice::{Dice, RunTimes};
+use super::dice::{Dice, RunTimes};
 
 fn after(runs: impl IntoIterator<Item = u64>) -> CostHistory {
     let mut history = CostHistory::default();

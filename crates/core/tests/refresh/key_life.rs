@@ -8,7 +8,7 @@
 
 use hopcache_core::refresh::Plan;
 
-use crate::dice::Dice;
+use super::dice::Dice;
 
 /// Rounds of a simulation.
 pub(crate) fn cycles() -> u32 {

@@ -6,8 +6,8 @@ use hopcache_core::limits::REFRESH_LATE_SHARE;
 use hopcache_core::refresh::{Cost, CostHistory, Heat, KeyFacts, Mode, Plan, Rule, Timing, load_factor};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::dice::{Dice, RunTimes};
-use crate::key_life::{Sample, cycles, first_lead_ms, share_error};
+use super::dice::{Dice, RunTimes};
+use super::key_life::{Sample, cycles, first_lead_ms, share_error};
 
 const TTL_MS: f64 = 60_000.0;
 

@@ -3,8 +3,8 @@
 use hopcache_core::refresh::{Cost, KeyFacts, Mode, Plan, Rule, late_probability};
 use hopcache_core::time::Millis;
 
-use crate::dice::{Dice, RunTimes};
-use crate::key_life::{ERRORS, Sample};
+use super::dice::{Dice, RunTimes};
+use super::key_life::{ERRORS, Sample};
 
 fn plain(ttl_ms: u64) -> Plan {
     let cost = Cost { mean_ms: 200.0, tail_ms: 200.0 };

@@ -8,7 +8,7 @@ use hopcache_core::refresh::{
 };
 use hopcache_core::time::Millis;
 
-use crate::dice::RunTimes;
+use super::dice::RunTimes;
 
 fn facts(rate_per_s: Option<f64>, cost: Cost) -> KeyFacts {
     KeyFacts { ttl_ms: Millis(60_000), cost, rate_per_s, degree: None, volatility: 1.0 }

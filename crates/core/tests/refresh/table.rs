@@ -5,8 +5,8 @@ use hopcache_core::refresh::{
 };
 use hopcache_core::time::Millis;
 
-use crate::dice::Dice;
-use crate::key_life::{ERRORS, Sample, cycles, first_lead_hit_by_hit_ms, first_lead_ms, share_error};
+use super::dice::Dice;
+use super::key_life::{ERRORS, Sample, cycles, first_lead_hit_by_hit_ms, first_lead_ms, share_error};
 
 const RUN_MS: f64 = 200.0;
 const TTL_MS: f64 = 60_000.0;

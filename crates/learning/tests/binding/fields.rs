@@ -5,7 +5,7 @@ use hopcache_learning::fields::Fields;
 use hopcache_packstream::{Value, decode, encode, tag};
 use proptest::prelude::*;
 
-use crate::values::{any_result, map, node, raw, result};
+use super::values::{any_result, map, node, raw, result};
 
 fn shown(fields: &Fields) -> Vec<String> {
     let value = |packed: &[u8]| decode(packed).unwrap();

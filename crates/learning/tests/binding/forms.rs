@@ -10,7 +10,7 @@ use hopcache_learning::form::{Binding, Bound, Form, RealmTag, Rows};
 use hopcache_packstream::{Value, encode, encode_canonical};
 use proptest::prelude::*;
 
-use crate::values::{any_params, any_result, any_value, node, params, result};
+use super::values::{any_params, any_result, any_value, node, params, result};
 
 pub(crate) fn field(column: &str, path: &[&str], rows: Rows, kind: Kind) -> Binding {
     Binding::Field { column: column.into(), path: path.iter().map(|key| (*key).into()).collect(), rows, kind }

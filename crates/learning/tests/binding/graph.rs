@@ -9,7 +9,7 @@ use hopcache_learning::form::Form;
 use hopcache_learning::templates::{QuerySeen, templates_of};
 use hopcache_packstream::Value;
 
-use crate::values::{map, node, params, result};
+use super::values::{map, node, params, result};
 
 const PROFILE: &str = "MATCH (p:Person {id: $id}) RETURN p";
 const FRIENDS: &str =

@@ -9,8 +9,8 @@ use hopcache_learning::templates::{Learned, QuerySeen, fields_wanted, templates_
 use hopcache_packstream::{Reader, Token, Value, encode};
 use proptest::prelude::*;
 
-use crate::forms::{field, param, template};
-use crate::values::{any_params, any_result, map, params, result};
+use super::forms::{field, param, template};
+use super::values::{any_params, any_result, map, params, result};
 
 const NEXT: &str = "MATCH (p:Person {id: $id}) RETURN p";
 

@@ -3,7 +3,7 @@
 use hopcache_core::limits::{EPOCH_MS, LIFE_KEPT_MS, PREDICTIONS_MAX};
 use hopcache_learning::FormId;
 
-use crate::{at, close, form, hear, node, pattern, pull, query};
+use super::{at, close, form, hear, node, pattern, pull, query};
 
 /// A receiver's clock, unrelated to the sender's.
 const APART_MS: u64 = 3_600_000;

@@ -5,7 +5,7 @@ use hopcache_core::time::MonoTime;
 use hopcache_learning::{Digest, Successors};
 use proptest::prelude::*;
 
-use crate::{at, definition_of, form, hear, node, pattern, query};
+use super::{at, definition_of, form, hear, node, pattern, query};
 
 const NOW_MS: u64 = 7 * EPOCH_MS + 1_234;
 

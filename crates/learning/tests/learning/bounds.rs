@@ -3,7 +3,7 @@
 use hopcache_core::limits::{EPOCH_MS, MEMBERS_MAX, SLOTS_PER_FORM_MAX};
 use hopcache_learning::{Bounds, Successors};
 
-use crate::{at, close, form, hear, node, offered, pattern, pull, query};
+use super::{at, close, form, hear, node, offered, pattern, pull, query};
 
 const MIB: usize = 1 << 20;
 
@@ -66,7 +66,7 @@ fn one_off_queries_take_nothing_with_them() {
     let mut known = node(1, 11, 16, at(0));
     for n in 0..20_000_u64 {
         let now = at(n);
-        known.define_form(form(n), &crate::definition_of(form(n), 100));
+        known.define_form(form(n), &super::definition_of(form(n), 100));
         known.saw(query(n), now);
         known.count(query(n), form(n), now);
         if n % 100 == 0 {

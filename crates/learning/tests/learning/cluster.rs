@@ -8,7 +8,7 @@ use hopcache_core::time::MonoTime;
 use hopcache_learning::{FormId, SourceId, Successors};
 use proptest::prelude::*;
 
-use crate::{MINUTE_MS, at, close, form, hear, node, pattern, pull, query};
+use super::{MINUTE_MS, at, close, form, hear, node, pattern, pull, query};
 
 const NODES: usize = 3;
 const SOURCES: u64 = 4;

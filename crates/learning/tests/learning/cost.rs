@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hopcache_core::limits::{PULL_PAGE_BYTES_MAX, PULL_PRINTS_PER_CALL};
 use hopcache_learning::Lesson;
 
-use crate::{at, form, node, pattern, query};
+use super::{at, form, node, pattern, query};
 
 /// Counts of one step: two sources seen, two forms that followed.
 const COUNTS_PER_STEP: u32 = 4;

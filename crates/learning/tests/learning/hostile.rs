@@ -8,7 +8,7 @@ use hopcache_core::limits::{
 use hopcache_learning::{Digest, Lesson, LessonError, Merged, OriginTag, SourceId, Successors};
 use proptest::prelude::*;
 
-use crate::{at, close, definition_of, form, hear, node, offered, pattern, query};
+use super::{at, close, definition_of, form, hear, node, offered, pattern, query};
 
 fn number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

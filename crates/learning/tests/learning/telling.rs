@@ -6,7 +6,7 @@ use hopcache_core::limits::{
 };
 use hopcache_learning::{Definition, Digest, Lesson, Successors};
 
-use crate::{at, close, definition_of, form, hear, node, pattern, pull, query};
+use super::{at, close, definition_of, form, hear, node, pattern, pull, query};
 
 fn follow(known: &mut Successors, of: u64, f: u64, times: u32) {
     for _ in 0..times {
@@ -164,7 +164,7 @@ fn missing_definitions_are_pulled_without_counts() {
     let digest = other.digest_of_wants().unwrap().encode();
     assert!(digest.len() < 64, "{} bytes", digest.len());
     let page = known.answer_pull(&Digest::decode(&digest).unwrap(), at(0));
-    let merged = other.merge_definitions(&Lesson::decode(&page).unwrap(), at(0), crate::is_true);
+    let merged = other.merge_definitions(&Lesson::decode(&page).unwrap(), at(0), super::is_true);
     assert_eq!((merged.taken, merged.known, merged.defined), (0, 0, 1));
     assert_eq!(other.form(form(0)).unwrap(), definition_of(form(0), FORM_BYTES_MAX));
     assert!(other.digest_of_wants().is_none(), "nothing to ask for");

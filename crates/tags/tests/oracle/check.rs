@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use hopcache_tags::{Counters, Need, ReadTags, Touch, WriteEffects};
 
-use crate::neo4j::{Graph, Rows};
-use crate::reads::Read;
-use crate::wrong_rules::{Rule, WRONG_RULES};
+use super::neo4j::{Graph, Rows};
+use super::reads::Read;
+use super::wrong_rules::{Rule, WRONG_RULES};
 
 /// The account of a run.
 #[derive(Debug, Default)]

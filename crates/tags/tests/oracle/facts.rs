@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use hopcache_tags::{Counters, ReadTags};
 
-use crate::neo4j::Graph;
-use crate::random::Random;
+use super::neo4j::Graph;
+use super::random::Random;
 
 fn made() -> Graph {
     let mut graph = Graph::connect();

@@ -5,9 +5,9 @@
 
 use hopcache_tags::{TagId, Token, WriteEffects};
 
-use crate::neo4j::Graph;
-use crate::random::Random;
-use crate::writes::{in_transactions, random_write};
+use super::neo4j::Graph;
+use super::random::Random;
+use super::writes::{in_transactions, random_write};
 
 const TRIES: usize = 100;
 
@@ -29,8 +29,8 @@ const ALL_TOKENS: &str =
 
 #[test]
 fn no_write_consumes_more_ids_than_its_effects_say() {
-    let writes = (crate::number("HOPCACHE_TEST_TAG_PAIRS", 0) / 50).max(50);
-    let first_seed = crate::number("HOPCACHE_TEST_TAG_SEED", 1);
+    let writes = (super::number("HOPCACHE_TEST_TAG_PAIRS", 0) / 50).max(50);
+    let first_seed = super::number("HOPCACHE_TEST_TAG_SEED", 1);
     let mut graph = Graph::connect();
     graph.write(ALL_TOKENS).unwrap();
     let known = WriteEffects::of(ALL_TOKENS, graph.params());

@@ -8,9 +8,9 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_packstream::{Reader, Value, decode, encode};
 use hopcache_tags::Counters;
 
-use crate::bolt::Bolt;
-use crate::random::Random;
-use crate::reads::Read;
+use super::bolt::Bolt;
+use super::random::Random;
+use super::reads::Read;
 
 /// The rows of a result; sorted unless the read promises an order.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ impl Rows {
     }
 }
 
-/// One test of this program at a time: [`crate::ids`] counts the writes of the whole server.
+/// One test of this program at a time: [`super::ids`] counts the writes of the whole server.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub struct Graph {

@@ -1,6 +1,6 @@
 //! Random reads of many shapes. Every path begins with a node of this test's own graph: `{g: $g}`.
 
-use crate::random::Random;
+use super::random::Random;
 
 /// A read, and whether it promises the order of its rows.
 pub struct Read {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::cypher::lexer::{Token, TokenKind, tokens};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// Variables of the generators.
 const VARIABLES: [&str; 12] = ["a", "b", "c", "n", "m", "r", "s", "p", "v", "e", "i", "ns"];

@@ -1,7 +1,7 @@
 //! Random writes of many shapes. Every write finds its elements over a node of this test's own graph: `{g: $g}`.
 
-use crate::random::Random;
-use crate::reads::{condition, labels};
+use super::random::Random;
+use super::reads::{condition, labels};
 
 pub fn random_write(random: &mut Random) -> String {
     match random.below(16) {

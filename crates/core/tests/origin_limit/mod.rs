@@ -7,9 +7,6 @@
     clippy::cast_sign_loss
 )]
 
-#[path = "../dice/mod.rs"]
-#[allow(dead_code, reason = "shared with models that draw waiting times")]
-mod dice;
 mod model;
 
 use hopcache_core::cypher::pattern::PatternId;

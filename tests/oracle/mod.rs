@@ -18,22 +18,6 @@
 //! | `HOPCACHE_TEST_ORACLE_READS` | reads without faults (2,000) |
 //! | `HOPCACHE_TEST_ORACLE_FAULT_READS` | reads under faults (2,000) |
 //! | `HOPCACHE_TEST_ORACLE_SEED` | what is asked and faulted; the schedule of tasks is not repeated |
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "test code may fail the test, and its figures are small; each test binary uses its part of support"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod clients;
 mod dice;
@@ -51,8 +35,8 @@ mod writes;
 
 use std::time::Duration;
 
+use crate::support::size;
 use run::{Plan, run};
-use support::size;
 
 /// Reads that are judged at a time: all of a round's answers are in memory.
 const ROUND: usize = 20_000;

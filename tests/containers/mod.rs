@@ -6,18 +6,6 @@
 //! for a killed holder, once for the others). `HOPCACHE_TEST_STRICT=1` asserts I7's 0.5 s over 50 rounds or more. The
 //! tests print figures to stderr (`-- --nocapture`). Logs of a failed test's containers are in
 //! `target/containers/TEST`.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code may fail the test; each test binary uses its part of support"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod docker;
 mod holder_cut;

@@ -17,22 +17,16 @@
     reason = "shared with hopcache-queryapi's tests; a test has sockets"
 )]
 mod bolt;
-#[path = "../shared_form/change.rs"]
-mod change;
-#[path = "../shared_form/generate.rs"]
-mod generate;
-#[path = "../shared_form/random.rs"]
-mod random;
-#[path = "../shared_form/spell.rs"]
-mod spell;
 
 use std::collections::BTreeMap;
 
 use bolt::Bolt;
-use generate::{LABELS, Query};
 use hopcache_core::cypher::shared::SharedForm;
 use hopcache_packstream::{Reader, Value};
-use random::Random;
+
+use crate::shared_form::generate::{LABELS, Query};
+use crate::shared_form::random::Random;
+use crate::shared_form::{change, generate, spell};
 
 /// The server plans each text, which takes longer than to run it.
 const FORM_EVERY: usize = 4;

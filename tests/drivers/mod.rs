@@ -1,17 +1,5 @@
 //! Neo4j's own drivers, each with only its URL changed: the same program runs against Neo4j and against Hopcache before
 //! it. Needs a real Neo4j, `python3` with `venv`, `node` with `npm`, a JDK with Maven, and Go.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code may fail the test; each test binary uses its part of support"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod answers;
 mod bookmarks;

@@ -2,18 +2,6 @@
 //! proxy before Neo4j counts runs, outside hopcache. The tests use hopcache only through its HTTP interface.
 //!
 //! `HOPCACHE_TEST_ROUNDS=30` repeats each fault 30 times. The tests print figures to stderr (`-- --nocapture`).
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code may fail the test; each test binary uses its part of support"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod captured;
 mod collapse;

@@ -1,6 +1,5 @@
 //! One real node before the real Neo4j, compared with that Neo4j itself: the clients' answers, the kept entries, the
 //! refusals. The tests use only HTTP and the command line, and know nothing of hopcache's inside.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bookmarks;
 mod cli;

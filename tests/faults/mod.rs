@@ -2,18 +2,6 @@
 //! test proves that its fault happened. The tests use hopcache only through its HTTP interface.
 //!
 //! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code may fail the test; each test binary uses its part of support"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod audit;
 mod bodies;

@@ -2,10 +2,10 @@
 //! `crates/node/tests/shared_spellings.rs` asks a real Neo4j whether that is right.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-mod change;
-mod generate;
-mod random;
-mod spell;
+pub(crate) mod change;
+pub(crate) mod generate;
+pub(crate) mod random;
+pub(crate) mod spell;
 
 use hopcache_core::cypher::shared::SharedForm;
 use random::Random;

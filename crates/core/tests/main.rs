@@ -1,0 +1,21 @@
+//! The tests of this crate, in one program.
+
+mod anchors;
+mod bookmark;
+mod dice;
+mod entry;
+mod line;
+mod membership_cards;
+mod membership_table;
+mod origin_limit;
+mod query_key;
+mod refresh;
+mod result;
+mod ring;
+mod ring_weights;
+mod shared_form;
+mod shared_real;
+mod ttl;
+mod turns;
+mod verdicts;
+mod written;
