@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::browser::Browser;
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::http;
 use crate::support::process::{Addrs, NodeProcess};
+use crate::support::turn::Turn;
 
 const TOKEN: &str = "a token of thirty-two characters!";
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -13,7 +13,7 @@ const ENTER: &str = "\u{e007}";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _turn = Turn::take().await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, TOKEN).unwrap();

@@ -23,13 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
 
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::http::{basic, post};
 use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
+use crate::support::turn::Turn;
 use faulty_peer_proxy::FaultyPeerProxy;
 
 /// User and password.
@@ -44,7 +43,7 @@ struct Scene {
     proxy: FaultyPeerProxy,
     _redis: RedisServer,
     _dir: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 /// The plan of a scene.
@@ -73,7 +72,7 @@ const PLAN: Plan = Plan {
 
 impl Scene {
     async fn start(plan: Plan) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let turn = Turn::take().await;
         raise_open_files();
         let neo4j = ScriptedNeo4j::start(plan.users, plan.delay).await;
         let redis = RedisServer::start().await;

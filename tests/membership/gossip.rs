@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::process::{Addrs, NodeProcess};
+use crate::support::turn::Turn;
 use crate::support::udp_proxy::PeerProxy;
 use crate::support::{http, until};
 
@@ -61,12 +61,12 @@ impl Spec {
 struct Party {
     nodes: Vec<NodeProcess>,
     dir: tempfile::TempDir,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Party {
     async fn new() -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let turn = Turn::take().await;
         Self { nodes: Vec::new(), dir: tempfile::tempdir().unwrap(), _turn: turn }
     }
 

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::oracle::stage::{bolt, neo4j_bolt};
 use crate::support::bolt_client::BoltClient;
-use crate::support::cluster::{ONE_AT_A_TIME, OwnLabel};
+use crate::support::cluster::OwnLabel;
 use crate::support::say;
+use crate::support::turn::Turn;
 
 /// Nodes that one transaction changes together.
 const NODES: usize = 400;
@@ -23,7 +24,7 @@ async fn write(client: &mut BoltClient, statement: &str, parameters: &serde_json
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neo4j_alone_shows_a_transaction_in_part() {
     // Its writes go past the clusters of the tests beside it.
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _turn = Turn::take().await;
     let own = OwnLabel::new("Isolation");
     let label = &own.0;
     let at = neo4j_bolt();

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 use super::history::{CELLS, Cell, NODES};
 use super::texts::{Form, Place, Text};
@@ -14,10 +13,9 @@ use crate::support::cluster::{OwnLabel, neo4j_http};
 use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::tcp_proxy::TcpProxy;
+use crate::support::turn::Turn;
 use crate::support::udp_proxy::PeerProxy;
 use crate::support::{environment, http};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Nodes of the cluster.
 pub const MEMBERS: usize = 3;
@@ -50,13 +48,13 @@ pub struct Stage {
     /// Whether Redis has written one that it loads when it starts.
     pub has_snapshot: bool,
     _dir: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Stage {
     /// `freshness` are lines of its section.
     pub async fn start(freshness: &str, groups: usize, has_faults: bool) -> (Self, Scene) {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let turn = Turn::take().await;
         raise_open_files();
         let (redis, dir) = (RedisServer::start().await, tempfile::tempdir().unwrap());
         let addrs = Addrs::free(MEMBERS);

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::accounting::balanced;
 use super::social_graph::{in_session, learned, successors, think};
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::tcp_proxy::Mode;
+use crate::support::turn::Turn;
 use crate::support::udp_proxy::PeerProxy;
 use crate::support::{say, until};
 
@@ -84,7 +84,7 @@ async fn flights(nodes: &[NodeProcess]) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _turn = Turn::take().await;
     let dir = tempfile::tempdir().unwrap();
     let (nodes, proxies) = two_behind_proxies(&dir).await;
     cut(&proxies, true);

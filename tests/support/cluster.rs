@@ -5,16 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 use super::bolt_proxy::BoltProxy;
 use super::environment;
 use super::http::{self, Reply};
 use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
-
-/// Clusters run one after another: the tests measure times, and the machine is small.
-pub static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+use super::turn::Turn;
 
 /// A test's changes of the usual settings.
 #[derive(Debug, Clone)]
@@ -66,7 +63,7 @@ pub struct Cluster {
     pub redis: RedisServer,
     pub proxy: BoltProxy,
     _dir: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Cluster {
@@ -85,7 +82,7 @@ impl Cluster {
     /// Nodes as planned on this Redis, which they find at `store`; each of the started ones is ready and
     /// sees the others.
     pub async fn on(plan: Plan, redis: RedisServer, store: &str) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let turn = Turn::take().await;
         raise_open_files();
         let upstream =
             plan.upstream.map_or_else(|| environment("HOPCACHE_TEST_NEO4J_BOLT"), |addr| addr.to_string());

@@ -19,6 +19,7 @@ pub mod redis;
 pub mod scripted_neo4j;
 pub mod scripted_orders;
 pub mod tcp_proxy;
+pub mod turn;
 pub mod udp_proxy;
 
 use std::io::Write;

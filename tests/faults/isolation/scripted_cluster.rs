@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use tokio::sync::MutexGuard;
-
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
+use crate::support::turn::Turn;
 
 pub struct ScriptedCluster {
     pub nodes: Vec<NodeProcess>,
     pub neo4j: ScriptedNeo4j,
     _redis: RedisServer,
     _dir: tempfile::TempDir,
-    _turn: Option<MutexGuard<'static, ()>>,
+    _turn: Option<Turn>,
 }
 
 impl ScriptedCluster {
     /// `node` are lines of `[node]`, `origin` of `[origin]`, `entry` of `[entry]`.
     pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let turn = Turn::take().await;
         Self::start_in(Some(turn), users, delay, config).await
     }
 
@@ -30,7 +28,7 @@ impl ScriptedCluster {
     }
 
     async fn start_in(
-        turn: Option<MutexGuard<'static, ()>>,
+        turn: Option<Turn>,
         users: &[(&str, &str)],
         delay: Duration,
         config: Lines<'_>,
