@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::http::{self, connect, exchange};
-use super::support::process::{Addrs, NodeProcess, raise_open_files};
-use super::support::{environment, say, until};
+use crate::support::http::{self, connect, exchange};
+use crate::support::process::{Addrs, NodeProcess, raise_open_files};
+use crate::support::{environment, say, until};
 
 const OPEN_FILES: u32 = 256;
 const CROWD: usize = 400;

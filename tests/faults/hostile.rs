@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::support::bolt_proxy::BoltProxy;
-use super::support::http::{self, Reply};
-use super::support::process::{Addrs, NodeProcess, raise_open_files};
-use super::support::{environment, until};
+use crate::support::bolt_proxy::BoltProxy;
+use crate::support::http::{self, Reply};
+use crate::support::process::{Addrs, NodeProcess, raise_open_files};
+use crate::support::{environment, until};
 
 /// One node with its own store, and a counting proxy before Neo4j.
 struct Alone {

@@ -14,7 +14,7 @@ use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
 
-use self::dice::Dice;
+use crate::dice::Dice;
 
 /// Runs at a time.
 const SLOTS: usize = 2;

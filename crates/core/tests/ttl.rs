@@ -12,7 +12,7 @@
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
 use hopcache_core::time::Millis;
 
-use self::dice::Dice;
+use crate::dice::Dice;
 
 const TTL_MS: u64 = 60_000;
 const STALE_TARGET: f64 = 0.05;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::super::support::http::{self, RawAnswer, connect, exchange, send_raw};
-use super::super::support::{say, size, until};
 use super::{Alone, assert_error};
+use crate::support::http::{self, RawAnswer, connect, exchange, send_raw};
+use crate::support::{say, size, until};
 
 const PLACES: usize = 100;
 

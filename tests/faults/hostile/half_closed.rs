@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::support::cluster::{OwnLabel, at_neo4j};
-use super::super::support::http;
 use super::Alone;
+use crate::support::cluster::{OwnLabel, at_neo4j};
+use crate::support::http;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_closes_its_side_behind_a_request_is_answered() {

@@ -6,9 +6,9 @@ use base64::Engine as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::support::http::{self, RawAnswer, connect, listen, send_raw};
-use super::super::support::say;
 use super::{Alone, assert_error};
+use crate::support::http::{self, RawAnswer, connect, listen, send_raw};
+use crate::support::say;
 
 /// The bounds of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::super::support::http::{Reply, connect, send_raw};
-use super::super::support::{say, until};
 use super::Alone;
+use crate::support::http::{Reply, connect, send_raw};
+use crate::support::{say, until};
 
 /// Connections of operators at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 64;

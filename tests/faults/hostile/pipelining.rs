@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
 
-use super::super::support::http::{self, send_raw};
-use super::super::support::say;
 use super::Alone;
+use crate::support::http::{self, send_raw};
+use crate::support::say;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pipelined_requests_are_answered_in_order() {
@@ -57,7 +57,7 @@ async fn who_pipelines_and_does_not_read_holds_little() {
         most = most.max(alone.node.resident_bytes());
         alone.refused("reader_too_slow").await >= CLIENTS as f64
     };
-    super::super::support::until("all are cut", Duration::from_secs(25), is_cut).await;
+    crate::support::until("all are cut", Duration::from_secs(25), is_cut).await;
     let grown = most.saturating_sub(before);
     say(&format!(
         "{CLIENTS} clients × {REQUESTS} pipelined requests of {answer_bytes} bytes, none read: resident memory + {} KiB",

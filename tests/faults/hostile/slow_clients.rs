@@ -6,9 +6,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::super::support::http::{self, RawAnswer, connect, exchange, listen};
-use super::super::support::{distribution, say};
 use super::{Alone, assert_error};
+use crate::support::http::{self, RawAnswer, connect, exchange, listen};
+use crate::support::{distribution, say};
 
 /// Slow clients of each kind.
 const EACH: usize = 20;

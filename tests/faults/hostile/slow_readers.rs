@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
-use super::super::support::{http, say, size, until};
 use super::Alone;
+use crate::support::{http, say, size, until};
 
 /// `ANSWER_ROOM_BYTES`.
 const ROOM_BYTES: usize = 128 << 20;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::support::cluster::{OwnLabel, at_neo4j};
-use super::super::support::http::{self, RawAnswer, send_raw};
-use super::super::support::say;
 use super::Alone;
+use crate::support::cluster::{OwnLabel, at_neo4j};
+use crate::support::http::{self, RawAnswer, send_raw};
+use crate::support::say;
 
 /// The required end of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

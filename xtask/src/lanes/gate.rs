@@ -51,7 +51,9 @@ pub(super) fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Resul
     steps.push(step("node image", || images::make(root, &[images::Which::Node], images::ImageBuild::Quick)));
     steps.push(step("tests", || tests(root, Profile::Full, args)));
     // One program, because its tests share one Neo4j in a container, and a few clusters.
-    steps.push(step("containers", || cargo(root, &["test", "--workspace", "--test", "e2e", "--", "containers::"], &[])));
+    steps.push(step("containers", || {
+        cargo(root, &["test", "--workspace", "--test", "e2e", "--", "containers::"], &[])
+    }));
     steps.push(step("chaos", || chaos::gate(root)));
     steps.push(step("compose file", || compose::validate::validate(root)));
     steps.push(step("simulator", || sim::gate(root)));

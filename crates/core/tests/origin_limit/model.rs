@@ -8,7 +8,7 @@ use hopcache_core::limits::{ORIGIN_LIMIT_MAX, ORIGIN_LIMIT_MIN};
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::time::MonoTime;
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// Time between two ticks of a node.
 const TICK_US: f64 = 20_000.0;

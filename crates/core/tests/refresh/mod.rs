@@ -5,6 +5,7 @@
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
 mod crowd;
+mod dice;
 mod history;
 mod inputs;
 mod key_life;
