@@ -8,18 +8,13 @@ mod bolt_origin;
 mod closed_loop;
 mod cold;
 mod cold_clients;
-mod eviction;
 mod expiry;
-mod fixed_rate;
 mod fresh;
 mod hit;
 mod memory;
 mod output;
 mod plot;
 mod prefetch;
-mod scan;
-mod slow_clients;
-mod stream;
 mod stream_client;
 
 use clap::{Parser, Subcommand};
@@ -49,23 +44,15 @@ enum Bench {
     /// One process' share of the clients of `cold`.
     #[command(hide = true)]
     ColdClients(cold_clients::Options),
-    /// Hits at a fixed rate, without and with slow clients beside them, alternated.
-    SlowClients(slow_clients::Options),
     /// Resident memory of a node that holds many entries.
     Memory(memory::Options),
-    /// A scan of queries that are asked once, beside a working set: hits, keys in Redis, memory.
-    Scan(scan::Options),
-    /// Hit ratios of eviction policies on traces of keys.
-    Eviction(eviction::Options),
     /// How clients and the origin notice an expiry, by strategy.
     Expiry(expiry::Options),
     /// What proofs of freshness gain and cost, and when writes are noticed, over a real Neo4j.
     Fresh(fresh::Options),
-    /// First row, rows a second and memory of large reads over Bolt, beside Neo4j alone, alternated.
-    Stream(stream::Options),
     /// From no cache to the shipped defaults, one mechanism after another, on four kinds of workload.
     Ablation(Box<ablation::Options>),
-    /// The use of prefetch on session walks, its cost elsewhere, and how nodes learn from each other.
+    /// The use of prefetch on session walks, and its cost elsewhere.
     Prefetch(Box<prefetch::Options>),
 }
 
@@ -78,13 +65,9 @@ fn main() -> anyhow::Result<()> {
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
-        Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
-        Bench::Scan(options) => runtime.block_on(scan::run(&options)),
-        Bench::Eviction(options) => eviction::run(&options),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
-        Bench::Stream(options) => runtime.block_on(stream::run(&options)),
         Bench::Ablation(options) => runtime.block_on(ablation::run(&options)),
         Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
     }

@@ -1,6 +1,4 @@
-//! As much of a Bolt 5.4 client as counts the records of a result, times the first, and keeps them as bytes.
-
-use std::time::{Duration, Instant};
+//! As much of a Bolt 5.4 client as keeps the records of a result as bytes.
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -9,18 +7,8 @@ use tokio::net::TcpStream;
 
 const SUCCESS: u8 = 0x70;
 const RECORD: u8 = 0x71;
-
-/// A whole result, as its client saw it.
-#[derive(Debug, Clone)]
-pub(crate) struct Seen {
-    /// From RUN to the first record.
-    pub(crate) first_row: Duration,
-    /// From RUN to the end.
-    pub(crate) whole: Duration,
-    pub(crate) rows: u64,
-    /// The last SUCCESS, as bytes: it has the text of `Cache-Status`.
-    pub(crate) end: Vec<u8>,
-}
+/// PULL {n: -1}.
+const PULL_ALL: [u8; 6] = [0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF];
 
 /// A logged-on connection.
 pub(crate) struct Client {
@@ -50,48 +38,16 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs a statement that writes.
-    pub(crate) async fn write(&mut self, statement: &str) -> anyhow::Result<()> {
-        self.run(&run_message(statement, &[0xA0], "w"), 0, None).await.map(drop)
-    }
-
-    /// Runs a statement and reads its records, `fetch` at a time (0: all at once).
-    pub(crate) async fn read(&mut self, statement: &str, fetch: u32) -> anyhow::Result<Seen> {
-        self.run(&run_message(statement, &[0xA0], "r"), fetch, None).await
-    }
-
     /// Runs a [message that reads](read_message), and returns its records as they came.
     pub(crate) async fn records(&mut self, run: &[u8]) -> anyhow::Result<Vec<u8>> {
-        let mut records = Vec::new();
-        self.run(run, 0, Some(&mut records)).await?;
-        Ok(records)
-    }
-
-    async fn run(&mut self, run: &[u8], fetch: u32, mut kept: Option<&mut Vec<u8>>) -> anyhow::Result<Seen> {
-        let count = if fetch == 0 { vec![0xFF] } else { [&[0xCA][..], &fetch.to_be_bytes()].concat() };
-        let pull = [&[0xB1, 0x3F, 0xA1, 0x81, b'n'][..], &count].concat();
-        let begun = Instant::now();
-        self.send(&[run.to_vec(), pull.clone()]).await?;
+        self.send(&[run.to_vec(), PULL_ALL.to_vec()]).await?;
         self.success().await?;
-        let (mut first_row, mut rows) = (Duration::ZERO, 0);
+        let mut records = Vec::new();
         loop {
             self.receive().await?;
             match self.message.get(1) {
-                Some(&RECORD) => {
-                    if rows == 0 {
-                        first_row = begun.elapsed();
-                    }
-                    rows += 1;
-                    if let Some(kept) = &mut kept {
-                        kept.extend_from_slice(&self.message);
-                    }
-                }
-                Some(&SUCCESS) if has(&self.message, b"has_more\xC3") => {
-                    self.send(std::slice::from_ref(&pull)).await?;
-                }
-                Some(&SUCCESS) => {
-                    return Ok(Seen { first_row, whole: begun.elapsed(), rows, end: self.message.clone() });
-                }
+                Some(&RECORD) => records.extend_from_slice(&self.message),
+                Some(&SUCCESS) => return Ok(records),
                 _ => bail!("{}", String::from_utf8_lossy(&self.message)),
             }
         }
@@ -126,11 +82,6 @@ impl Client {
             self.stream.read_exact(&mut self.message[start..]).await?;
         }
     }
-}
-
-/// Whether bytes have a part.
-pub(crate) fn has(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// RUN of a statement that reads, for [`Client::records`]. Parameters are whole numbers and texts.

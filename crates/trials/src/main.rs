@@ -8,7 +8,7 @@
 //! | [`chaos`] | a seeded schedule of faults; judges every request and run |
 //! | [`checks`] | which recorded histories break a promise |
 //! | [`soak`] | mixed load with faults for a chosen time; memory and counters |
-//! | [`roll`], [`scale`], [`detect`], [`failover`] | a rolling restart, joins and leaves, failure detection, store troubles |
+//! | [`roll`] | a rolling restart |
 //! | [`ended`] | answers from before a write, where the run behind the write fails |
 //! | [`lost_updates`] | transactions that read through the cache, in outages and beside writes past Hopcache |
 //! | [`outage`] | what the drivers of four languages feel of an outage of Neo4j |
@@ -19,13 +19,10 @@ mod balancer;
 mod chaos;
 mod checks;
 mod dashboard;
-mod detect;
 mod ended;
-mod failover;
 mod lost_updates;
 mod outage;
 mod roll;
-mod scale;
 mod seconds;
 mod soak;
 mod stage;
@@ -48,12 +45,6 @@ enum Trial {
     Soak(soak::Options),
     /// A rolling restart of three nodes behind a load balancer.
     Roll(roll::Options),
-    /// From three nodes to five and back under load.
-    Scale(scale::Options),
-    /// How soon a dead node is out of routing, and whether nodes suspect a busy one.
-    Detect(detect::Options),
-    /// The store killed, emptied, stalled and failed over to a lagging replica, around a late write.
-    Failover(failover::Options),
     /// Answers older than a write whose next run fails while Neo4j is healthy.
     Ended(ended::Options),
     /// Updates that are lost because a transaction has read an old value.
@@ -70,9 +61,6 @@ fn main() -> anyhow::Result<()> {
         Trial::Chaos(options) => runtime.block_on(chaos::run(&options)),
         Trial::Soak(options) => runtime.block_on(soak::run(&options)),
         Trial::Roll(options) => runtime.block_on(roll::run(&options)),
-        Trial::Scale(options) => runtime.block_on(scale::run(&options)),
-        Trial::Detect(options) => runtime.block_on(detect::run(&options)),
-        Trial::Failover(options) => runtime.block_on(failover::run(&options)),
         Trial::Ended(options) => runtime.block_on(ended::run(&options)),
         Trial::LostUpdates(options) => runtime.block_on(lost_updates::run(&options)),
         Trial::Outage(options) => runtime.block_on(outage::run(&options)),

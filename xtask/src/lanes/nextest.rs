@@ -30,7 +30,7 @@ impl Profile {
     }
 }
 
-/// Runs the tests of `profile` that are built already. `args` go to nextest.
+/// Runs the tests of `profile`, which the lane has built with the same selection of targets. `args` go to nextest.
 pub(super) fn run(
     root: &Path,
     profile: Profile,
@@ -38,7 +38,10 @@ pub(super) fn run(
     args: &[String],
 ) -> Result<()> {
     let mut nextest = Command::new(program(root)?);
-    nextest.current_dir(root).args(["nextest", "run", "--workspace", "--profile", profile.name()]).args(args);
+    nextest
+        .current_dir(root)
+        .args(["nextest", "run", "--workspace", "--bins", "--tests", "--profile", profile.name()])
+        .args(args);
     finish(nextest.envs(variables.iter().copied()), "cargo nextest")
 }
 

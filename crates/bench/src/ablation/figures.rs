@@ -191,7 +191,7 @@ mod tests {
 
     fn sample(took_ms: u64, kind: Kind) -> Sample {
         let status = CacheStatus { kind, ..CacheStatus::NOTHING };
-        Sample { key: 0, due_us: 1_000, sent_us: 1_500, answered_us: 1_000 + took_ms * 1_000, status }
+        Sample { due_us: 1_000, sent_us: 1_500, answered_us: 1_000 + took_ms * 1_000, status }
     }
 
     fn cpu(ms: u64) -> Cpu {

@@ -168,7 +168,7 @@ async fn ask<A: Answering>(answering: &A, start: Instant, due_us: u64) -> Sample
     let sent_us = micros(start.elapsed());
     let kind = tokio::time::timeout(WAIT, answering.next()).await.unwrap_or(Kind::Failed);
     let status = CacheStatus { kind, ..CacheStatus::NOTHING };
-    Sample { key: 0, due_us, sent_us, answered_us: micros(start.elapsed()), status }
+    Sample { due_us, sent_us, answered_us: micros(start.elapsed()), status }
 }
 
 fn micros(span: Duration) -> u64 {

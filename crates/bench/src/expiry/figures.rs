@@ -36,20 +36,6 @@ impl Tail {
     }
 }
 
-/// Most events in any span of this length, and the begin of that span.
-pub(crate) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
-    let (mut first, mut most) = (0, (0, 0));
-    for (last, at) in sorted_us.iter().enumerate() {
-        while at - sorted_us[first] >= span_us {
-            first += 1;
-        }
-        if last + 1 - first > most.0 {
-            most = (last + 1 - first, sorted_us[first]);
-        }
-    }
-    most
-}
-
 /// A share, 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) fn share(part: usize, whole: usize) -> f64 {
@@ -68,13 +54,5 @@ mod tests {
         assert!((percentile(&hundred, 0.999) - 100.0).abs() < f64::EPSILON);
         assert!((percentile(&[7], 0.01) - 7.0).abs() < f64::EPSILON);
         assert!(percentile(&[], 0.5).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn the_busiest_window_lies_anywhere() {
-        let events = [0, 900, 950, 1_100, 1_500, 1_899, 1_900, 5_000];
-        // [900, 1,900) holds five; the one at 1,900 is no longer in it, but [950, 1,950) holds five as well.
-        assert_eq!(busiest(&events, 1_000), (5, 900));
-        assert_eq!(busiest(&[], 1_000), (0, 0));
     }
 }

@@ -5,10 +5,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::scene::{Origin, Scene, ask, login};
+use super::scene::{Origin, ask, login};
 use hopcache_testbed::http::post;
 
 /// Rows of one loading statement.
@@ -51,20 +51,6 @@ impl Names {
             ),
             format!("{anchor} RETURN count(friend) AS benched"),
         ]
-    }
-
-    /// Persons and their degrees, the largest first.
-    pub(crate) async fn degrees(&self, scene: &Scene, origin: Origin) -> anyhow::Result<Vec<(i64, u64)>> {
-        let statement = format!(
-            "MATCH (p:{})-[:{}]-(friend) RETURN p.id AS id, count(friend) AS degree",
-            self.label, self.relationship
-        );
-        let pair = |row: Value| Some((row[0].as_i64()?, row[1].as_u64()?));
-        let rows = scene.rows(origin, &statement).await?;
-        let mut degrees: Vec<(i64, u64)> = rows.into_iter().filter_map(pair).collect();
-        degrees.sort_unstable_by_key(|(id, degree)| (std::cmp::Reverse(*degree), *id));
-        ensure!(!degrees.is_empty(), "the graph has no persons who know each other");
-        Ok(degrees)
     }
 
     /// A request for each person and kind of query, persons in the given order.

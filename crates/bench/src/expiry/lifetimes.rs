@@ -142,7 +142,7 @@ mod tests {
         let ttl_s = i32::try_from(left_us.div_euclid(1_000_000)).unwrap();
         let kind = if ttl_s < 0 { Kind::Stale } else { Kind::Fresh };
         let status = CacheStatus { kind, ttl_s: Some(ttl_s), age_s: None };
-        Sample { key: 0, due_us: at_us, sent_us: at_us, answered_us: at_us + 300, status }
+        Sample { due_us: at_us, sent_us: at_us, answered_us: at_us + 300, status }
     }
 
     #[test]

@@ -7,8 +7,6 @@
 //! | module | decides |
 //! |---|---|
 //! | [`hot`] | one key over many TTLs: latency about its expiries, origin runs per TTL |
-//! | [`zipf`] | a mix of keys on a graph with hubs |
-//! | [`together`] | many keys loaded within a second: the wave of their refreshes |
 //! | [`scene`], [`proxy`], [`delay`], [`graph`] | the processes, the origin's delay, the queries |
 //! | [`open_loop`], [`cache_status`] | when requests are sent, and how answers are read |
 //! | [`lifetimes`], [`figures`] | expiries, windows and percentiles from the answers |
@@ -25,8 +23,6 @@ pub(crate) mod options;
 pub(crate) mod proxy;
 pub(crate) mod scene;
 pub(crate) mod strategy;
-mod together;
-mod zipf;
 
 use clap::Subcommand;
 
@@ -41,17 +37,11 @@ pub(crate) struct Options {
 enum Workload {
     /// One hot key over many TTLs, four strategies.
     Hot(hot::Options),
-    /// A Zipf mix of queries about persons, on LDBC's graph or the sample graph.
-    Zipf(zipf::Options),
-    /// Ten thousand keys loaded within a second, with and without TTL jitter.
-    Together(together::Options),
 }
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     match &options.workload {
         Workload::Hot(options) => hot::run(options).await,
-        Workload::Zipf(options) => zipf::run(options).await,
-        Workload::Together(options) => together::run(options).await,
     }
 }

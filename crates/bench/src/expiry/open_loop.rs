@@ -63,7 +63,6 @@ pub(crate) fn schedule(
 /// One request that was.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    pub(crate) key: usize,
     /// Times from the start of the load.
     pub(crate) due_us: u64,
     pub(crate) sent_us: u64,
@@ -102,21 +101,11 @@ impl OpenLoop<'_> {
 
     /// The same from a time on that leaves the threads some to start.
     pub(crate) fn run_from(&self, start: Instant) -> anyhow::Result<Seen> {
-        self.run_between(start, None)
-    }
-
-    /// The same, but what was not sent within this span is not sent any more: a closed loop, if all is due at once.
-    pub(crate) fn run_for(&self, span: Duration) -> anyhow::Result<Seen> {
-        let start = Instant::now() + Duration::from_millis(200);
-        self.run_between(start, Some(start + span))
-    }
-
-    fn run_between(&self, start: Instant, until: Option<Instant>) -> anyhow::Result<Seen> {
         let next = AtomicUsize::new(0);
         let mut samples: Vec<Sample> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..self.threads.max(1) {
-                let work = || self.work((start, until), &next);
+                let work = || self.work(start, &next);
                 threads.push(std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work)?);
             }
             let mut samples = Vec::with_capacity(self.schedule.len());
@@ -132,22 +121,19 @@ impl OpenLoop<'_> {
         Ok(Seen { start, samples })
     }
 
-    fn work(&self, (start, until): (Instant, Option<Instant>), next: &AtomicUsize) -> Vec<Sample> {
+    fn work(&self, start: Instant, next: &AtomicUsize) -> Vec<Sample> {
         let mut clients: Vec<Client> = self.nodes.iter().map(|addr| Client::new(*addr)).collect();
         let mut samples = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(due) = self.schedule.get(number) else { return samples };
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return samples;
-            }
             let at = start + Duration::from_micros(due.at_us);
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             let sent_us = micros_since(start);
             let client = &mut clients[due.turn % self.nodes.len()];
             let status = client.ask(&self.requests[due.key]).unwrap_or(CacheStatus::NOTHING);
             let answered_us = micros_since(start);
-            samples.push(Sample { key: due.key, due_us: due.at_us, sent_us, answered_us, status });
+            samples.push(Sample { due_us: due.at_us, sent_us, answered_us, status });
         }
     }
 }

@@ -115,11 +115,6 @@ impl Scene {
         self.nodes.iter().map(|(_, addrs)| addrs.admin).collect()
     }
 
-    /// A counter's sum over its labels and the nodes; `None` if no node has the counter.
-    pub(crate) async fn counter(&self, name: &str) -> anyhow::Result<Option<u64>> {
-        Ok(metrics::sum(&self.metrics().await?, name, ""))
-    }
-
     /// The nodes' own counts, for the report, beside the figures measured from outside.
     pub(crate) async fn counters_text(&self) -> anyhow::Result<String> {
         let (text, mut counters) = (self.metrics().await?, Vec::new());

@@ -130,11 +130,14 @@ impl Drop for RedisServer {
 }
 
 /// A port below those that the kernel picks for outgoing connections: one of another test's thousands took a port of the
-/// kernel's choice before its server had started.
+/// kernel's choice before its server had started. cargo-nextest runs each test in a process, of which each has a slot of its own:
+/// each slot has 40 of the ports.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u16>().ok());
+    let (first, ports) = slot.map_or((0, 700), |slot| (slot % 16 * 40, 40));
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let next = || 32_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 700;
+    let next = || 32_000 + first + NEXT.fetch_add(1, Ordering::Relaxed) % ports;
     std::iter::repeat_with(next).find(is_free).unwrap()
 }
 
