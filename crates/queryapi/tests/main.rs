@@ -1,6 +1,12 @@
 //! The tests of this crate, in one program.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code may fail the test"
+)]
 
-#[allow(unreachable_pub, reason = "other crates' tests use it too")]
 mod bolt;
 mod differential;
 mod properties;
