@@ -5,6 +5,7 @@ mod away;
 mod captured;
 mod fallbacks;
 mod hot_keys;
+mod outages;
 mod parts;
 mod proofs;
 mod refused;

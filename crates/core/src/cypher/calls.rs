@@ -15,10 +15,23 @@ pub fn may_call_procedure(text: &str) -> bool {
     calls_other_than(&decoded(text), only_reads)
 }
 
-/// Whether `text` may be a statement in batches.
+/// Whether `text` may be a statement in batches: `IN TRANSACTIONS`, `IN CONCURRENT TRANSACTIONS` or `IN 3 CONCURRENT TRANSACTIONS`. A
+/// variable may be called `transactions`.
 #[must_use]
 pub fn may_be_in_batches(text: &str) -> bool {
-    has_word(&decoded(text), "transactions")
+    let text = &*decoded(text);
+    let mut before = None;
+    for token in tokens(text) {
+        if matches!(token.kind, TokenKind::Trouble(_)) {
+            return holds(text, "transactions");
+        }
+        let is_behind = |word| before.is_some_and(|before| is_word(text, before, word));
+        if is_word(text, token, "transactions") && (is_behind("in") || is_behind("concurrent")) {
+            return true;
+        }
+        before = Some(token);
+    }
+    false
 }
 
 /// Whether `text` begins with `PROFILE`, also behind the options of `CYPHER`.
@@ -136,6 +149,8 @@ mod tests {
         for text in [
             "UNWIND $rows AS row CALL (row) { CREATE (:A) } IN TRANSACTIONS",
             "CALL { CREATE (:A) } IN 3 CONCURRENT TRANSACTIONS",
+            "CALL { CREATE (:A) } IN /* all */ transactions OF 10 ROWS",
+            "MATCH (n) WHERE n.id IN transactions SET n.v = 1",
         ] {
             assert!(!may_call_procedure(text) && may_be_in_batches(text), "{text}");
         }
@@ -148,6 +163,7 @@ mod tests {
             "MATCH (n) CALL (n) { MATCH (n)--(m) RETURN m } SET m.v = 1",
             r"MERGE (:File {path: 'C:\\x', mail: 'a\u000Ab'})",
             "SET n.v = 'not ended",
+            "CREATE (transactions) SET transactions.v = $in",
             "CALL db.labels() YIELD label RETURN label",
             "CALL db.index.fulltext.queryNodes('names', 'Ada') YIELD node RETURN node",
         ] {

@@ -167,22 +167,44 @@ impl Cache {
         self.proofs.covers(range, epoch.unwrap_or_default(), asked)
     }
 
+    /// Whether a copy has seen what a request's bookmarks name, while Neo4j cannot be reached: its run has, or nothing up to them has touched it,
+    /// as far as this node was told. Reports have ended with Neo4j, so nothing is proved. What was accounted for before stays so.
+    pub(crate) fn has_seen_in_outage(&self, copy: &MemoryCopy, asked: &Bookmark, now: MonoTime) -> bool {
+        // Before the marks: see [`Cache::coverage`].
+        match self.coverage(copy, asked) {
+            Coverage::ByRun => true,
+            Coverage::IfProved => {
+                let was_proved = self.last_standing(copy, now).is_some_and(|(is_proved, _)| is_proved);
+                was_proved && !self.written.has_ended(copy)
+            }
+            Coverage::None => false,
+        }
+    }
+
     /// Whether a copy that no write has ended is proved: then it may be served however old it is.
     pub(crate) fn proves(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
         let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
             return false;
         };
+        self.last_standing(copy, now).is_some_and(|(is_proved, as_of)| {
+            is_proved
+                && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
+        })
+    }
+
+    /// Whether a copy was proved at the last report, and when that was. `None` if this node may have missed what others told, or if the copy has
+    /// lived its longest.
+    fn last_standing(&self, copy: &MemoryCopy, now: MonoTime) -> Option<(bool, MonoTime)> {
+        let settings = self.proofs.settings()?;
         if !self.lease.is_held(now) || now.since(copy.read_started()) >= settings.life_ms_max {
-            return false;
+            return None;
         }
         let version = self.proofs.version() + self.written.version();
-        let (is_proved, as_of) = copy.stood_at(version).unwrap_or_else(|| {
+        Some(copy.stood_at(version).unwrap_or_else(|| {
             let standing = self.standing(copy, settings, now);
             copy.stands(version, standing);
             (standing.is_proved, standing.as_of.unwrap_or_default())
-        });
-        is_proved
-            && (settings.watch_ms == Millis::ZERO || now.since(as_of) <= settings.report_ms_max(lease_ms))
+        }))
     }
 
     /// Whether a copy is proved: no write has ended it, and [`Cache::proves`] holds. A copy without what it depends on is not.

@@ -77,8 +77,8 @@ impl Path {
                 Ok(ended) => ended,
                 Err(_) => Err(FailureKind::BadResult.into()),
             },
-            () = self.context.sleep(left) => Err(FailureKind::DeadlinePassed.into()),
-            () = self.context.lifecycle().turned_away() => Err(FailureKind::Leaving.into()),
+            () = self.context.sleep(left) => Err(unanswered(FailureKind::DeadlinePassed)),
+            () = self.context.lifecycle().turned_away() => Err(unanswered(FailureKind::Leaving)),
         };
         let (answer, range) = match answer {
             Ok((body, range)) => (Answer::Body(body), range),
@@ -108,6 +108,11 @@ impl Path {
         });
         run
     }
+}
+
+/// Nobody waits for the run any longer, and it goes on: it may have been carried out.
+fn unanswered(kind: FailureKind) -> Failure {
+    Failure { was_sent: true, ..kind.into() }
 }
 
 fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {

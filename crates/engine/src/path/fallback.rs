@@ -180,6 +180,11 @@ impl Path {
 
     /// Whether a copy is a fallback and satisfies the request's own bookmarks, `max-age` and `max-stale`.
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
+        // A driver sends the bookmark of each write with all reads that follow.
+        let has_seen = || match trouble {
+            Trouble::Away => self.cache.has_seen_in_outage(copy, &ask.bookmarks, now),
+            Trouble::OfRun => copy.covers(&ask.bookmarks),
+        };
         // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.
         let may_be_ended = || match ask.freshness.stale_max_ms {
             Some(_) => copy.is_accepted_after_write(ask.freshness, now),
@@ -187,7 +192,8 @@ impl Path {
         };
         !self.needs_proof(ask)
             && self.is_fallback(ask, copy, now)
-            && copy.suits(ask, now)
+            && copy.keeps_to(ask.freshness, now)
+            && has_seen()
             && (may_be_ended() || !self.is_ended(ask, copy))
     }
 

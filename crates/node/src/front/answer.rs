@@ -189,7 +189,7 @@ pub(crate) struct OwnFailure {
 
 const TRANSIENT: &str = ".TransientError.";
 /// Status and code of a failure that would be transient, of a statement that may have been carried out.
-const IN_DOUBT: (StatusCode, &str) =
+pub(super) const IN_DOUBT: (StatusCode, &str) =
     (StatusCode::INTERNAL_SERVER_ERROR, "Neo.DatabaseError.General.UnknownError");
 
 /// Code, status and message of a failure that is not Neo4j's own.

@@ -130,13 +130,13 @@ async fn an_own_write_ends_what_it_touches_and_nothing_else() {
 }
 
 /// The same request of a client that has seen this transaction.
-fn after(ask: &Ask, id: u32) -> Ask {
+pub(super) fn after(ask: &Ask, id: u32) -> Ask {
     Ask { bookmarks: bookmark(id.into()), ..ask.clone() }
 }
 
 /// Each node has written with each label once: a later write takes no id for a name. The watcher has accounted for that, and both
 /// reads are proved again. Their answers.
-async fn settled_writers(world: &World, asks: &[Ask; 2]) -> [Option<i64>; 2] {
+pub(super) async fn settled_writers(world: &World, asks: &[Ask; 2]) -> [Option<i64>; 2] {
     for node in 0..NODES {
         for statement in [WRITE_LEFT, WRITE_ELSEWHERE] {
             write(world, node, statement).await;

@@ -252,19 +252,20 @@ impl Session {
         }))
     }
 
-    /// What a write that failed has changed is told before its client gets the failure. If the connection broke, the
-    /// client gets no answer, and the write is told in the background.
+    /// What a write that failed has changed is told before its client gets the failure. If the connection to Neo4j broke, the write may be
+    /// committed. It is told before the client's connection ends, so that a client that looks for it does not meet an entry from before it.
     pub(super) async fn write_failed(
         &mut self,
         write: Option<PendingWrite>,
         error: RequestError,
     ) -> RequestError {
-        let RequestError::Neo4j(message) = &error else { return error };
-        let told = match write {
-            Some(write) => {
+        let told = match (write, &error) {
+            (Some(write), RequestError::Neo4j(message)) => {
                 self.out.wait_for(write.refused(&code_of(message))).await.map_err(RequestError::from)
             }
-            None => self.tell_tokens().await,
+            (Some(write), _) => self.out.wait_for(write.in_doubt()).await.map_err(RequestError::from),
+            (None, RequestError::Neo4j(_)) => self.tell_tokens().await,
+            (None, _) => return error,
         };
         told.err().unwrap_or(error)
     }

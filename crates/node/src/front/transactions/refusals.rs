@@ -4,7 +4,7 @@ use hopcache_queryapi::render::Encoding;
 use http::StatusCode;
 
 use super::endpoint::{Endpoint, Verb};
-use crate::front::answer::{CODE_INVALID, CODE_LEAVING, content_type};
+use crate::front::answer::{CODE_INVALID, CODE_LEAVING, IN_DOUBT, content_type};
 use crate::front::refusal::Refusal;
 use crate::transactions::Refused;
 
@@ -50,8 +50,7 @@ pub(super) fn leaving(verb: Verb) -> Refusal {
             "Its transactions are rolled back. Begin again: other nodes answer."
         }
     };
-    let message = format!("This node is leaving. {next}");
-    Refusal::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, message)
+    unless_committed(verb, CODE_LEAVING, format!("This node is leaving. {next}"))
 }
 
 /// There is no room for this answer.
@@ -61,11 +60,8 @@ pub(super) fn too_many_answers(verb: Verb) -> Refusal {
         Verb::RollBack => "The transaction is rolled back.",
         Verb::Open | Verb::Run => "The statement was carried out: delete the transaction, and begin again.",
     };
-    Refusal::own(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Hopcache.TransientError.TooManyAnswers",
-        format!("Too many large answers are being read slowly. {done}"),
-    )
+    let message = format!("Too many large answers are being read slowly. {done}");
+    unless_committed(verb, "Hopcache.TransientError.TooManyAnswers", message)
 }
 
 /// The response when the holder was not asked.
@@ -87,9 +83,15 @@ pub(super) fn unanswered(verb: Verb) -> Refusal {
         }
         Verb::RollBack => "The transaction is rolled back at the latest when it expires.",
     };
-    Refusal::own(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Hopcache.TransientError.HolderLost",
-        format!("The answer of the node that holds the transaction did not come. {next}"),
-    )
+    let message = format!("The answer of the node that holds the transaction did not come. {next}");
+    unless_committed(verb, "Hopcache.TransientError.HolderLost", message)
+}
+
+/// A failure that clients may repeat, unless the transaction may be committed: to repeat it would carry it out twice.
+fn unless_committed(verb: Verb, code: &'static str, message: String) -> Refusal {
+    let (status, code) = match verb {
+        Verb::Commit => IN_DOUBT,
+        Verb::Open | Verb::Run | Verb::RollBack => (StatusCode::SERVICE_UNAVAILABLE, code),
+    };
+    Refusal::own(status, code, message)
 }
