@@ -95,3 +95,22 @@ fn unless_committed(verb: Verb, code: &'static str, message: String) -> Refusal 
     };
     Refusal::own(status, code, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drivers repeat what is transient, and balancers a 503.
+    #[test]
+    fn what_may_be_committed_is_not_to_be_repeated() {
+        for refusal in [leaving, too_many_answers, unanswered] {
+            let said = |verb| match refusal(verb) {
+                Refusal::Response { status, code, .. } => (status, code),
+                other => panic!("{other:?}"),
+            };
+            let (status, code) = said(Verb::Commit);
+            assert_eq!((status.as_u16(), &*code), (500, "Neo.DatabaseError.General.UnknownError"));
+            assert_eq!(said(Verb::Run).0, StatusCode::SERVICE_UNAVAILABLE, "nothing is committed");
+        }
+    }
+}
