@@ -66,6 +66,7 @@ struct State {
     captured: Captured,
     write_fate: WriteFate,
     is_away: bool,
+    is_late: bool,
     cut_off: Option<usize>,
 }
 
@@ -122,6 +123,7 @@ impl ScriptedOrigin {
             captured: Captured::default(),
             write_fate: WriteFate::Well,
             is_away: false,
+            is_late: false,
             cut_off: None,
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
@@ -172,6 +174,11 @@ impl ScriptedOrigin {
         if before != is_away {
             self.record.note(What::OriginAway { is_away });
         }
+    }
+
+    /// Whether it is late with its answers to probes, which have not failed.
+    pub fn set_late(&self, is_late: bool) {
+        self.state.lock().is_late = is_late;
     }
 
     /// This node alone cannot reach it, and knows that.

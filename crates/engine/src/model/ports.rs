@@ -187,6 +187,10 @@ pub trait Origin: Send + Sync + 'static {
     fn is_reachable(&self) -> bool {
         true
     }
+    /// Whether the server is known to be away: a probe has failed. A server that is only late may be busy, and has answered writes.
+    fn is_away(&self) -> bool {
+        !self.is_reachable()
+    }
     /// Another node cannot reach the server, or is late. Whether this one can is found out; nobody waits for that.
     fn doubt(&self) {}
     /// Whether the server refused this node's own credentials when they were last tried. Nothing runs until

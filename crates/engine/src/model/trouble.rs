@@ -3,7 +3,8 @@
 //!
 //! | trouble | examples | stands in |
 //! |---|---|---|
-//! | [`Trouble::Away`] | any of the next row, while the origin's gate says that Neo4j cannot be reached | any stale copy, also one that a write has ended |
+//! | [`Trouble::Away`] | any of the last row, while the origin's gate says that Neo4j cannot be reached | any stale copy, also one that a write has ended |
+//! | [`Trouble::Late`] | the same, while a probe is late and has not failed: Neo4j may collect garbage | a copy that only its age has ended, at once |
 //! | [`Trouble::OfRun`] | a time-out, a memory limit of Neo4j, a connection that was cut or not opened, no place for a run | a copy that only its age has ended |
 //! | none | an error of the statement, lost rights, a limit that this client alone meets | nothing: the failure is the answer |
 //!
@@ -17,6 +18,8 @@ use crate::model::outcome::FailureKind;
 pub enum Trouble {
     /// Neo4j cannot be reached at all.
     Away,
+    /// Neo4j is late with its answer to a probe. It may be back before the probe has failed, with all that it has answered.
+    Late,
     /// One run brought no answer, or found no place. Neo4j may be well.
     OfRun,
 }

@@ -27,7 +27,7 @@ impl Path {
         let is_newest = |copy: &MemoryCopy| ask.freshness.stale_max_ms.is_some() || !self.is_ended(ask, copy);
         // That an earlier run has failed is no news about now: a write may have been answered since.
         let trouble = self.trouble_of_now();
-        let is_away = trouble == Trouble::Away;
+        let is_away = trouble != Trouble::OfRun;
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
             && (copy.has_origin_failed() || is_away)
@@ -44,7 +44,13 @@ impl Path {
 
     /// A Neo4j that refuses this node's own log-on is there: others may write.
     fn trouble_of_now(&self) -> Trouble {
-        if self.origin.is_reachable() || self.origin.refuses_us() { Trouble::OfRun } else { Trouble::Away }
+        if self.origin.is_reachable() || self.origin.refuses_us() {
+            Trouble::OfRun
+        } else if self.origin.is_away() {
+            Trouble::Away
+        } else {
+            Trouble::Late
+        }
     }
 
     /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
@@ -182,7 +188,7 @@ impl Path {
     fn is_allowed(&self, ask: &Ask, copy: &MemoryCopy, (trouble, now): (Trouble, MonoTime)) -> bool {
         // A driver sends the bookmark of each write with all reads that follow.
         let has_seen = || match trouble {
-            Trouble::Away => self.cache.has_seen_in_outage(copy, &ask.bookmarks, now),
+            Trouble::Away | Trouble::Late => self.cache.has_seen_in_outage(copy, &ask.bookmarks, now),
             Trouble::OfRun => copy.covers(&ask.bookmarks),
         };
         // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.

@@ -420,6 +420,10 @@ impl Origin for BoltOrigin {
         self.gate.is_reachable()
     }
 
+    fn is_away(&self) -> bool {
+        self.gate.is_away()
+    }
+
     fn doubt(&self) {
         self.gate.doubt();
     }

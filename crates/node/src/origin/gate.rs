@@ -7,8 +7,8 @@
 //!   no CPU to open it), only raise a doubt. The prober settles it.
 //! - So a slow query does not open the breaker. A silent server is found long before the runs that it lost reach their
 //!   deadlines. Those runs go on to their own deadlines, because the server may come back earlier.
-//! - A probe that is late counts as silence before it has failed: stored answers stand in for the server then, and what
-//!   is not stored still waits for it. The breaker opens only when the probe has failed. What is late depends on how long
+//! - A probe that is late counts as silence before it has failed: stored answers that no write has ended stand in for the server then, and
+//!   all else still waits for it. The breaker opens only when the probe has failed. What is late depends on how long
 //!   this server usually takes: it may be far away.
 //!
 //! Requests of clients never probe: while the breaker is not closed, each is refused at once. One task here probes, one
@@ -85,6 +85,11 @@ impl Gate {
     /// Whether the server answered the last call or probe, and the probe under way is not late.
     pub(super) fn is_reachable(&self) -> bool {
         self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
+    }
+
+    /// Whether a probe has failed, and none was answered since.
+    pub(super) fn is_away(&self) -> bool {
+        self.state() != BreakerState::Closed
     }
 
     /// Fails while the server is known to be away, so that no run waits for a place.

@@ -202,7 +202,12 @@ impl Origin for OriginPort {
 
     fn is_reachable(&self) -> bool {
         let state = self.shared.state.lock();
-        !state.is_away && state.cut_off != Some(self.by.node)
+        !state.is_away && !state.is_late && state.cut_off != Some(self.by.node)
+    }
+
+    fn is_away(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.is_away || state.cut_off == Some(self.by.node)
     }
 
     fn has_spare(&self) -> bool {

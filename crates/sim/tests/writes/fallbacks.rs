@@ -64,6 +64,32 @@ async fn a_slow_run_is_waited_for_after_a_write() {
     }
 }
 
+/// A Neo4j that is late with its answer to a probe may collect garbage, and it has answered the write. Nothing from before the write stands in until
+/// a probe has failed.
+#[tokio::test(start_paused = true)]
+async fn a_late_neo4j_brings_no_ended_value_back() {
+    let (world, ask) = ended_world(479).await;
+    world.origin.set_slow(READ, SLOW_MS);
+    world.origin.set_late(true);
+    let readers: Vec<_> = (0..2 * NODES).map(|reader| world.send(reader % NODES, &ask)).collect();
+    for reader in readers {
+        assert_eq!(version(&reader.await.unwrap()), 2);
+    }
+    assert_eq!(stale_served(&world), 0);
+    // What only its age has ended stands in at once.
+    world.origin.set_late(false);
+    warm(&world, &ask).await;
+    world.pass(90_000).await;
+    world.origin.set_late(true);
+    let began = sim_now();
+    let ask = Ask { deadline: sim_now() + Millis(30_000), ..ask };
+    for node in 0..NODES {
+        let outcome = read(&world, node, &ask).await;
+        assert!(version(&outcome) == 2 && is_marked(&outcome), "{outcome:?}");
+    }
+    assert!(sim_now().since(began) < Millis(1_000));
+}
+
 /// A request that gives up first gets no old value either. Nor does one whose own limit ends the run.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_gets_no_value_from_before_the_write() {
