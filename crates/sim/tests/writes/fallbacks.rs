@@ -69,7 +69,8 @@ async fn a_slow_run_is_waited_for_after_a_write() {
 #[tokio::test(start_paused = true)]
 async fn a_late_neo4j_brings_no_ended_value_back() {
     let (world, ask) = ended_world(479).await;
-    world.origin.set_slow(READ, SLOW_MS);
+    // A probe fails after 2 s.
+    world.origin.set_slow(READ, 1_500);
     world.origin.set_late(true);
     let readers: Vec<_> = (0..2 * NODES).map(|reader| world.send(reader % NODES, &ask)).collect();
     for reader in readers {
