@@ -1,6 +1,5 @@
 //! End-to-end tests: `hopcache serve` processes, spoken to over HTTP and Bolt only. Each folder is a lane; [README](README.md) says what each shows.
 #![allow(
-    dead_code,
     unreachable_pub,
     missing_docs,
     clippy::unwrap_used,

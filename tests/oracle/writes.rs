@@ -67,6 +67,7 @@ pub const SHAPES: usize = TEMPLATES.len() * FORMS.len();
 /// One write.
 #[derive(Debug, Clone)]
 pub struct Write {
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub shape: usize,
     /// What each of its transactions does. Empty: nothing.
     pub steps: Vec<Vec<Text>>,

@@ -14,6 +14,7 @@ use crate::support::until;
 /// People in a ring, each the friend of the next three.
 pub struct People {
     label: OwnLabel,
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub count: usize,
 }
 

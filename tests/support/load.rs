@@ -19,6 +19,7 @@ pub struct Sample {
     /// From when it was due to its last byte.
     pub took: Duration,
     /// Place of its request in the list.
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub request: usize,
     pub reply: std::io::Result<Reply>,
 }

@@ -1,7 +1,5 @@
 //! Against a real Neo4j, with neo4rs as an independent reader of the same statements.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
 use std::time::{Duration, Instant};
 
 use crate::support::statement;

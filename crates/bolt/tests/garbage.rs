@@ -1,7 +1,5 @@
 //! Any bytes from a server: no panic, no hang, and readiness only after a clean end (I13).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
-
 use std::time::Duration;
 
 use crate::support::*;

@@ -1,8 +1,6 @@
 //! Faults of a server in the middle of a run. A connection turns each of them into an error with its name: never a
 //! panic (I13), never half a result (I10, F28), never a reused broken stream.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
-
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};

@@ -1,7 +1,5 @@
 //! Handshake, HELLO, LOGON, logging on again and TLS, against scripted servers.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

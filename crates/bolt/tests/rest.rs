@@ -1,7 +1,5 @@
 //! Results that a run leaves open, against a scripted server: no record is lost between the tap and the rest.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
-
 use std::time::Duration;
 
 use crate::support::{

@@ -1,5 +1,4 @@
 //! A server that works sends NOOPs, at a pace that its answer to HELLO implies. One that sends nothing for longer is gone.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::time::Duration;
 

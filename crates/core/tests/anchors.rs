@@ -1,6 +1,5 @@
 //! The anchor of a query (issue 5, "Degree"): which statements have one, and that a wrong one is never found. I13: any
 //! text gives an anchor or none.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::cypher::lexer::{TokenKind, tokens};

@@ -1,5 +1,4 @@
 //! Bookmarks: what Neo4j writes is understood and written again byte for byte; whatever else is not understood (I13).
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::limits::BOOKMARK_POSITIONS_MAX;

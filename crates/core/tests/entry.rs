@@ -1,5 +1,4 @@
 //! The stored form: bytes that are not exactly what we sealed for this key are refused (I10, I13, F39).
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};

@@ -1,8 +1,5 @@
 //! Cards: what gossip may change, what only a probe may, and that the order of arrival does not matter (F12, F13, I9).
 
-// Clippy allows these in test functions only, not in their helpers.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

@@ -1,8 +1,5 @@
 //! The members' state machine: the routed nodes after any observations in any order.
 
-// Clippy allows these in test functions only, not in their helpers.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

@@ -1,6 +1,5 @@
 //! I5: query keys are injective in everything that may change an answer, and they never change
 //! (`tests/golden/query_keys.json`; the recipe is in the README beside it).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Issue 3, point 7: load, movement, order and pinned placement of the ring (DESIGN "Ring").
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;

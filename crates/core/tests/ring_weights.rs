@@ -1,5 +1,4 @@
 //! Weighted members: shares follow weights, a change moves its share only, and equal weights give the unweighted ring.
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{

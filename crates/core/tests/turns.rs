@@ -1,8 +1,5 @@
 //! F37: turns at the origin are work-conserving, nobody starves, and each principal's own runs keep their order.
 
-// Clippy allows these in test functions only, not in their helpers.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 
 use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_FORGETS_MS, LINE_STRETCH};

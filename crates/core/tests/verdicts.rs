@@ -1,6 +1,5 @@
 //! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and the lexer's bounds for any text. The node's
 //! `verdicts_real` shows that the server agrees.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use hopcache_core::cypher::verdict::{BypassReason, Lexed, decided_by, is_known_function};
 use hopcache_packstream::{Value, encode_canonical};

@@ -1,5 +1,4 @@
 //! Marks of written databases: how two merge, what they end, and what happens when ids go back.
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;

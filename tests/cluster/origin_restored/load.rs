@@ -31,6 +31,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub kind: Kind,
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub key: usize,
     pub asked: Instant,
     pub answered: Instant,

@@ -85,7 +85,7 @@ impl Shared {
 enum Answer {
     Served { values: Value, cache_status: String },
     Refused,
-    Busy(String),
+    Busy(#[expect(dead_code, reason = "shown when a test fails")] String),
 }
 
 /// A Bolt connection, and who is logged on there.

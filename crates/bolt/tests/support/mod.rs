@@ -1,11 +1,4 @@
 //! A scripted Bolt server on loopback: it reads whole requests and sends the bytes of a test.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code; each binary uses its part"
-)]
 
 use std::time::Duration;
 

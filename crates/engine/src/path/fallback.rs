@@ -27,17 +27,17 @@ impl Path {
         let is_newest = |copy: &MemoryCopy| ask.freshness.stale_max_ms.is_some() || !self.is_ended(ask, copy);
         // That an earlier run has failed is no news about now: a write may have been answered since.
         let trouble = self.trouble_of_now();
-        let is_away = trouble != Trouble::OfRun;
+        let is_silent = trouble != Trouble::OfRun;
         if let Some(copy) = held
             && self.cache.is_stale_if_error_on()
-            && (copy.has_origin_failed() || is_away)
+            && (copy.has_origin_failed() || is_silent)
             && is_newest(copy)
             && self.is_fallback_here(ask, copy, (trouble, now))
         {
             return Some(self.fallback_outcome(ask, copy, now));
         }
         let (copy, overdue_at) = self.cache.fallback_of_flight(&ask.query.key)?;
-        let is_due = (is_away || overdue_at <= now) && is_newest(&copy);
+        let is_due = (is_silent || overdue_at <= now) && is_newest(&copy);
         let is_fallback = is_due && self.is_fallback_here(ask, &copy, (trouble, now));
         is_fallback.then(|| self.fallback_outcome(ask, &copy, now))
     }

@@ -3,9 +3,6 @@
 //! `HOPCACHE_TEST_PATTERNS` is the number of patterns that this node and a flood offer to the model: 40,000 by default.
 //! 1000000 is the whole of issue 7's bad input (into 100,000 places), which takes minutes in a debug build.
 
-// Clippy allows these in test functions only, not in their helpers.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 mod aging;
 mod algebra;
 mod bounds;

@@ -84,7 +84,7 @@ impl Gate {
 
     /// Whether the server answered the last call or probe, and the probe under way is not late.
     pub(super) fn is_reachable(&self) -> bool {
-        self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
+        self.is_answered.load(Ordering::Relaxed) && !self.is_away()
     }
 
     /// Whether a probe has failed, and none was answered since.
