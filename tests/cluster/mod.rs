@@ -5,6 +5,7 @@
 
 mod captured;
 mod collapse;
+mod commits;
 mod hits;
 mod holder_paused;
 mod invalidated;

@@ -24,22 +24,22 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Prefetches would hide which reads are hits.
 const PLAN: fn() -> Plan = || Plan { prefetch: None, ..Plan::default() };
 
-struct Items {
-    label: OwnLabel,
+pub struct Items {
+    pub label: OwnLabel,
 }
 
 impl Items {
-    async fn new(test: &str) -> Self {
+    pub async fn new(test: &str) -> Self {
         let label = OwnLabel::new(test);
         at_neo4j(&format!("UNWIND range(0, {WRITERS}) AS id CREATE (:{} {{id: id, at: 0}})", label.0)).await;
         Self { label }
     }
 
-    fn read(&self) -> String {
+    pub fn read(&self) -> String {
         format!("MATCH (n:{} {{id: $id}}) RETURN n.at AS at", self.label.0)
     }
 
-    fn write(&self) -> String {
+    pub fn write(&self) -> String {
         format!("MATCH (n:{} {{id: $id}}) SET n.at = $at RETURN n.at AS at", self.label.0)
     }
 }

@@ -82,6 +82,8 @@ struct State {
     answers: OwnAnswers,
     taken: usize,
     commits: usize,
+    /// COMMITs to come whose answers are lost.
+    commits_to_lose: usize,
     /// Numbers of those that are open.
     open: BTreeSet<usize>,
     manner: Manner,
@@ -217,12 +219,22 @@ impl BoltProxy {
         self.shared.state().open.len()
     }
 
+    /// The next COMMIT passes, and its connection is closed before its answer.
+    pub fn lose_commit(&self) {
+        self.shared.state().commits_to_lose += 1;
+    }
+
     /// Stops listening and cuts open connections: from now on connections are refused.
     pub fn refuse(&self) {
+        self.refuse_new();
+        self.cut();
+    }
+
+    /// Stops listening: new connections are refused, and open ones pass.
+    pub fn refuse_new(&self) {
         if let Some(accepting) = self.accepting().take() {
             accepting.abort();
         }
-        self.cut();
     }
 
     /// Listens again where it did.
@@ -345,6 +357,17 @@ impl Line<'_> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn commit_arrives(&self) {
+        let mut state = self.shared.state();
+        state.commits += 1;
+        if state.commits_to_lose > 0 {
+            state.commits_to_lose -= 1;
+            let mut latest = self.latest();
+            let place = latest.as_ref().map_or(0, |latest| latest.place);
+            *latest = Some(Latest { place, trouble: Some(Trouble::CutAfter(0)), passed: 0 });
+        }
+    }
+
     /// Notes that this many bytes of an answer have come. Returns the run, and whether the answer ends in them.
     fn passed(&self, read: usize) -> (Option<usize>, Option<SpoiltEnd>) {
         let mut latest = self.latest();
@@ -396,7 +419,9 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
         }
         let tag = message.get(1);
         has_failed &= tag != Some(&RESET);
-        line.shared.state().commits += usize::from(tag == Some(&COMMIT));
+        if tag == Some(&COMMIT) {
+            line.commit_arrives();
+        }
         let mut text = String::new();
         let records: Option<Vec<u8>> = own_records.take();
         let mut is_for_server = records.is_none();

@@ -10,8 +10,8 @@
 //! | a database | has had none | the one that is named: if there is none, its first statement fails |
 //! | none | has had none | the one of another node's answer; without one the client is refused |
 //!
-//! Over HTTP each request names its database. So a node asks for the home database of those whom it accepts there: they may
-//! come over Bolt in an outage.
+//! Over HTTP each request names its database, and over Bolt most clients do. So a node asks for the home database of all whom it
+//! accepts: they may come without a name in an outage.
 
 use std::num::NonZeroUsize;
 use std::pin::pin;

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::bolt_client::BoltClient;
+use crate::support::bolt_proxy::RunSeen;
 use crate::support::cluster::Cluster;
 use crate::support::http::{Reply, basic, post};
 use crate::support::{environment, say, until};
@@ -92,17 +93,24 @@ async fn bolt_clients_do_not_feel_a_silent_neo4j() {
     let cluster = Cluster::start().await;
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let connect = async |node: usize| BoltClient::connect(cluster.nodes[node].addrs.bolt).await.unwrap();
-    // The client names no database, so its name has to be known too.
-    let read = async |client: &mut BoltClient, mode: &str| {
-        client.begin(json!({ "mode": mode })).await.unwrap().unwrap();
+    // In the outage the client names no database, so its name has to be known too.
+    let read_with = async |client: &mut BoltClient, options: Value| {
+        client.begin(options).await.unwrap().unwrap();
         let rows = client.run_with(READ, &json!({}), json!({})).await.unwrap().unwrap();
         client.commit().await.unwrap().unwrap();
         rows.cache_status
     };
+    let read = async |client: &mut BoltClient, mode: &str| read_with(client, json!({ "mode": mode })).await;
     let mut first = connect(0).await;
     first.log_on("neo4j", &password).await.unwrap().unwrap();
-    read(&mut first, "r").await;
-    assert!(read(&mut first, "r").await.contains("; hit"));
+    let named = json!({ "mode": "r", "db": "neo4j" });
+    read_with(&mut first, named.clone()).await;
+    assert!(read_with(&mut first, named).await.contains("; hit"));
+    let is_answered = |runs: &[RunSeen]| runs.iter().any(|run| run.answered.is_some());
+    assert!(
+        cluster.proxy.wait_until("RETURN 1", WAIT_MAX, is_answered).await,
+        "a node asks ahead for its name"
+    );
     cluster.proxy.stall();
     cluster.proxy.cut();
     let mut clients = Vec::new();

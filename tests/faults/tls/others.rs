@@ -39,8 +39,13 @@ async fn keeps_entries(uri: &str, authority: &Authority) {
     node.wait_until_well().await;
     let reply = node.ask(&request("kept")).await;
     assert!(reply.header("cache-status").contains("stored"), "{reply}");
-    node.again().await;
-    let reply = node.ask(&request("kept")).await;
+    let reply = value_within("an answer from the store", Duration::from_secs(60), async || {
+        node.again().await;
+        let reply = node.ask(&request("kept")).await;
+        // On a busy machine the store does not answer in time.
+        (!reply.header("cache-status").contains("degraded")).then_some(reply)
+    })
+    .await;
     assert!(reply.is_hit() && reply.value() == "kept", "{reply}");
 }
 

@@ -1,7 +1,8 @@
 //! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
 //! from when on. This module finds it and serves it.
 //!
-//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]), or if the
+//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]) and nobody has told of a
+//! write that the origin has answered meanwhile, or if the
 //! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
@@ -194,7 +195,9 @@ impl Path {
         // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.
         let may_be_ended = || match ask.freshness.stale_max_ms {
             Some(_) => copy.is_accepted_after_write(ask.freshness, now),
-            None => trouble == Trouble::Away,
+            None => {
+                trouble == Trouble::Away && !self.cache.written().may_have_ended_in_outage(&ask.query, copy)
+            }
         };
         !self.needs_proof(ask)
             && self.is_fallback(ask, copy, now)
