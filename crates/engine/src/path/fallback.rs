@@ -1,9 +1,9 @@
 //! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
 //! from when on. This module finds it and serves it.
 //!
-//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]) and nobody has told of a
-//! write that the origin has answered meanwhile, or if the
-//! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
+//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]), unless the origin has
+//! answered that write meanwhile; or if the request allows it (`max-stale`). What one run met is no reason to go back behind a write
+//! that was answered.
 
 use hopcache_core::lease::SlotView;
 use hopcache_core::limits::{ORIGIN_PROBE_MS_MAX, STALE_FALLBACK_LATE_MS_MAX, STALE_FALLBACK_LOOK_MS};
