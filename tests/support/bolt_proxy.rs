@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
 pub use run_seen::RunSeen;
-pub use trouble::Trouble;
+pub use trouble::{Manner, Trouble};
 
 use self::own_answers::OwnAnswers;
 use self::run_seen::is_explain;
@@ -40,18 +40,6 @@ const COMMIT: u8 = 0x12;
 const RESET: u8 = 0x0F;
 const FAILURE: u8 = 0x7F;
 const IGNORED: [u8; 2] = [0xB0, 0x7E];
-
-/// The fate of a connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Manner {
-    /// The server.
-    #[default]
-    Pass,
-    /// The connection is accepted, and nothing is ever answered.
-    Swallow,
-    /// The connection ends at once.
-    HangUp,
-}
 
 /// A proxy that runs until it is dropped.
 pub struct BoltProxy {
