@@ -5,8 +5,8 @@
 
 # The version is the one of rust-toolchain.toml (a test compares). Not the slim image: it has no C compiler.
 FROM rust:1.95.0-bookworm AS build
-# `dist` is what is published. `container` is built in half of the time, and answers a little slower.
-ARG PROFILE=dist
+# `release` is what is published. `container` is built in half of the time, and answers a little slower.
+ARG PROFILE=release
 WORKDIR /source
 COPY . .
 # The target is named so that the flag does not reach build scripts and macros.

@@ -124,8 +124,8 @@ start_cluster() {
   local base=${EXAMPLES_BASE_PORT:-7475} screen=$logs/screen.json
   local dev=("$program" dev)
   if [ -z "$program" ]; then
-    (cd "$root" && cargo build --release --package hopcache)
-    dev=(cargo run --quiet --release --manifest-path "$root/Cargo.toml" --package hopcache -- dev)
+    (cd "$root" && cargo build --profile demo --package hopcache)
+    dev=(cargo run --quiet --profile demo --manifest-path "$root/Cargo.toml" --package hopcache -- dev)
   fi
   "${dev[@]}" --json --base-port "$base" "$@" >"$screen" 2>"$logs/hopcache.log" &
   started+=($!)

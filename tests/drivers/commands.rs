@@ -32,7 +32,7 @@ const COMPOSE: &str = "docker-compose.cluster.yml: the gate's step `compose`; co
 
 /// Beginnings of commands that need more than a node, and what tries them.
 const ELSEWHERE: [(&str, &str); 23] = [
-    ("cargo run --release", "this test: `hopcache dev` itself"),
+    ("cargo demo", "this test: `hopcache dev` itself"),
     ("hopcache serve", "every test of the lane `cluster`"),
     ("cargo xtask test", "it runs this test"),
     ("HOPCACHE_TEST_PICTURES=", "the gate runs that test, without pictures"),
@@ -140,7 +140,7 @@ fn commands(text: &str) -> Vec<String> {
 
 /// The command with this cluster's ports and the test's program.
 fn at(command: &str, base: u16) -> String {
-    let here = command.replace("cargo run --release -- ", "hopcache ").replace("localhost:", "127.0.0.1:");
+    let here = command.replace("cargo demo ", "hopcache ").replace("localhost:", "127.0.0.1:");
     // In one pass: a port that was put in may have the digits of another one.
     let number = |digits: &str| match digits.parse::<u16>() {
         Ok(port @ 7_475..=7_498) => (base + port - 7_475).to_string(),
@@ -192,8 +192,7 @@ fn the_commands_of_the_documentation_run_as_they_stand_there() {
         // A document defines functions that its later commands use.
         let mut functions = String::new();
         for command in commands(&text) {
-            let is_here =
-                command.starts_with("cargo run --release -- explain") || command.starts_with("hopcache ");
+            let is_here = command.starts_with("cargo demo explain") || command.starts_with("hopcache ");
             let listed = ELSEWHERE.iter().find(|(begin, _)| command.starts_with(begin));
             if command.contains("() {") {
                 functions.push_str(&at(&command, dev.base));

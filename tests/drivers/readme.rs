@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::drivers::install::{Driver, java, lines};
 use crate::support::lone::{Lone, Spec};
 
-/// What the section names: the first of three nodes of `cargo run --release`.
+/// What the section names: the first of three nodes of `cargo demo`.
 const ADDRESS: &str = "localhost:7478";
 
 /// Documents with a whole program in Python.

@@ -23,7 +23,7 @@ const GATE_RATE: u32 = 120;
 const CONTROL_RATE: u32 = 200;
 
 const RELEASE_BUILD: &[&str] =
-    &["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-trials"];
+    &["build", "--release", "--package", "hopcache", "--package", "hopcache-trials"];
 /// Builds the whole workspace, because the gate has built it already with the same features. Building only these
 /// packages selects other features and builds most dependencies again.
 const DEBUG_BUILD: &[&str] =
@@ -64,7 +64,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     build.current_dir(root).args(if options.debug { DEBUG_BUILD } else { RELEASE_BUILD });
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let profile = if options.debug { "debug" } else { "dist" };
+    let profile = if options.debug { "debug" } else { "release" };
     let mut chaos = Command::new(target.join(profile).join("hopcache-trials"));
     chaos.current_dir(root).args(["chaos", "--seed", &options.seed.to_string()]);
     match options.seconds {

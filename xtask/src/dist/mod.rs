@@ -26,8 +26,8 @@ pub(crate) struct Options {
     /// Make only the Debian package (of the static program, amd64).
     #[arg(long)]
     deb: bool,
-    /// The profile to build with. What is published is `dist`; `container` is built in half of the time.
-    #[arg(long, default_value = "dist")]
+    /// The profile to build with. What is published is `release`; `container` is built in half of the time.
+    #[arg(long, default_value = "release")]
     profile: String,
     /// Pack this program, which is built already, and build nothing; with one `--target` or `--deb`.
     #[arg(long, value_name = "FILE")]

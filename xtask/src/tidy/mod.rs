@@ -6,6 +6,7 @@ mod arrows;
 mod circles;
 mod fields;
 mod forgotten_tests;
+mod gate_tests;
 mod links;
 mod modules;
 mod paths;
@@ -52,7 +53,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = repository_files(root)?;
     let mut findings = arrows::check(&arrows::read(root)?);
-    let (mut sources, mut manifests) = (Vec::new(), Vec::new());
+    let (mut sources, mut manifests, mut named_tests) = (Vec::new(), Vec::new(), None);
     for file in files.iter().map(String::as_str) {
         // A deleted file whose deletion is not committed, or a file that is not text: nothing to check.
         let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
@@ -61,12 +62,15 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             sources.push((file, content));
         } else if file.ends_with("Cargo.toml") {
             manifests.push((file, content));
+        } else if file == gate_tests::FILE {
+            named_tests = Some(content);
         }
     }
     findings.extend(check_crates(&sources));
     for (manifest, content) in &manifests {
         findings.extend(forgotten_tests::check(manifest, content, &sources));
     }
+    findings.extend(named_tests.iter().flat_map(|content| gate_tests::check(content, &sources)));
     for finding in &findings {
         println!("{finding}");
     }
