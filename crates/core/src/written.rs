@@ -26,7 +26,6 @@
 mod board;
 mod known;
 mod marks;
-mod outage;
 mod table;
 
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
@@ -35,7 +34,6 @@ use crate::tags::TagId;
 
 pub use board::{Heard, WrittenBoard};
 pub use known::{Known, Learned, Whose};
-pub use outage::OutageWrites;
 pub use table::{Change, WrittenTable};
 
 /// Which of its numberings a database's ids belong to.

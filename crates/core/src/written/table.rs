@@ -274,13 +274,6 @@ impl WrittenTable {
         if is_later || is_new_mark || is_new_name { Change::Later } else { Change::Known }
     }
 
-    /// Whether Neo4j has answered whoever left this mark: its id is known, or an earlier doubt is settled by it.
-    #[must_use]
-    pub fn shows_an_answer(&self, record: &WrittenRecord) -> bool {
-        let marks = self.marks.get(&record.written.database);
-        !record.written.is_unsettled() || marks.is_some_and(|marks| record.written.epoch > marks.all().epoch)
-    }
-
     /// Whether a record is of a database that its name does not lead to at this node's Neo4j.
     #[must_use]
     pub fn is_anothers(&self, record: &WrittenRecord) -> bool {

@@ -10,10 +10,8 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
 use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::Touched;
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::{
-    Change, Known, Learned, OutageWrites, Whose, Written, WrittenRecord, WrittenTable,
-};
-use parking_lot::{Mutex, RwLock};
+use hopcache_core::written::{Change, Known, Learned, Whose, Written, WrittenRecord, WrittenTable};
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use crate::cache::copy::MemoryCopy;
@@ -26,8 +24,6 @@ pub(crate) struct WrittenMarks {
     /// answered after this is set, and the answer travels through locks and sockets before a reader can know of it.
     version: AtomicU64,
     table: RwLock<WrittenTable>,
-    /// Taken after the table.
-    in_outage: Mutex<OutageWrites>,
     /// Wakes the one task that waits for a later mark.
     news: Notify,
 }
@@ -129,34 +125,14 @@ impl WrittenMarks {
         self.table.read().still_needed(query.tags.database(), Some(&query.reads().tags), asked)
     }
 
-    /// Takes a record that this node hears at `now`. `is_away` tells whether Neo4j is, if the record is news of now.
-    pub(crate) fn take(
-        &self,
-        record: WrittenRecord,
-        now: MonoTime,
-        is_away: impl FnOnce() -> Option<bool>,
-    ) -> Change {
+    /// Takes a record that this node hears at `now`.
+    pub(crate) fn take(&self, record: WrittenRecord, now: MonoTime) -> Change {
         let mut table = self.table.write();
-        let shows_an_answer = table.shows_an_answer(&record);
         let change = table.take(record, now);
         if matches!(change, Change::Later | Change::Full { ends_others: true }) {
-            match is_away() {
-                Some(true) if shows_an_answer => self.in_outage.lock().take(&record),
-                Some(false) => self.in_outage.lock().forget(),
-                Some(true) | None => {}
-            }
             self.changed(&mut table);
         }
         change
-    }
-
-    /// Whether what has ended this copy may have been written while this node could not reach Neo4j.
-    pub(crate) fn may_have_ended_in_outage(&self, query: &Query, copy: &MemoryCopy) -> bool {
-        copy.know_reads(query);
-        let reads = copy.reads().map(|reads| &*reads.tags);
-        let database = copy.range().map(|range| range.to().database);
-        let database = database.or_else(|| self.database_of(copy.tags().database()));
-        database.is_some_and(|database| self.in_outage.lock().may_have_ended(database, reads))
     }
 
     /// Notes what this node's Neo4j, or the store, says about a name.

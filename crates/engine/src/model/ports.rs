@@ -193,8 +193,6 @@ pub trait Origin: Send + Sync + 'static {
     }
     /// Another node cannot reach the server, or is late. Whether this one can is found out; nobody waits for that.
     fn doubt(&self) {}
-    /// Another node may have had an answer from the server, which is away: whether it is back is found out at once.
-    fn may_be_back(&self) {}
     /// Whether the server refused this node's own credentials when they were last tried. Nothing runs until
     /// [`reach`](Origin::reach) succeeds with them.
     fn refuses_us(&self) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! | trouble | examples | stands in |
 //! |---|---|---|
-//! | [`Trouble::Away`] | any of the last row, while the origin's gate says that Neo4j cannot be reached | any stale copy, also one that a write has ended, unless that write was answered meanwhile |
+//! | [`Trouble::Away`] | any of the last row, while the origin's gate says that Neo4j cannot be reached | any stale copy, also one that a write has ended |
 //! | [`Trouble::Late`] | the same, while a probe is late and has not failed: Neo4j may collect garbage | a copy that only its age has ended, at once |
 //! | [`Trouble::OfRun`] | a time-out, a memory limit of Neo4j, a connection that was cut or not opened, no place for a run | a copy that only its age has ended |
 //! | none | an error of the statement, lost rights, a limit that this client alone meets | nothing: the failure is the answer |

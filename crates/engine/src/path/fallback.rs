@@ -1,9 +1,8 @@
 //! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
 //! from when on. This module finds it and serves it.
 //!
-//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]), unless the origin has
-//! answered that write meanwhile; or if the request allows it (`max-stale`). What one run met is no reason to go back behind a write
-//! that was answered.
+//! A copy that a write has ended stands in only while the origin cannot be reached at all ([`Trouble::Away`]), or if the
+//! request allows it (`max-stale`). What one run met is no reason to go back behind a write that was answered.
 
 use hopcache_core::lease::SlotView;
 use hopcache_core::limits::{ORIGIN_PROBE_MS_MAX, STALE_FALLBACK_LATE_MS_MAX, STALE_FALLBACK_LOOK_MS};
@@ -195,9 +194,7 @@ impl Path {
         // What a write has ended is stale at any age, so `max-stale` counts for it in an outage too.
         let may_be_ended = || match ask.freshness.stale_max_ms {
             Some(_) => copy.is_accepted_after_write(ask.freshness, now),
-            None => {
-                trouble == Trouble::Away && !self.cache.written().may_have_ended_in_outage(&ask.query, copy)
-            }
+            None => trouble == Trouble::Away,
         };
         !self.needs_proof(ask)
             && self.is_fallback(ask, copy, now)

@@ -77,9 +77,8 @@ impl Writes {
     /// Takes the store's records.
     fn take_all(&self, records: &[WrittenRecord], shown: &mut Shown) {
         let places: BTreeSet<_> = records.iter().map(WrittenRecord::place).collect();
-        let is_first = shown.reports.is_none();
         for record in records {
-            if self.take_of(*record, !is_first).is_full()
+            if self.take(*record).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);

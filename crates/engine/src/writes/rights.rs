@@ -38,22 +38,9 @@ impl Writes {
         lease.lease_ms().filter(|_| !lease.is_held(now))
     }
 
-    /// Takes the mark of a write that has ended just now. A new one of `system` is a change of users or rights, or an unsettled one,
-    /// which may be none.
+    /// Takes a mark. A new one of `system` is a change of users or rights, or an unsettled one, which may be none.
     pub(super) fn take(&self, record: WrittenRecord) -> Change {
-        self.take_of(record, true)
-    }
-
-    /// The same of a write that may have ended long ago, if it is not `of_now`.
-    pub(super) fn take_of(&self, record: WrittenRecord, of_now: bool) -> Change {
-        let is_away = || {
-            let is_away = of_now && self.origin.is_away();
-            if is_away {
-                self.origin.may_be_back();
-            }
-            of_now.then_some(is_away)
-        };
-        let change = self.cache.written().take(record, self.context.now(), is_away);
+        let change = self.cache.written().take(record, self.context.now());
         if record.name == self.system && change != Change::Known {
             let is_certain = !record.written.is_unsettled();
             self.told_of_users()

@@ -297,7 +297,7 @@ impl Writes {
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
         let written = Written::at(self.epoch_of(newest.database), newest);
         let record = WrittenRecord { name, written, tag: Some(TagId::FOREIGN) };
-        self.cache.written().take(record, self.context.now(), || None);
+        self.cache.written().take(record, self.context.now());
         let writes = Arc::clone(self);
         self.context.spawn(async move { writes.tell(&[record]).await });
     }

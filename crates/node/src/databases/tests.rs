@@ -157,6 +157,26 @@ async fn a_silent_neo4j_is_waited_for_briefly() {
     assert_eq!(bench.find(Some("neo4j")).await, (Ok("neo4j".to_owned()), ms(CREDENTIALS_RETRY_WAIT_MS)));
 }
 
+/// A client that names its database comes without a name in an outage: the answer is as new as its last check.
+#[tokio::test(start_paused = true)]
+async fn a_home_is_asked_for_ahead_again_and_again() {
+    let bench = Bench::new(Script::Names("films"));
+    let checked = async || {
+        bench.databases.ask_ahead(&bench.ann);
+        tokio::task::yield_now().await;
+    };
+    for round in 1..=40 {
+        checked().await;
+        checked().await;
+        assert_eq!(bench.asked(), round);
+        advance(ms(DATABASES_MS)).await;
+    }
+    bench.now(Script::Fails(away()));
+    checked().await;
+    advance(ms(GRACE_MS - DATABASES_MS)).await;
+    assert_eq!(bench.find(None).await.0, Ok("films".to_owned()));
+}
+
 /// A node that has not met the user asks the others, and their answers age as they do there.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_knows_no_home_asks_the_others() {

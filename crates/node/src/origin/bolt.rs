@@ -428,10 +428,6 @@ impl Origin for BoltOrigin {
         self.gate.doubt();
     }
 
-    fn may_be_back(&self) {
-        self.gate.hint();
-    }
-
     fn refuses_us(&self) -> bool {
         self.settings.login.check().is_err()
     }

@@ -38,9 +38,6 @@ pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 /// See [`Gate::wait_for`]. A server that is far away, or busy, varies by less.
 const PROBE_LATE_FACTOR: u64 = 3;
 
-/// The least pause between two probes. A write of another node that Neo4j has answered is a hint, and there may be many.
-const HINT_PAUSE: Duration = Duration::from_millis(50);
-
 /// Whether the server answers, or why not. `None` when this machine could not ask.
 pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Option<Result<(), String>>> + Send + Sync>;
 
@@ -63,8 +60,6 @@ pub struct Gate {
     /// How long the server took for the last probe that it answered, in milliseconds. No probe is late before the first.
     took_ms: AtomicU64,
     doubts: Notify,
-    /// Another node may have had an answer.
-    hints: Notify,
 }
 
 impl Default for Gate {
@@ -77,7 +72,6 @@ impl Default for Gate {
             answers: AtomicU64::new(0),
             took_ms: AtomicU64::new(u64::MAX),
             doubts: Notify::new(),
-            hints: Notify::new(),
         }
     }
 }
@@ -121,11 +115,6 @@ impl Gate {
         self.doubts.notify_one();
     }
 
-    /// Another node may have had an answer while the breaker is open: the next probe comes at once.
-    pub(super) fn hint(&self) {
-        self.hints.notify_one();
-    }
-
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
     pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
@@ -142,10 +131,7 @@ impl Gate {
         loop {
             self.doubts.notified().await;
             while !self.probe_once(&probe).await {
-                // This bounds the probes, however many hints come.
-                tokio::time::sleep(HINT_PAUSE).await;
-                let pause = Duration::from_millis(ORIGIN_BREAKER_OPEN_MS).saturating_sub(HINT_PAUSE);
-                let _ = timeout(pause, self.hints.notified()).await;
+                pause().await;
             }
             // This bounds the probes, however many runs fail.
             pause().await;

@@ -35,34 +35,3 @@ async fn what_a_write_left_alone_answers_its_bookmark_in_an_outage() {
         }
     }
 }
-
-/// A write that Neo4j answers while the nodes count it as away (it refuses new connections, and serves old ones): what it has ended
-/// stands in on no node. What it has left alone does, and so does in a later outage what was ended before it.
-#[tokio::test(start_paused = true)]
-async fn what_is_written_in_an_outage_brings_nothing_back() {
-    let policy = Policy { stale_if_error_ms: Millis(600_000), ..policy(WATCH_MS) };
-    let (world, asks) = warm_world_with(491, &policy, |_| {}).await;
-    let [left_before, right_before] = settled_writers(&world, &asks).await;
-    let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
-    let away = OriginBehavior::Fault(OriginFault::Unreachable("refused".to_owned()));
-    world.origin.set_away(true);
-    world.send(0, &world.ask(WRITE_LEFT)).await.unwrap();
-    world.origin.set_behavior(away.clone());
-    for node in 0..NODES {
-        let [left, right] =
-            [world.send(node, &asks[0]).await.unwrap(), world.send(node, &asks[1]).await.unwrap()];
-        assert!(matches!(left.answer, Answer::Failed(_)), "{left:?}");
-        assert_eq!(Some(version(&right)), right_before);
-    }
-    world.origin.set_behavior(OriginBehavior::Well);
-    world.origin.set_away(false);
-    let now = Some(version(&world.send(0, &asks[0]).await.unwrap()));
-    assert!(now > left_before);
-    world.send(0, &world.ask(WRITE_LEFT)).await.unwrap();
-    world.origin.set_away(true);
-    world.origin.set_behavior(away);
-    for node in 0..NODES {
-        let answer = world.send(node, &asks[0]).await.unwrap();
-        assert_eq!((Some(version(&answer)), answer.how.detail), (now, Some(Detail::StaleIfError)));
-    }
-}

@@ -101,25 +101,6 @@ async fn a_lost_connection_opens_it_and_only_probes_go_on() {
     assert_eq!(bench.server.probes(), probes, "without a doubt there is no probe");
 }
 
-/// A write that Neo4j has answered is told: the node asks at once, and no more often than each 50 ms.
-#[tokio::test(start_paused = true)]
-async fn an_answer_elsewhere_hastens_the_next_probe() {
-    let bench = Bench::new(true, 1);
-    assert!(bench.call(Some(&unreachable())));
-    pass(100).await;
-    let probes = bench.server.probes();
-    for _ in 0..100 {
-        bench.gate.hint();
-        pass(1).await;
-    }
-    assert!((1..=3).contains(&(bench.server.probes() - probes)), "{} more", bench.server.probes() - probes);
-    bench.server.is_away.store(false, Ordering::Relaxed);
-    pass(60).await;
-    bench.gate.hint();
-    pass(5).await;
-    assert!(bench.gate.is_reachable());
-}
-
 /// F26: a slow query, or a hundred of them, does not mean that the server is away.
 #[tokio::test(start_paused = true)]
 async fn runs_that_time_out_open_nothing_while_the_server_answers_probes() {
