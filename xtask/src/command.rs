@@ -8,7 +8,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Runs the command to its end without standard input. Errors call the command `what`.
+///
+/// `cargo xtask` runs in the environment of its own package. A build script that asks for it (ring's does) would run again after each
+/// build that somebody starts by hand, and all that depends on it would be built again.
 pub(crate) fn finish(command: &mut Command, what: &str) -> Result<()> {
+    let is_own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own)) {
+        command.env_remove(name);
+    }
     let status = command.stdin(Stdio::null()).status().with_context(|| format!("could not start {what}"))?;
     if !status.success() {
         bail!("{what} ended with {status}");
