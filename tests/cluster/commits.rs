@@ -2,32 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::written::{Items, bolt};
+use super::written::{Items, bolt, read};
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::http::{self, Reply};
-use crate::support::{until, value_within};
+use crate::support::{http, until};
 
 const WAIT_MAX: Duration = Duration::from_secs(20);
-
-async fn read(cluster: &Cluster, node: usize, reading: &str, id: usize) -> Reply {
-    cluster.nodes[node].ask(&http::query(reading, &json!({ "id": id }))).await
-}
-
-/// The value of an answer that stands in for nothing. On a busy machine Neo4j may fall silent for seconds.
-async fn value(cluster: &Cluster, node: usize, reading: &str) -> Value {
-    value_within("an answer of Neo4j", WAIT_MAX, async || {
-        let reply = read(cluster, node, reading, 0).await;
-        let stands_in = reply.status != 202 || reply.header("cache-status").contains("stale-if-error");
-        (!stands_in).then(|| reply.value())
-    })
-    .await
-}
-
-fn is_marked(reply: &Reply) -> bool {
-    reply.status == 202 && reply.header("cache-status").contains("stale-if-error")
-}
 
 /// The nodes are told before the client's connection ends: no node has the value from before the write then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +18,7 @@ async fn a_commit_whose_answer_is_lost_over_bolt_is_told_before_its_client_is_cu
     let (reading, writing) = (items.read(), items.write());
     for at in 1..=5 {
         for node in 0..3 {
-            value(&cluster, node, &reading).await;
+            read(&cluster, node, true, (&reading, 0)).await;
         }
         let mut client = bolt(cluster.nodes[0].addrs.bolt).await;
         client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
@@ -46,7 +27,7 @@ async fn a_commit_whose_answer_is_lost_over_bolt_is_told_before_its_client_is_cu
         let ended = client.commit().await;
         assert!(!matches!(ended, Ok(Ok(_))), "its answer was lost: {ended:?}");
         for node in 0..3 {
-            assert_eq!(value(&cluster, node, &reading).await, at, "node {node}");
+            assert_eq!(read(&cluster, node, true, (&reading, 0)).await.0, at, "node {node}");
         }
     }
 }
@@ -59,7 +40,7 @@ async fn what_is_committed_on_an_old_connection_is_stood_in_for_and_marked() {
     let items = Items::new("OldConnection").await;
     let reading = items.read();
     for node in 0..3 {
-        assert_eq!(value(&cluster, node, &reading).await, 0);
+        assert_eq!(read(&cluster, node, true, (&reading, 0)).await.0, 0);
     }
     let mut client = bolt(cluster.nodes[0].addrs.bolt).await;
     client.begin(json!({"db": "neo4j"})).await.unwrap().unwrap();
@@ -71,18 +52,18 @@ async fn what_is_committed_on_an_old_connection_is_stood_in_for_and_marked() {
         until("the node misses Neo4j", WAIT_MAX, async || {
             let run = |k: usize| (node.addrs.client, http::query("RETURN $k AS missed", &json!({ "k": k })));
             http::crowd((0..24).map(run).collect()).await;
-            let ready = node.admin("/readyz").await.unwrap();
-            ready.json()["degraded"].as_array().is_some_and(|parts| parts.contains(&json!("origin")))
+            node.is_degraded("origin").await
         })
         .await;
     }
     client.commit().await.unwrap().unwrap();
     for node in 0..3 {
-        let reply = read(&cluster, node, &reading, 0).await;
-        assert!(reply.value() == 0 && is_marked(&reply), "{reply}");
+        let reply = cluster.nodes[node].ask(&http::query(&reading, &json!({ "id": 0 }))).await;
+        let is_marked = reply.header("cache-status").contains("stale-if-error");
+        assert!(reply.value() == 0 && is_marked, "{reply}");
     }
     cluster.proxy.bring_back().await.unwrap();
     for node in 0..3 {
-        assert_eq!(value(&cluster, node, &reading).await, 7);
+        assert_eq!(read(&cluster, node, true, (&reading, 0)).await.0, 7);
     }
 }

@@ -25,7 +25,7 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 const PLAN: fn() -> Plan = || Plan { prefetch: None, ..Plan::default() };
 
 pub struct Items {
-    pub label: OwnLabel,
+    label: OwnLabel,
 }
 
 impl Items {
@@ -127,7 +127,7 @@ async fn end_in(client: SocketAddr, method: &str, (database, path): (&str, &str)
 
 /// The value over HTTP or Bolt, and whether it was a hit. On a busy machine Neo4j may fall silent for seconds: what stands in for it is
 /// marked, and asked for again.
-async fn read(cluster: &Cluster, node: usize, is_http: bool, read: (&str, usize)) -> (i64, bool) {
+pub async fn read(cluster: &Cluster, node: usize, is_http: bool, read: (&str, usize)) -> (i64, bool) {
     value_within("an answer of Neo4j", Duration::from_secs(30), async || {
         let (value, status) = read_once(cluster, node, is_http, read).await;
         (!status.contains("stale-if-error")).then(|| (value, status.contains("; hit")))

@@ -259,6 +259,12 @@ impl NodeProcess {
         }
     }
 
+    /// Whether `readyz` names this part as degraded.
+    pub async fn is_degraded(&self, part: &str) -> bool {
+        let ready = self.admin("/readyz").await.unwrap();
+        ready.json()["degraded"].as_array().is_some_and(|parts| parts.iter().any(|known| known == part))
+    }
+
     /// Its configuration.
     pub fn config(&self) -> &Path {
         &self.config

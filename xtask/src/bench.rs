@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::finish;
+use crate::command::{finish, target};
 
 /// The program that measures.
 pub(crate) const BENCHMARKS: &str = "hopcache-bench";
@@ -20,7 +20,6 @@ pub(crate) fn run(root: &Path, program: &str, args: &[String]) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release", "--package", "hopcache", "--package", program]);
     finish(&mut build, "the build")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let file = target.join("release").join(program);
+    let file = target(root).join("release").join(program);
     finish(Command::new(file).current_dir(root).args(args), program)
 }

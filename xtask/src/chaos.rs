@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::finish;
+use crate::command::{finish, target};
 use crate::services::install;
 
 /// Seed of the gate: every run of the gate has the same faults in the same order.
@@ -63,9 +63,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(if options.debug { DEBUG_BUILD } else { RELEASE_BUILD });
     finish(&mut build, "the build")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let profile = if options.debug { "debug" } else { "release" };
-    let mut chaos = Command::new(target.join(profile).join("hopcache-trials"));
+    let mut chaos = Command::new(target(root).join(profile).join("hopcache-trials"));
     chaos.current_dir(root).args(["chaos", "--seed", &options.seed.to_string()]);
     match options.seconds {
         Some(seconds) => chaos.args(["--seconds", &seconds.to_string()]),

@@ -13,7 +13,7 @@ use crate::alerts;
 use crate::cluster::http;
 use crate::cluster::layout::{self, Layout, NODES};
 use crate::cluster::processes::{Plan, Processes};
-use crate::command::finish;
+use crate::command::{finish, target};
 use crate::services::{install, process};
 
 /// Duration of the load, in seconds. The faults happen at the seconds of [`FAULTS`].
@@ -84,8 +84,7 @@ struct Trials {
 
 impl Trials {
     fn of(root: &Path) -> Self {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-        Self { root: root.to_owned(), program: target.join("debug/hopcache-trials") }
+        Self { root: root.to_owned(), program: target(root).join("debug/hopcache-trials") }
     }
 
     fn command(&self) -> Command {

@@ -116,7 +116,7 @@ enum Task {
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
     Sbom,
     /// Make a release's files in target/dist-archives: an archive for each platform, a Debian package, a bill of
-    /// materials, checksums. Takes three builds with the profile `dist`.
+    /// materials, checksums. Takes three builds with the profile `release`.
     Dist(dist::Options),
     /// Run seeds with faults in the simulator, which checks the promises after every step.
     Sim(sim::Options),

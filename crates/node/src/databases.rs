@@ -161,12 +161,12 @@ impl Databases {
         self.asker.known(&asked).filter(Known::is_usable).map(|known| known.name)
     }
 
-    /// Asks for the home database of an accepted client, unless a new answer is known: in an outage it has to last as long as the
-    /// client's acceptance. Nobody waits for the answer.
+    /// Asks for the home database of a client that Neo4j has just accepted, unless a new answer is known: in an outage it has to last as
+    /// long as the acceptance. Nobody waits for the answer.
     pub(crate) fn ask_ahead(&self, identity: &Arc<Identity>) {
         let asked = (identity.fingerprint, None, None);
         if self.asker.has_homes
-            && !self.asker.known(&asked).is_some_and(|known| known.is_usable())
+            && self.known_home(identity, None).is_none()
             && let Seat::Lead(leader) = self.asker.questions.join(&asked)
         {
             self.launch(leader, Arc::clone(identity), asked);

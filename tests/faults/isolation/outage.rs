@@ -129,11 +129,8 @@ async fn bolt_clients_do_not_feel_a_silent_neo4j() {
         let write = client.write("neo4j", "CREATE (n:Felt) DELETE n", &json!({})).await;
         let failure = write.unwrap().unwrap_err();
         assert!(failure.code.starts_with("Neo.TransientError."), "{failure:?}");
-        until("the node misses Neo4j", WAIT_MAX, async || {
-            let ready = cluster.nodes[node].admin("/readyz").await.unwrap();
-            ready.json()["degraded"].as_array().is_some_and(|parts| parts.contains(&json!("origin")))
-        })
-        .await;
+        until("the node misses Neo4j", WAIT_MAX, async || cluster.nodes[node].is_degraded("origin").await)
+            .await;
         let how = read(client, "w").await;
         assert!(how.contains("; hit"), "{how}");
         let refused = connect(node).await.log_on("neo4j", "a-guess").await.unwrap().unwrap_err();

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::layout::{BALANCER, Layout, NEO4J, NODES, PROMETHEUS, REDIS};
 use super::{cuts, http};
-use crate::command::{finish, say};
+use crate::command::{finish, say, target};
 use crate::services::{self, install, process};
 
 /// Longest wait until a node is ready: a debug build on a busy machine. On an idle machine a node is ready in a second.
@@ -67,9 +67,7 @@ impl Processes {
         build.current_dir(&self.root).args(["build", "--quiet", "--package", "hopcache"]);
         finish(build.args(plan.is_release.then_some("--release")), "the build")?;
         let profile = if plan.is_release { "release" } else { "debug" };
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), Into::into);
-        self.layout.note("binary", &target.join(profile).join("hopcache").display().to_string())
+        self.layout.note("binary", &target(&self.root).join(profile).join("hopcache").display().to_string())
     }
 
     fn start_all(&self, plan: &Plan) -> Result<()> {

@@ -63,6 +63,9 @@ impl Touch for Writes {
     }
 }
 
+/// Called with each identity that Neo4j accepts, at every check. It waits for nothing.
+pub type AcceptanceHook = Box<dyn Fn(&Arc<Identity>) + Send + Sync>;
+
 struct Checker {
     cache: Mutex<CredentialCache>,
     /// Checks under way: one for each identity, for any number of waiting requests.
@@ -72,6 +75,7 @@ struct Checker {
     unknown_slots: Slots<PrincipalScope>,
     lockout_guard: Mutex<LockoutGuard>,
     others: Arc<dyn OtherNodes>,
+    on_acceptance: AcceptanceHook,
     /// Permits for questions to the other nodes.
     asking_others: Semaphore,
     refusals: RefusalQueue,
@@ -103,7 +107,7 @@ impl Credentials {
     pub fn new(
         unreachable_grace_ms: Millis,
         (origin, touch): (Arc<dyn Origin>, Arc<dyn Touch>),
-        others: Arc<dyn OtherNodes>,
+        (others, on_acceptance): (Arc<dyn OtherNodes>, AcceptanceHook),
         clock: Arc<dyn Clock>,
     ) -> Self {
         let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
@@ -118,6 +122,7 @@ impl Credentials {
             unknown_slots: Slots::new(unknown_bounds),
             lockout_guard: Mutex::new(LockoutGuard::new()),
             others,
+            on_acceptance,
             asking_others: Semaphore::new(PEER_ANSWERS_ASKED_MAX),
             refusals: RefusalQueue::default(),
             origin,
@@ -307,7 +312,7 @@ impl Checker {
         self.cache.lock().accept_from_peer(whose, decided_at, self.clock.now())
     }
 
-    async fn settle(&self, leader: Leader<Fingerprint, Check>, identity: &Identity) {
+    async fn settle(&self, leader: Leader<Fingerprint, Check>, identity: &Arc<Identity>) {
         let asked_at = self.clock.now();
         let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
@@ -317,6 +322,7 @@ impl Checker {
             Err(error) if is_absence(&error.kind) => self.ask_others(whose).await,
             _ => None,
         };
+        let is_acceptance = verified.is_ok();
         let is_refusal = verified.as_ref().is_err_and(|error| is_refusal(&error.kind));
         let check = {
             let mut cache = self.cache.lock();
@@ -326,6 +332,9 @@ impl Checker {
             self.keep_result(&mut cache, whose, (verified, peer_verdict), asked_at)
         };
         leader.land(check);
+        if is_acceptance {
+            (self.on_acceptance)(identity);
+        }
         if is_refusal && self.refusals.push(*whose, self.clock.now()) {
             self.send_refusals().await;
         }

@@ -338,12 +338,7 @@ impl Front {
     async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Standing), Refusal> {
         let identity = self.reader.sender(head)?;
         match self.shared.credentials.check(&identity).await {
-            Ok(standing) => {
-                if matches!(standing, Standing::Accepted(_)) {
-                    self.shared.databases.ask_ahead(&identity);
-                }
-                Ok((identity, standing))
-            }
+            Ok(standing) => Ok((identity, standing)),
             Err(error) => {
                 audit::log_on_failed(&identity, &error.kind, ClientListener::Http);
                 Err(Refusal::Credentials(error.kind, identity.credentials.clone()))

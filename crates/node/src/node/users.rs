@@ -27,10 +27,12 @@ pub(super) fn shared_of_fronts(
     let (origin, writes) = (|| Arc::clone(&state.origin), state.engine.writes());
     let grace_ms = settings.entry.stale_if_error;
     // The fronts alone hold the credentials, so that checks under way end with the last front.
-    let ports = (origin(), Arc::clone(writes) as _);
-    let credentials = Arc::new(Credentials::new(grace_ms, ports, Arc::clone(&others) as _, clock));
     let times = (settings.origin.timeout_ms, grace_ms);
-    let databases = Arc::new(Databases::new((origin(), others), times, has_homes));
+    let databases = Arc::new(Databases::new((origin(), Arc::clone(&others) as _), times, has_homes));
+    let accepted = Arc::clone(&databases);
+    let ask_ahead = Box::new(move |identity: &Arc<_>| accepted.ask_ahead(identity));
+    let ports = (origin(), Arc::clone(writes) as _);
+    let credentials = Arc::new(Credentials::new(grace_ms, ports, (others as _, ask_ahead), clock));
     let known_credentials = Arc::downgrade(&credentials);
     let known_databases = Arc::downgrade(&databases);
     let users: [Weak<dyn Users>; 2] = [known_credentials, known_databases];

@@ -104,10 +104,7 @@ impl Session {
         if let Some(login) = &mut self.login {
             login.must_change_password = must_change_password;
         }
-        if !must_change_password {
-            // A client that names its database may name none in an outage.
-            self.front.shared.databases.ask_ahead(identity);
-        } else if let Some(relays) = &self.front.relays {
+        if must_change_password && let Some(relays) = &self.front.relays {
             relays.forget(identity);
         }
         Ok(standing)

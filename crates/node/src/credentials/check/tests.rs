@@ -123,6 +123,7 @@ struct Bench {
     hand: Arc<Hand>,
     others: Arc<peer_answers::ScriptedNodes>,
     credentials: Arc<Credentials>,
+    told_on: Arc<AtomicUsize>,
 }
 
 impl Bench {
@@ -135,8 +136,11 @@ impl Bench {
         let known_by_others = Arc::clone(&others) as Arc<dyn OtherNodes>;
         let touch = Arc::<ScriptedTouch>::default();
         let ports = (origin, Arc::clone(&touch) as Arc<dyn Touch>);
-        let credentials = Arc::new(Credentials::new(GRACE_MS, ports, known_by_others, clock));
-        Self { touch, server, hand, others, credentials }
+        let told_on = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&told_on);
+        let hook = Box::new(move |_: &Arc<Identity>| drop(count.fetch_add(1, Ordering::Relaxed)));
+        let credentials = Arc::new(Credentials::new(GRACE_MS, ports, (known_by_others, hook), clock));
+        Self { touch, server, hand, others, credentials, told_on }
     }
 
     fn answers(&self, fault: Option<OriginFault>) {
@@ -203,6 +207,22 @@ async fn an_acceptance_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
     assert_eq!(bench.asked(), 2, "a refusal is cached, or one client would lock its user out");
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + CREDENTIALS_REFUSED_MS).await);
     assert_eq!(bench.asked(), 3, "but only briefly");
+}
+
+/// What hangs on an acceptance, such as the user's home database, is as new as it.
+#[tokio::test]
+async fn each_acceptance_is_told_on_once() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    for check in 0..3 {
+        assert!(
+            bench.accepts(&ann, check * CREDENTIALS_TTL_MS).await
+                && bench.accepts(&ann, check * CREDENTIALS_TTL_MS + 1).await
+        );
+        assert_eq!(bench.told_on.load(Ordering::Relaxed), bench.asked());
+    }
+    bench.answers(refused());
+    assert!(!bench.accepts(&ann, 3 * CREDENTIALS_TTL_MS).await);
+    assert_eq!((bench.told_on.load(Ordering::Relaxed), bench.asked()), (3, 4));
 }
 
 #[tokio::test]
