@@ -64,7 +64,7 @@ impl Touch for Writes {
 }
 
 /// Called with each identity that Neo4j accepts, at every check. It waits for nothing.
-pub type AcceptanceHook = Box<dyn Fn(&Arc<Identity>) + Send + Sync>;
+pub(crate) type AcceptanceHook = Box<dyn Fn(&Arc<Identity>) + Send + Sync>;
 
 struct Checker {
     cache: Mutex<CredentialCache>,

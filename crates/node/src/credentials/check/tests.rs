@@ -138,7 +138,7 @@ impl Bench {
         let ports = (origin, Arc::clone(&touch) as Arc<dyn Touch>);
         let told_on = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&told_on);
-        let hook = Box::new(move |_: &Arc<Identity>| drop(count.fetch_add(1, Ordering::Relaxed)));
+        let hook = Box::new(move |_: &Arc<Identity>| _ = count.fetch_add(1, Ordering::Relaxed));
         let credentials = Arc::new(Credentials::new(GRACE_MS, ports, (known_by_others, hook), clock));
         Self { touch, server, hand, others, credentials, told_on }
     }
