@@ -205,7 +205,7 @@ mod tests {
     use serde_json::{Value, json};
 
     const DASHBOARD: &str = include_str!("../../cluster/grafana/dashboards/hopcache.json");
-    const DEFINED: &str = include_str!("../../crates/node/src/meters/definitions.rs");
+    const DEFINED: &str = include_str!("../../crates/ops/src/meters/definitions.rs");
 
     fn dashboard() -> Value {
         serde_json::from_str(DASHBOARD).unwrap()

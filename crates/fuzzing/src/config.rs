@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use hopcache::config::{Problem, Sources, load};
+use hopcache_config::{Problem, Sources, load};
 
 /// A line that begins so is a variable, `NAME=text`.
 const VARIABLE: &str = "#env ";

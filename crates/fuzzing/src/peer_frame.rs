@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache::peer::PeerPath;
-use hopcache::peer::auth::{AuthError, ClusterKey, Hello, PeerIdentity, open_welcome};
-use hopcache::peer::sessions::Sessions;
+use hopcache_cluster::peer::PeerPath;
+use hopcache_cluster::peer::auth::{AuthError, ClusterKey, Hello, PeerIdentity, open_welcome};
+use hopcache_cluster::peer::sessions::Sessions;
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::RingEpoch;

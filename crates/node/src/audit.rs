@@ -19,10 +19,9 @@ use std::time::Instant;
 use hopcache_core::limits::{AUDIT_REFUSALS_BURST, AUDIT_REFUSALS_PER_S, AUDIT_WHO_CHARS_MAX};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
+use hopcache_neo4j::fault::is_credential_refusal;
+use hopcache_net::client_addr;
 use parking_lot::Mutex;
-
-use crate::client_addr;
-use crate::origin::fault::is_credential_refusal;
 
 /// The target of every line: `log.level = "warn,hopcache::audit=info"` keeps the audit alone.
 const TARGET: &str = "hopcache::audit";

@@ -20,11 +20,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use hopcache_config::{Address, AllowedHost, Settings};
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{Request, Version};
-
-use crate::config::{Address, AllowedHost, Settings};
 
 /// Top-level names that the public DNS does not have, and under which a network has names of its own: mDNS (RFC 6762),
 /// private networks (ICANN, 2024-07-29), Services of Kubernetes. `cluster.local` is under `local`.
@@ -179,7 +178,7 @@ fn is_under(host: &str, domain: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sources, load};
+    use hopcache_config::{Sources, load};
 
     fn check_of(sets: &[&str]) -> HostCheck {
         let sets = sets.iter().map(ToString::to_string).collect();

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use hopcache_config::{Address, Settings};
 use hopcache_core::limits::{ADVERTISE_RESOLVE_MS, SEED_RETRY_MS};
+use hopcache_net::listener::Listening;
+use hopcache_net::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
+use hopcache_ops::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE};
+use hopcache_ops::meters::Meters;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::time::{Instant, sleep, timeout_at};
-
-use crate::config::{Address, Settings};
-use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE};
-use crate::listener::Listening;
-use crate::meters::Meters;
-use crate::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
 
 /// The bound listeners of a node.
 pub(crate) struct Listeners {
@@ -21,7 +20,7 @@ pub(crate) struct Listeners {
     pub(crate) peer: TcpListener,
     pub(crate) admin: Listening,
     pub(crate) bolt: Option<Listening>,
-    /// The certificates of those with TLS, and the listener's place in [`LISTENERS`](crate::labels::LISTENERS).
+    /// The certificates of those with TLS, and the listener's place in [`LISTENERS`](hopcache_ops::labels::LISTENERS).
     pub(crate) watched: Vec<(usize, Watched)>,
 }
 
@@ -154,7 +153,7 @@ fn best(found: impl Iterator<Item = SocketAddr>, bound: SocketAddr) -> Option<So
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sources, load};
+    use hopcache_config::{Sources, load};
 
     fn settings_of(sets: &[&str]) -> Settings {
         let sets = sets.iter().map(ToString::to_string).collect();

@@ -1,7 +1,7 @@
 //! How `node.memory` is split between the copies and a store in the same process, so that both together stay within it
 //! (I9).
 
-use crate::config::{Settings, StoreUri};
+use hopcache_config::{Settings, StoreUri};
 
 /// The part of `node.memory` for copies: all of it, or half when the store is in this process too.
 #[must_use]

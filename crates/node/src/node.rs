@@ -17,6 +17,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryFutureExt;
+use hopcache_cluster::gossip::{GossipHandle, gossip};
+use hopcache_cluster::joining::Joining;
+use hopcache_cluster::membership::Prober;
+use hopcache_cluster::peer::auth::Keyring;
+use hopcache_cluster::peer::client::PeerClient;
+use hopcache_cluster::peer::link::PeerLink;
+use hopcache_cluster::routing::{MemberRouting, Members, ring_of};
+use hopcache_config::{OriginAuth, Report, Settings};
 use hopcache_core::limits;
 use hopcache_core::membership::BoltAddr;
 use hopcache_core::node::{Holder, Incarnation};
@@ -24,6 +32,18 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Origin, Store};
 use hopcache_engine::trace::Tracer;
 use hopcache_engine::{Engine, Ports, RingChange};
+use hopcache_neo4j::own_login;
+use hopcache_neo4j::relays::Relays;
+use hopcache_net::connection_timeouts::ConnectionTimeouts;
+use hopcache_net::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
+use hopcache_net::refusal_response::Unserved;
+use hopcache_net::tls::{Reload, Watched};
+use hopcache_ops::clock::{SystemClock, SystemDice};
+use hopcache_ops::hot::HotRequests;
+use hopcache_ops::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
+use hopcache_ops::meters::Meters;
+use hopcache_ops::request_log::{Observing, RequestLog};
+use hopcache_ops::traces::Traces;
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
@@ -37,35 +57,15 @@ use crate::admin::console::Console;
 use crate::bolt_front::advertised::bolt_addrs;
 use crate::bolt_front::listener::BoltBounds;
 use crate::bolt_front::{self, BoltFront};
-use crate::clock::{SystemClock, SystemDice};
 use crate::cluster_keys::keyring;
-use crate::config::{OriginAuth, Report, Settings};
-use crate::connection_timeouts::ConnectionTimeouts;
 use crate::front::transactions::TransactionParts;
 use crate::front::{Front, FrontBody, FrontShared};
-use crate::gossip::{GossipHandle, gossip};
-use crate::hot::HotRequests;
-use crate::joining::Joining;
-use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
-use crate::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
-use crate::membership::Prober;
 use crate::memory::{self, CopyMemory};
 use crate::memory_split::copies_bytes;
-use crate::meters::Meters;
 use crate::node_state::NodeState;
-use crate::origin::own_login;
-use crate::origin::relays::Relays;
-use crate::peer::auth::Keyring;
-use crate::peer::client::PeerClient;
-use crate::peer::link::PeerLink;
 use crate::peer_service::PeerService;
-use crate::refusal_response::Unserved;
 use crate::renderer::FrontsRenderer;
-use crate::request_log::{Observing, RequestLog};
-use crate::routing::{MemberRouting, Members, ring_of};
-use crate::tls::{Reload, Watched};
-use crate::traces::Traces;
 use crate::transactions::OpenTransactions;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
@@ -290,10 +290,12 @@ impl Node {
             databases: known_databases,
             front,
         };
-        let peers = crate::peer::server::service(Arc::new(peer_service), keys);
+        let peers = hopcache_cluster::peer::server::service(Arc::new(peer_service), keys);
         let stop = self.stop_peers.clone();
-        let bounds_and_refusals =
-            (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
+        let bounds_and_refusals = (
+            bounds(limits::PEER_CONNECTIONS_MAX),
+            self.refusals(1, hopcache_cluster::peer::server::unserved),
+        );
         let served = serve(listeners.peer, peers, bounds_and_refusals, self.peers.clone(), stop);
         self.peers.spawn(self.guarded("the peer listener", served));
 
@@ -343,7 +345,7 @@ impl Node {
         self.clients.spawn(self.guarded("the Bolt listener", served));
     }
 
-    /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.
+    /// The refusals of one listener, given as an index into [`hopcache_ops::labels::LISTENERS`], and how they are counted.
     fn refusals(&self, listener: usize, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
         let meters = Arc::clone(&self.state.meters);
         Refusals { response, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
@@ -450,7 +452,7 @@ mod tests {
     use hopcache_engine::Policy;
 
     use super::*;
-    use crate::config::{Sources, load};
+    use hopcache_config::{Sources, load};
 
     fn settings_of(sets: &[&str]) -> Settings {
         let sets = sets.iter().map(ToString::to_string).collect();

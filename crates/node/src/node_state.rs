@@ -4,21 +4,21 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use hopcache_cluster::joining::Joining;
+use hopcache_cluster::routing::{Members, listed};
+use hopcache_config::Report;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::Origin;
+use hopcache_neo4j::own_login;
+use hopcache_ops::hot::HotRequests;
+use hopcache_ops::meters::Meters;
+use hopcache_ops::request_log::RequestLog;
+use hopcache_ops::traces::Traces;
+use hopcache_store::problem::StoreProblem;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Report;
-use crate::hot::HotRequests;
-use crate::joining::Joining;
 use crate::memory::CopyMemory;
-use crate::meters::Meters;
-use crate::origin::own_login;
-use crate::request_log::RequestLog;
-use crate::routing::{Members, listed};
-use crate::store::problem::StoreProblem;
-use crate::traces::Traces;
 use crate::transactions::OpenTransactions;
 
 /// The parts and flags of a running node that its listeners read.

@@ -14,10 +14,9 @@ use hopcache_core::limits::{
 };
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::worker::in_place_if_large;
+use hopcache_net::crowding::{CrowdedOut, Principal};
 use hopcache_slots::{NoSlot, Slots};
 use tokio::time::Instant;
-
-use crate::crowding::{CrowdedOut, Principal};
 
 /// The turns of a node: all its fronts share them.
 pub(crate) struct ParseTurns {

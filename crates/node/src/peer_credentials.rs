@@ -7,6 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use hopcache_cluster::peer::PeerPath;
+use hopcache_cluster::peer::link::PeerLink;
+use hopcache_cluster::routing::Members;
 use hopcache_core::limits::{HOME_NAME_BYTES_MAX, REFUSALS_TOLD_WITHIN_MS};
 use hopcache_core::time::Millis;
 
@@ -14,9 +17,6 @@ use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessag
 use crate::credentials::peer_answers::OtherNodes;
 use crate::credentials::{Credentials, Fingerprint};
 use crate::databases::{Databases, OtherHomes};
-use crate::peer::PeerPath;
-use crate::peer::link::PeerLink;
-use crate::routing::Members;
 
 /// The members of the cluster without this node.
 pub(crate) struct OtherMembers {

@@ -6,19 +6,19 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hopcache_cluster::peer::auth::{AuthError, PeerIdentity};
+use hopcache_cluster::peer::server::{PeerHandler, PeerRefusal};
+use hopcache_cluster::routing::Members;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
+use hopcache_ops::meters::Meters;
 
 use crate::admin::console::Console;
 use crate::credentials::Credentials;
 use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
 use crate::databases::Databases;
 use crate::front::Front;
-use crate::meters::Meters;
-use crate::peer::auth::{AuthError, PeerIdentity};
-use crate::peer::server::{PeerHandler, PeerRefusal};
 use crate::peer_credentials::answer;
-use crate::routing::Members;
 
 /// Answers peers with the engine.
 pub struct PeerService {

@@ -6,12 +6,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use hopcache_config::{OriginAuth, OriginUri, Settings};
 use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_engine::ask::SessionTag;
 use hopcache_engine::identity::{Credentials, Identity};
-
-use crate::client_addr::ClientAddr;
-use crate::config::{OriginAuth, OriginUri, Settings};
+use hopcache_net::client_addr::ClientAddr;
 
 /// Makes identities and sessions.
 pub struct Senders {

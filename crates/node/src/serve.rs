@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use anyhow::Context;
 use hopcache_bolt::{Address as BoltAddress, Roots};
-use hopcache_core::turns::LineOrder;
-use hopcache_embedded::EmbeddedOrigin;
-use hopcache_engine::ports::{Origin, Store};
-
-use crate::clock::SystemClock;
-use crate::config::{
+use hopcache_config::{
     self, Loaded, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, RunLine, Settings, StoreUri,
     UnusedVariable,
 };
+use hopcache_core::turns::LineOrder;
+use hopcache_embedded::EmbeddedOrigin;
+use hopcache_engine::ports::{Origin, Store};
+use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, SharedOrigin};
+use hopcache_neo4j::marker::Marker;
+use hopcache_neo4j::relays::Relays;
+use hopcache_ops::clock::SystemClock;
+use hopcache_ops::meters::Meters;
+use hopcache_store::memory::MemoryStore;
+use hopcache_store::redis::{BreakerHook, RedisSettings, RedisStore};
+
 use crate::memory_split::store_bytes;
-use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::origin::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, SharedOrigin};
-use crate::origin::marker::Marker;
-use crate::origin::relays::Relays;
 use crate::stop::Stop;
-use crate::store::memory::MemoryStore;
-use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 use crate::terminal::print_json;
 
 /// Runs one node. If `is_json`, it prints its addresses on stdout as soon as it serves.
@@ -31,14 +31,14 @@ use crate::terminal::print_json;
 /// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
 pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
-    let _logging = crate::logging::start(&loaded.settings.log)?;
+    let _logging = hopcache_ops::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
     for warning in loaded.settings.prefetch.warnings() {
         tracing::warn!("{warning}");
     }
     let mut settings = loaded.settings;
-    crate::descriptors::raise();
-    settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
+    hopcache_net::descriptors::raise();
+    settings.node.connections_max = hopcache_net::descriptors::clients_max(settings.node.connections_max);
     let meters = Arc::new(Meters::with(&settings.refresh));
     let shared = shared_origin(&settings);
     let backends = Backends {
@@ -86,7 +86,7 @@ fn addresses(settings: &Settings, node: &Node) -> serde_json::Value {
 
 /// Logs the names of variables that set nothing.
 pub(crate) fn warn_of(unused: &[UnusedVariable]) {
-    for warning in config::warnings(unused) {
+    for warning in hopcache_config::warnings(unused) {
         tracing::warn!("{warning}");
     }
 }
@@ -196,10 +196,10 @@ fn login_of(auth: &OriginAuth) -> Login {
 }
 
 pub(crate) fn bolt_address(
-    encryption: crate::config::BoltEncryption,
-    address: &crate::config::Address,
+    encryption: hopcache_config::BoltEncryption,
+    address: &hopcache_config::Address,
 ) -> anyhow::Result<BoltAddress> {
-    use crate::config::BoltEncryption as Encryption;
+    use hopcache_config::BoltEncryption as Encryption;
     let scheme = match encryption {
         Encryption::Plain => "bolt",
         Encryption::Tls => "bolt+s",

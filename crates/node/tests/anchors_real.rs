@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::origin_suite::{reading, rows_of, writing};
-use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
+
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
 use hopcache_engine::identity::{Credentials, Identity};

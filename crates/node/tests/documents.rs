@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use hopcache::config::{self, RefreshSection};
-use hopcache::labels;
-use hopcache::meters::{ALL, Exposition, Meters, RENAMED, Readings};
+use hopcache_config::RefreshSection;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_ops::labels;
+use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 /// Where the alert rules expect the book, until an operator says where it is published. The domain is reserved (RFC 2606).
@@ -199,7 +199,7 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
 /// The keys for freshness and prefetch: each has a row, and each row belongs to an existing key.
 #[test]
 fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
-    let schema = config::schema();
+    let schema = hopcache_config::schema();
     for (section, keys_min) in [("entry", 5), ("freshness", 2), ("refresh", 11), ("prefetch", 7)] {
         let keys = schema["properties"][section]["properties"].as_object().unwrap();
         assert!(keys.len() >= keys_min, "{section}: {keys:?}");

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::origin_suite::{reading, rows_of, writing};
 use futures_util::future::join_all;
-use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
+
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;

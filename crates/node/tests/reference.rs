@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use hopcache::config::{self, RefreshSection};
-use hopcache::meters::{ALL, Exposition, Meters, RENAMED, Readings};
+use hopcache_config::RefreshSection;
+use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};
 use serde_json::Value;
 
 /// The variable that makes these tests write the pages.
@@ -104,7 +104,7 @@ fn add_keys(page: &mut String, path: &str, schema: &Value) {
 
 #[test]
 fn the_page_of_the_configuration_is_current() {
-    let schema = config::schema();
+    let schema = hopcache_config::schema();
     let mut page = format!("{FROM_CODE}# Configuration\n\n");
     page.push_str(
         "A flag (`--set section.key=value`) overrides the environment (`HOPCACHE_SECTION__KEY`), which overrides the file\n\

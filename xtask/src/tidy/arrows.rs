@@ -20,6 +20,43 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-slots", &["hopcache-core"]),
     ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),
+    ("hopcache-net", &["hopcache-core", "hopcache-engine"]),
+    ("hopcache-config", &["hopcache-core", "hopcache-net"]),
+    (
+        "hopcache-ops",
+        &[
+            "hopcache-config",
+            "hopcache-core",
+            "hopcache-engine",
+            "hopcache-learning",
+            "hopcache-net",
+            "hopcache-queryapi",
+        ],
+    ),
+    ("hopcache-store", &["hopcache-core", "hopcache-engine", "hopcache-net"]),
+    (
+        "hopcache-neo4j",
+        &[
+            "hopcache-bolt",
+            "hopcache-config",
+            "hopcache-core",
+            "hopcache-engine",
+            "hopcache-net",
+            "hopcache-packstream",
+            "hopcache-slots",
+        ],
+    ),
+    (
+        "hopcache-cluster",
+        &[
+            "hopcache-config",
+            "hopcache-core",
+            "hopcache-engine",
+            "hopcache-gossip",
+            "hopcache-net",
+            "hopcache-ops",
+        ],
+    ),
     (
         "hopcache",
         &[
@@ -32,6 +69,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-embedded",
             "hopcache-gossip",
             "hopcache-slots",
+            "hopcache-net",
+            "hopcache-config",
+            "hopcache-ops",
+            "hopcache-store",
+            "hopcache-neo4j",
+            "hopcache-cluster",
         ],
     ),
     (

@@ -18,6 +18,8 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::PrefetchedView;
 use hopcache_engine::outcome::Reason;
 use hopcache_engine::refresh_view::RefreshView;
+use hopcache_ops::labels;
+use hopcache_ops::sentences::explained::Facts;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request;
 use http::StatusCode;
@@ -27,8 +29,6 @@ use serde_json::{Map, Value, json};
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
 use crate::front::directives::hints_in;
-use crate::labels;
-use crate::sentences::explained::Facts;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use hopcache_net::listener::ClientCertified;
 use http::{HeaderValue, Method, StatusCode, header};
 use subtle::ConstantTimeEq;
 
@@ -13,7 +14,6 @@ use super::Admin;
 use super::problem::Problem;
 use crate::audit;
 use crate::host_check::{self, HostFault};
-use crate::listener::ClientCertified;
 
 /// Refuses requests for another host (DNS rebinding, F52). A page cannot send the token, so with a token any host
 /// will do.

@@ -21,10 +21,10 @@ use axum::body::Body;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
+use hopcache_config::{OriginAuth, OriginUri, Secret, Settings};
 use http::{StatusCode, header};
 use tokio::sync::Semaphore;
 
-use crate::config::{OriginAuth, OriginUri, Secret, Settings};
 use crate::host_check::HostCheck;
 use crate::node_state::NodeState;
 use console::{Console, assets};

@@ -6,11 +6,10 @@ use axum::body::{Body, to_bytes};
 use axum::response::Response;
 use bytes::Bytes;
 use hopcache_core::limits::{ADMIN_BODY_BYTES_MAX, BODY_TIMEOUT_MS};
+use hopcache_net::body::within;
+use hopcache_net::refusal_response::Unserved;
 use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
-
-use crate::body::within;
-use crate::refusal_response::Unserved;
 
 /// The error, and the action to take.
 #[derive(Debug, Clone, PartialEq, Eq)]

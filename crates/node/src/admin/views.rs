@@ -7,13 +7,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_engine::memory::Memory;
+use hopcache_ops::labels;
+use hopcache_ops::meters::{Exposition, Readings};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::{Admin, json as answer};
-use crate::meters::{Exposition, Readings};
+use crate::audit;
 use crate::node_state::NodeState;
-use crate::{audit, labels};
 
 /// Alive as long as it answers. It does not check other systems.
 pub(super) async fn livez() -> Response {
@@ -36,7 +37,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap)
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let form = Exposition::asked_for(accept);
     let state = &admin.state;
-    let positions = crate::meters::freshness::positions(&state.engine.writes().positions());
+    let positions = hopcache_ops::meters::freshness::positions(&state.engine.writes().positions());
     let text = state.meters.render(readings(state), form, &positions);
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form.content_type()));
@@ -72,7 +73,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         observations_waiting: learned.waiting,
         bolt_connections: state.bolt_clients.len(),
         http_transactions: state.transactions.len(),
-        log_lines_dropped: crate::logging::lines_dropped(),
+        log_lines_dropped: hopcache_ops::logging::lines_dropped(),
         degraded: labels::PARTS.map(is_degraded),
     }
 }

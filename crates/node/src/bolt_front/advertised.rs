@@ -5,10 +5,9 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
+use hopcache_config::Settings;
 use hopcache_core::membership::BoltAddr;
-
-use crate::config::Settings;
-use crate::listener::Listening;
+use hopcache_net::listener::Listening;
 
 /// Where the Bolt listener is bound, and where Bolt clients reach it.
 pub(crate) fn bolt_addrs(
@@ -24,6 +23,6 @@ pub(crate) fn bolt_addrs(
 fn bolt_advertised(settings: &Settings, bound: SocketAddr) -> Option<anyhow::Result<BoltAddr>> {
     let address = settings.node.bolt_advertise.clone()?;
     let port = if address.port == 0 { bound.port() } else { address.port };
-    let text = crate::config::Address { port, ..address }.to_string();
+    let text = hopcache_config::Address { port, ..address }.to_string();
     Some(BoltAddr::new(&text).with_context(|| format!("node.bolt_advertise: {text:?}")))
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, Received, State, Version};
 use hopcache_core::limits;
+use hopcache_net::body_budget::Reserved;
+use hopcache_net::client_addr::ClientAddr;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +19,6 @@ use super::incoming::{Gone, Incoming};
 use super::outbox::Outbox;
 use super::session::Session;
 use super::websocket::{self, Directions};
-use crate::body_budget::Reserved;
-use crate::client_addr::ClientAddr;
 
 const BOUNDS: InboxBounds = InboxBounds {
     message_bytes_max: limits::BOLT_MESSAGE_BYTES_MAX,

@@ -8,8 +8,8 @@ use hopcache_bolt::failure_code;
 use hopcache_bolt::server::BadRequest;
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
 
-use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::front::answer::{fate, own_failure};
 
 /// Neo4j's code for a message that is wrong.

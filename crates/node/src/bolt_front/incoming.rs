@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use hopcache_bolt::server::{Inbox, InboxFault, Received, Version};
 use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, BOLT_MESSAGE_BYTES_MAX};
+use hopcache_net::body_budget::{BodyBudget, Reserved};
+use hopcache_net::crowding::Principal;
+use hopcache_net::refusal_response::linger;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout};
 
 use super::failure::BoltFailure;
-use crate::body_budget::{BodyBudget, Reserved};
-use crate::crowding::Principal;
-use crate::refusal_response::linger;
 
 /// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
 const READ_BYTES: usize = 4 << 10;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hopcache_net::client_addr::{self, ClientAddr};
+use hopcache_net::connection_slots::ConnectionSlots;
+use hopcache_net::listener::{Listening, watch_client};
+use hopcache_net::refusal_response::Unserved;
+use hopcache_net::tls::HandshakeError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{BoltFront, connection};
-use crate::client_addr::{self, ClientAddr};
-use crate::connection_slots::ConnectionSlots;
-use crate::listener::{Listening, watch_client};
-use crate::refusal_response::Unserved;
-use crate::tls::HandshakeError;
 
 /// Pause after a failed accept: without it a lack of descriptors would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -20,7 +20,7 @@
 //! | `failure` | the code and message of a failure for a driver |
 //!
 //! The engine, and not this module, decides whether, where and how a query is cached. A statement that bypasses the
-//! cache is not run by the engine: its messages go to Neo4j on a connection of their own (`crate::origin::relays`),
+//! cache is not run by the engine: its messages go to Neo4j on a connection of their own (`hopcache_neo4j::relays`),
 //! and Neo4j's messages go back, as bytes.
 
 pub(crate) mod advertised;
@@ -42,21 +42,21 @@ use std::time::Duration;
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
+use hopcache_config::Settings;
 use hopcache_core::limits::{BOLT_RECEIVE_TIMEOUT_S, LIVE_RUNS_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::{Clock, Dice};
+use hopcache_neo4j::relays::Relays;
+use hopcache_ops::clock::{SystemClock, SystemDice};
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::known::KnownStatement;
 
-use crate::clock::{SystemClock, SystemDice};
-use crate::config::Settings;
 use crate::front::FrontShared;
 use crate::front::request_cache::{RequestCache, sweep_for_ever};
 use crate::node_state::NodeState;
-use crate::origin::relays::Relays;
 
 /// The agent if Neo4j has not sent its own. Drivers read the version of it.
 const AGENT_DEFAULT: &str = "Neo4j/5.26.0";

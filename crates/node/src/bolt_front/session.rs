@@ -26,6 +26,11 @@ use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::Reason;
+use hopcache_neo4j::relays::LentRelay;
+use hopcache_net::body_budget::Reserved;
+use hopcache_net::client_addr::ClientAddr;
+use hopcache_ops::labels::Front;
+use hopcache_ops::traces::RequestSpan;
 use hopcache_packstream::Value;
 
 use self::live::LiveResult;
@@ -39,12 +44,7 @@ use super::failure::{BoltFailure, code_of, status_of};
 use super::options::StatementOptions;
 use super::outbox::Outbox;
 use super::records::{CachedResult, Piece, RecordForm};
-use crate::body_budget::Reserved;
-use crate::client_addr::ClientAddr;
 use crate::credentials::Standing;
-use crate::labels::Front;
-use crate::origin::relays::LentRelay;
-use crate::traces::RequestSpan;
 
 /// With this code drivers remove this node from their routing tables.
 const UNAVAILABLE: &str = "Neo.TransientError.General.DatabaseUnavailable";

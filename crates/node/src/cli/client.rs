@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use hopcache_config::{Address, Loaded, Secret, Sources, load};
+use hopcache_net::tls::TlsFiles;
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
 use super::trust::{CertificateArgs, Trust, TrustArgs};
-use crate::config::{Address, Loaded, Secret, Sources, load};
-use crate::tls::TlsFiles;
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

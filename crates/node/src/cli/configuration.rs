@@ -5,7 +5,6 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{ConfigArgs, Output, table};
-use crate::config;
 use crate::terminal::{print, print_json, say};
 
 /// What to do with the configuration.
@@ -23,13 +22,13 @@ pub(super) fn execute(command: &ConfigCommand, output: Output) -> anyhow::Result
     match command {
         ConfigCommand::Show(args) => show(args, output),
         ConfigCommand::Check(args) => check(args, output),
-        ConfigCommand::Schema => print_json(&config::schema()),
+        ConfigCommand::Schema => print_json(&hopcache_config::schema()),
     }
 }
 
 fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
-    let config::Loaded { report, unused, .. } = args.load()?;
-    config::warnings(&unused).iter().for_each(|warning| say(warning));
+    let hopcache_config::Loaded { report, unused, .. } = args.load()?;
+    hopcache_config::warnings(&unused).iter().for_each(|warning| say(warning));
     if output == Output::Json {
         return print_json(&report.to_json());
     }
@@ -44,10 +43,11 @@ fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
         Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
     };
     if output == Output::Json {
-        let warnings = result.as_ref().map(|loaded| config::warnings(&loaded.unused)).unwrap_or_default();
+        let warnings =
+            result.as_ref().map(|loaded| hopcache_config::warnings(&loaded.unused)).unwrap_or_default();
         print_json(&json!({"ok": problems.is_empty(), "problems": problems, "warnings": warnings}))?;
     }
-    config::warnings(&result?.unused).iter().for_each(|warning| say(warning));
+    hopcache_config::warnings(&result?.unused).iter().for_each(|warning| say(warning));
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }

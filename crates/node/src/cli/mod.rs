@@ -23,7 +23,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config;
 use crate::terminal::say;
 
 /// A distributed query cache for Neo4j.
@@ -84,8 +83,8 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn load(&self) -> Result<config::Loaded, config::ConfigErrors> {
-        config::load(&config::Sources::of_process(self.config.clone(), self.sets.clone()))
+    fn load(&self) -> Result<hopcache_config::Loaded, hopcache_config::ConfigErrors> {
+        hopcache_config::load(&hopcache_config::Sources::of_process(self.config.clone(), self.sets.clone()))
     }
 }
 
@@ -100,25 +99,29 @@ struct ServeArgs {
 
 impl ServeArgs {
     /// The configuration of one node. A node serves the sample graph only if `--sample` asks for it.
-    fn load(&self) -> Result<config::Loaded, config::ConfigErrors> {
+    fn load(&self) -> Result<hopcache_config::Loaded, hopcache_config::ConfigErrors> {
         let loaded = self.config.load()?;
-        let is_sample = loaded.settings.origin.uri == config::OriginUri::Embedded;
-        let is_named = loaded.report.source(ORIGIN_URI) != config::Source::Default;
+        let is_sample = loaded.settings.origin.uri == hopcache_config::OriginUri::Embedded;
+        let is_named = loaded.report.source(ORIGIN_URI) != hopcache_config::Source::Default;
         let (rule, source_of) = match (self.sample, is_named) {
             (false, false) => (
                 "say which Neo4j this node is for, for example bolt://127.0.0.1:7687; or give --sample for the sample graph, which answers any credentials",
-                config::Source::Default,
+                hopcache_config::Source::Default,
             ),
             (true, true) if !is_sample => (
                 "--sample takes its place: leave one of the two out",
-                config::Source::Flag("--sample".to_owned()),
+                hopcache_config::Source::Flag("--sample".to_owned()),
             ),
             _ => return Ok(loaded),
         };
         let read = loaded.settings.origin.uri.to_string();
-        let problem =
-            config::Problem::Together { key: ORIGIN_URI.to_owned(), rule: rule.to_owned(), read, source_of };
-        Err(config::ConfigErrors(vec![problem]))
+        let problem = hopcache_config::Problem::Together {
+            key: ORIGIN_URI.to_owned(),
+            rule: rule.to_owned(),
+            read,
+            source_of,
+        };
+        Err(hopcache_config::ConfigErrors(vec![problem]))
     }
 }
 
@@ -187,7 +190,7 @@ const USAGE: u8 = 2;
 
 fn failed(error: &anyhow::Error) -> ExitCode {
     say(&format!("hopcache: {error:#}"));
-    match error.downcast_ref::<config::ConfigErrors>() {
+    match error.downcast_ref::<hopcache_config::ConfigErrors>() {
         Some(errors) if errors.is_usage() => ExitCode::from(USAGE),
         _ => ExitCode::FAILURE,
     }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_ops::sentences::{Sentence, details};
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use super::client::{client_listener, http_client, problem, read_bounded, unreached};
 use super::trust::{CertificateArgs, TrustArgs};
 use super::{Output, table};
-use crate::sentences::{Sentence, details};
 use crate::terminal::{print, print_json, say};
 
 /// A statement and where to send it.

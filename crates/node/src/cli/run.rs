@@ -1,7 +1,8 @@
 //! The boundary between the command line and the nodes that it starts. The two functions below are the only
 //! places that start nodes.
 
-use crate::config::{DevOptions, Loaded, Report, UnusedVariable};
+use hopcache_config::{DevOptions, Loaded, Report, UnusedVariable};
+
 use crate::dev::DevShow;
 
 /// Runs one node until a signal or a drain ends it.

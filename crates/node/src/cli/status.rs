@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use hopcache_ops::sentences::parts;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Admin, AdminArgs};
 use super::fields::{items, number, text};
 use super::{Output, table};
-use crate::sentences::parts;
 use crate::terminal::{print, print_json};
 
 pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<ExitCode> {

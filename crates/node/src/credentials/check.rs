@@ -22,6 +22,7 @@ use hopcache_engine::Writes;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::{Credentials as Login, Identity};
 use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault, Users};
+use hopcache_neo4j::fault::{is_credential_refusal, must_change_password, of_no_slot};
 use hopcache_slots::Slots;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -32,7 +33,6 @@ use super::credential_cache::{Acceptance, CredentialCache, Known};
 use super::credential_messages::{CredentialAnswer, Fingerprint};
 use super::lockout_guard::{LockoutGuard, Seen};
 use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
-use crate::origin::fault::{is_credential_refusal, must_change_password, of_no_slot};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
 

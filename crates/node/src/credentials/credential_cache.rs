@@ -11,10 +11,10 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{OriginError, OriginFault};
+use hopcache_neo4j::fault::must_change_password;
 use lru::LruCache;
 
 use super::credential_messages::{CredentialAnswer, Fingerprint};
-use crate::origin::fault::must_change_password;
 
 /// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
 /// the lock of the cache.

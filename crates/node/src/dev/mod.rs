@@ -11,16 +11,16 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use base64::Engine as _;
 use hopcache_bolt::{Auth, Connection, OpenError, Options};
+use hopcache_config::{
+    DevOptions, OriginAuth, OriginUri, Report, Secret, Settings, UnusedVariable, dev_report, dev_settings,
+};
 use hopcache_embedded::examples;
+use hopcache_ops::meters::Meters;
 use rand::RngCore;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{
-    DevOptions, OriginAuth, OriginUri, Report, Secret, Settings, UnusedVariable, dev_report, dev_settings,
-};
-use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::serve::{bolt_address, open_origin, open_relays, open_store, roots_of, shared_origin, warn_of};
 use crate::stop::Stop;
@@ -53,7 +53,7 @@ pub async fn run(
         );
     }
     let mut stop = Stop::listen().context("signals")?;
-    let _logging = crate::logging::start(&options.base.log)?;
+    let _logging = hopcache_ops::logging::start(&options.base.log)?;
     warn_of(unused);
     check_origin(&options.base, show.login.as_ref()).await?;
     let nodes = start(&options, &report).await?;
@@ -81,7 +81,7 @@ pub async fn run(
 
 /// Starts every node. They share the store and the origin.
 async fn start(options: &DevOptions, report: &Report) -> anyhow::Result<Vec<Node>> {
-    crate::descriptors::raise();
+    hopcache_net::descriptors::raise();
     let all = dev_settings(options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::with(&options.base.refresh));
     let store = open_store(&options.base, &meters)?;

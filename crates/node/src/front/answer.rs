@@ -8,6 +8,9 @@ use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Reason, Role};
+use hopcache_net::body::tied;
+use hopcache_net::refusal_response::Unserved;
+use hopcache_ops::labels;
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::CHALLENGE;
@@ -25,9 +28,6 @@ pub(super) use super::failure_texts::leaving_unread;
 use super::failure_texts::{
     CARRIED_OUT, leaving, no_place, too_deep, too_large, too_many_runs, unreachable, unread,
 };
-use crate::body::tied;
-use crate::labels;
-use crate::refusal_response::Unserved;
 
 /// A response with its whole body, without a box.
 pub type Reply = http::Response<Full<Bytes>>;

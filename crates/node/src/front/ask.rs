@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_config::Settings;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{
     BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, SESSION_ID_BYTES_MAX,
@@ -17,6 +18,9 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_engine::{Engine, TransactionReads};
+use hopcache_net::body_budget::Reserved;
+use hopcache_net::client_addr::{ClientAddr, SESSION};
+use hopcache_ops::traces::TraceContext;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
@@ -25,14 +29,10 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::body_budget::Reserved;
-use crate::client_addr::{ClientAddr, SESSION};
-use crate::config::Settings;
 use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined};
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 use crate::senders::Senders;
-use crate::traces::TraceContext;
 use crate::transactions::held::Terms;
 
 /// W3C trace context.

@@ -35,6 +35,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
+use hopcache_config::{OriginAuth, OriginUri, Settings};
 use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
 };
@@ -43,6 +44,15 @@ use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
+use hopcache_neo4j::fault::{is_credential_refusal, must_change_password};
+use hopcache_net::body::{whole, within};
+use hopcache_net::body_budget::{BodyBudget, Reserved};
+use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
+use hopcache_net::listener::Answers;
+use hopcache_ops::clock::{SystemClock, SystemDice};
+use hopcache_ops::labels;
+use hopcache_ops::logging::query_text;
+use hopcache_ops::traces::AnsweredRequest;
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -53,12 +63,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::audit::{self, ClientListener, LogOn};
-use crate::body::{whole, within};
-use crate::body_budget::{BodyBudget, Reserved};
-use crate::clock::{SystemClock, SystemDice};
-use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::credentials::{Credentials, Standing};
-use crate::crowding::{CrowdedBy, CrowdedOut};
 use crate::databases::Databases;
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
@@ -69,14 +74,9 @@ use crate::front::request_cache::RequestCache;
 use crate::front::transactions::endpoint::Endpoint;
 use crate::front::transactions::{TransactionParts, Transactions};
 use crate::host_check::{self, HostCheck};
-use crate::labels;
-use crate::listener::Answers;
-use crate::logging::query_text;
 use crate::node_state::NodeState;
-use crate::origin::fault::{is_credential_refusal, must_change_password};
 use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
-use crate::traces::AnsweredRequest;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hopcache_cluster::routing::ring_of;
 use hopcache_core::limits::{GOSSIP_LEAVE_MS, LAST_WORDS_MS_MAX};
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::ring::Ring;
@@ -11,7 +12,6 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Node;
 use crate::node_state::NodeState;
-use crate::routing::ring_of;
 
 /// The latest end of each step of leaving.
 struct Schedule {

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
+use hopcache_config::Settings;
 use hopcache_core::membership::{BoltAddr, Card, Phase, Weight};
 use hopcache_core::node::Holder;
-
-use crate::config::Settings;
 
 /// This node, as the others see it while it joins.
 pub(super) fn card_of(

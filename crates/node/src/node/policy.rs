@@ -1,15 +1,14 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
+use hopcache_config::{
+    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
+};
 use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::policy::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
-
-use crate::config::{
-    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
-};
 
 /// The policy that the operator configured.
 pub(super) fn policy(settings: &Settings) -> Policy {
@@ -98,8 +97,8 @@ mod tests {
     use hopcache_engine::ports::Observer as _;
 
     use super::*;
-    use crate::config::{Sources, load, schema};
-    use crate::meters::{Exposition, Meters, Readings};
+    use hopcache_config::{Sources, load, schema};
+    use hopcache_ops::meters::{Exposition, Meters, Readings};
 
     fn settings_with(set: &str) -> Settings {
         let sources = Sources { file: None, environment: Vec::new(), sets: vec![set.to_owned()] };

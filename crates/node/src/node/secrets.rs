@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
+use hopcache_config::CLUSTER_NAME_DEFAULT;
+use hopcache_config::{OriginUri, Settings};
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_engine::Secrets;
-
-use crate::config::{OriginUri, Settings};
-use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
 /// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes
 /// agree, and only holders of the key can make an entry. They also come from the cluster's name: two clusters with the
@@ -39,7 +38,7 @@ fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sources, load};
+    use hopcache_config::{Sources, load};
 
     fn settings_of(sets: &[&str]) -> Settings {
         let sets = sets.iter().map(ToString::to_string).collect();

@@ -3,15 +3,15 @@
 
 use std::sync::{Arc, Weak};
 
+use hopcache_cluster::peer::link::PeerLink;
+use hopcache_config::Settings;
 use hopcache_engine::ports::Users;
+use hopcache_ops::clock::SystemClock;
 
-use crate::clock::SystemClock;
-use crate::config::Settings;
 use crate::credentials::Credentials;
 use crate::databases::Databases;
 use crate::front::FrontShared;
 use crate::node_state::NodeState;
-use crate::peer::link::PeerLink;
 use crate::peer_credentials::OtherMembers;
 use crate::senders::Senders;
 

@@ -21,15 +21,15 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, Parts, WriteOf};
 use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::{Effects, MadeTokens, PendingWrite, Writes};
+use hopcache_neo4j::fault;
+use hopcache_neo4j::marker::Marker;
+use hopcache_neo4j::relays::{LentRelay, Relays};
+use hopcache_neo4j::updates::{TransactionWrites, WriteWords, may_have_written};
+use hopcache_ops::traces::{Traces, end_step};
 use hopcache_packstream::Value;
 use tokio::time::{Instant, timeout};
 
 use super::lazy_begin::LazyBegin;
-use crate::origin::fault;
-use crate::origin::marker::Marker;
-use crate::origin::relays::{LentRelay, Relays};
-use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
-use crate::traces::{Traces, end_step};
 
 /// Plain data: what holds for every statement of a transaction.
 #[derive(Clone)]

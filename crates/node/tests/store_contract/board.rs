@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use hopcache::store::memory::MemoryStore;
-use hopcache::store::redis::RedisStore;
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{ClusterTag, DatabaseTag, ServerTag};
 use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
@@ -13,6 +11,8 @@ use hopcache_core::tags::TagId;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Written, WrittenBoard, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ports::{Scope, Store, StoreTold};
+use hopcache_store::memory::MemoryStore;
+use hopcache_store::redis::RedisStore;
 
 use super::contract::{Subject, contract, patient};
 use super::fixtures::{noise, still_clock, until};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache::store::memory::MemoryStore;
-use hopcache::store::redis::RedisStore;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
 use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
+use hopcache_store::memory::MemoryStore;
+use hopcache_store::redis::RedisStore;
 
 use super::fixtures::{
     MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
@@ -62,7 +62,7 @@ macro_rules! contract {
 pub(crate) use contract;
 
 pub(crate) fn patient(server: &RedisServer) -> RedisStore {
-    let settings = hopcache::store::redis::RedisSettings {
+    let settings = hopcache_store::redis::RedisSettings {
         command_ms: Millis(5_000),
         body_ms: Millis(5_000),
         ..Default::default()

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hopcache::store::problem::StoreProblem;
-use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Scope, Store, StoreError};
+use hopcache_store::problem::StoreProblem;
+use hopcache_store::redis::{RedisSettings, RedisStore};
 use parking_lot::Mutex;
 
 use super::fixtures::{LogLines, MOVIES, ask, entry, key, leased, noise, until};
@@ -298,7 +298,7 @@ async fn an_evicting_server_is_warned_about() {
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
     let server = RedisServer::start(&[]);
-    let documented = include_str!("../../src/store/redis/mod.rs");
+    let documented = include_str!("../../../store/src/redis/mod.rs");
     let start = documented.find("~hopcache:v4:*").unwrap();
     let rights: String = documented[start..].chars().take_while(|c| *c != '`').collect();
     let rights = rights.replace("\n//!", "");

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::lease::Commit;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
+use hopcache_store::redis::{RedisSettings, RedisStore};
 
 use super::fixtures::{MOVIES, ask, entry, key, leased, noise, until};
 use super::server::RedisServer;

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache::store::memory::MemoryStore;
-use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Scope, Store};
+use hopcache_store::memory::MemoryStore;
+use hopcache_store::redis::{RedisSettings, RedisStore};
 use proptest::prelude::*;
 
 use super::fixtures::{MOVIES, PEOPLE, ask, entry_of, still_clock};

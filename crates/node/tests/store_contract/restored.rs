@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, SlotView, Token};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
+use hopcache_store::redis::{RedisSettings, RedisStore};
 
 use super::fixtures::{LogLines, MOVIES, ask, entry, key, leased, until};
 use super::server::RedisServer;

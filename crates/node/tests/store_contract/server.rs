@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use hopcache::store::redis::{RedisSettings, RedisStore};
+use hopcache_store::redis::{RedisSettings, RedisStore};
 
 pub(crate) struct RedisServer {
     child: Child,

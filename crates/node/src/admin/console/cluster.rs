@@ -6,6 +6,8 @@ use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use hopcache_cluster::peer::PeerPath;
+use hopcache_cluster::peer::link::PeerLink;
 use hopcache_core::limits::{CONSOLE_NODES_MAX, CONSOLE_PART_BYTES_MAX, CONSOLE_TELL_WITHIN_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
@@ -13,8 +15,6 @@ use hopcache_engine::ports::PeerError;
 use serde_json::{Map, Value, json};
 
 use super::part::Parts;
-use crate::peer::PeerPath;
-use crate::peer::link::PeerLink;
 
 /// Asks a node for its part of a snapshot. The answer is JSON. A node that does not know the kind refuses it.
 const KIND: u8 = KIND_OF_FRONTS_MIN + 3;

@@ -23,6 +23,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use hopcache_cluster::peer::link::PeerLink;
 use http::{HeaderValue, StatusCode, header};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +33,6 @@ use self::part::Parts;
 use super::Admin;
 use super::problem::Problem;
 use crate::node_state::NodeState;
-use crate::peer::link::PeerLink;
 
 /// Makes snapshots of the cluster, and answers other nodes that make theirs.
 pub struct Console {

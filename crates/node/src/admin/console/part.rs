@@ -11,13 +11,13 @@ use hopcache_core::limits::CONSOLE_EVERY_MS;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
 use hopcache_engine::{Crowd, DatabaseMarks};
+use hopcache_ops::hot::{HotKey, HotPattern, Hottest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::series;
 use crate::admin::views;
-use crate::hot::{HotKey, HotPattern, Hottest};
 use crate::node_state::NodeState;
 
 /// Makes a node's parts.

@@ -51,7 +51,7 @@ pub(super) fn of_exposition(text: &str) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meters::ALL;
+    use hopcache_ops::meters::ALL;
 
     #[test]
     fn only_metrics_that_nodes_have_are_drawn() {

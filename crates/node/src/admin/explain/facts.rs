@@ -6,10 +6,10 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
+use hopcache_ops::sentences::explained::{BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, User};
 
 use super::Asked;
 use crate::node_state::NodeState;
-use crate::sentences::explained::{BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, User};
 
 pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation) -> Facts {
     let Query { statement, identity, .. } = &asked.query;

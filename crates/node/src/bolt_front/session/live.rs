@@ -19,6 +19,8 @@ use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
 use hopcache_engine::outcome::{Answer, Class, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::OriginError;
+use hopcache_ops::labels::Front;
+use hopcache_ops::traces::{AnsweredRequest, RequestSpan};
 use hopcache_packstream::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -28,8 +30,6 @@ use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
 use crate::front::answer::cache_status;
-use crate::labels::Front;
-use crate::traces::{AnsweredRequest, RequestSpan};
 
 /// The engine's answer to a request.
 type Answered = Result<Outcome, Reason>;

@@ -16,6 +16,12 @@ use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
 use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
 use hopcache_engine::trace::Step;
 use hopcache_engine::{Effects, PendingWrite};
+use hopcache_neo4j::marker::Marker;
+use hopcache_neo4j::relays::{LentRelay, Relays};
+use hopcache_neo4j::updates::{TransactionWrites, WriteWords, may_have_written};
+use hopcache_ops::labels::{self, Front};
+use hopcache_ops::request_log::PassedLine;
+use hopcache_ops::traces::{RelayedSpans, RequestSpan};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
@@ -24,12 +30,6 @@ use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::front::answer::cache_status;
-use crate::labels::{self, Front};
-use crate::origin::marker::Marker;
-use crate::origin::relays::{LentRelay, Relays};
-use crate::origin::updates::{TransactionWrites, WriteWords, may_have_written};
-use crate::request_log::PassedLine;
-use crate::traces::{RelayedSpans, RequestSpan};
 use crate::transactions::lazy_begin::set;
 
 /// An open result at Neo4j.

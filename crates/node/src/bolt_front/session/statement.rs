@@ -14,13 +14,16 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
+use hopcache_net::body_budget::SharedRoom;
+use hopcache_ops::labels::Front;
+use hopcache_ops::logging::query_text;
+use hopcache_ops::traces::{AnsweredRequest, RequestSpan, TraceContext};
 use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
 use super::live::{LiveResult, Waited};
 use super::route::RouteOptions;
 use super::{RequestError, Session};
 use crate::audit::ClientListener;
-use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::messages::MESSAGES;
 use crate::bolt_front::options::StatementOptions;
@@ -28,9 +31,6 @@ use crate::bolt_front::records::{CachedResult, RecordForm};
 use crate::credentials::Acceptance;
 use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
-use crate::labels::Front;
-use crate::logging::query_text;
-use crate::traces::{AnsweredRequest, RequestSpan, TraceContext};
 
 /// The statement of a RUN.
 pub(super) struct Statement {

@@ -19,19 +19,19 @@ use hopcache_engine::outcome::{How, Reason};
 use hopcache_engine::ports::{AccessMode, OriginFault};
 use hopcache_engine::trace::Step;
 use hopcache_engine::{MadeTokens, NetChange, TransactionReads};
+use hopcache_neo4j::marker::Marker;
+use hopcache_neo4j::updates::{TransactionWrites, WriteWords};
+use hopcache_net::body_budget::SharedRoom;
+use hopcache_ops::traces::{RelayedSpans, RequestSpan};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
 use super::relayed::end_step;
 use super::statement::{Asked, Statement};
 use super::{OpenResult, RequestError, Session};
-use crate::body_budget::SharedRoom;
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
 use crate::credentials::Standing;
-use crate::origin::marker::Marker;
-use crate::origin::updates::{TransactionWrites, WriteWords};
-use crate::traces::{RelayedSpans, RequestSpan};
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
 /// A transaction of one session.

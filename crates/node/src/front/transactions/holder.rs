@@ -26,6 +26,8 @@ use hopcache_engine::PendingWrite;
 use hopcache_engine::event::ForwardWord;
 use hopcache_engine::ports::{self, PeerError, WriteOf};
 use hopcache_engine::trace::{Fact, Span, Step, Tracer as _};
+use hopcache_net::body_budget::Reserved;
+use hopcache_ops::labels;
 use hopcache_queryapi::headers::cache_status::{self, Forward, Member};
 use hopcache_queryapi::render::Encoding;
 use http::request::Parts;
@@ -40,10 +42,8 @@ use super::messages::{
 };
 use super::refusals::{leaving, unanswered, unknown, unsent};
 use super::{Arrived, Handled};
-use crate::body_budget::Reserved;
 use crate::front::refusal::Refusal;
 use crate::front::{Front, ask};
-use crate::labels;
 use crate::transactions::TransactionId;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
 use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 use hopcache_engine::outcome::{Class, How, Kept, Reason, Role};
+use hopcache_ops::labels;
 use hopcache_packstream::{Reader, Token, Writer};
 use http::header::{ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::Handled;
-use crate::labels;
 
 const KIND: u8 = KIND_OF_FRONTS_MIN + 2;
 const NONCE_BYTES: usize = 16;

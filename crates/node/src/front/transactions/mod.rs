@@ -29,6 +29,10 @@ use hopcache_core::limits::STRANGERS_BODY_BYTES_MAX;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, How, Outcome};
 use hopcache_engine::ports::Peers;
+use hopcache_neo4j::relays::Relays;
+use hopcache_net::body_budget::Reserved;
+use hopcache_ops::labels;
+use hopcache_ops::traces::RequestSpan;
 use hopcache_queryapi::render::with_bookmark;
 use http::header::ACCESS_CONTROL_ALLOW_ORIGIN;
 use http::request::Parts;
@@ -41,12 +45,8 @@ use self::holder::{Holder, SeenRequests};
 use super::answer::{ANY_ORIGIN, Reply};
 use super::refusal::Refusal;
 use super::{Front, ask, crowded_out, read_body};
-use crate::body_budget::Reserved;
 use crate::credentials::Standing;
 use crate::databases::Databases;
-use crate::labels;
-use crate::origin::relays::Relays;
-use crate::traces::RequestSpan;
 use crate::transactions::OpenTransactions;
 
 /// Plain data: the parts of a node that transactions over HTTP need beside the front's own.

@@ -16,6 +16,8 @@ use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reaso
 use hopcache_engine::ports::{Clock, Neo4jFailure, Observer, OriginError};
 use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::worker::apart_if_large;
+use hopcache_ops::logging::query_text;
+use hopcache_ops::traces::end_step;
 use hopcache_packstream::Value;
 use hopcache_queryapi::render::{self, Behind, OpenTransaction, ResponseForm, ResultView};
 use http::StatusCode;
@@ -27,8 +29,6 @@ use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
 use crate::front::query_api_renderer::for_engine;
 use crate::front::refusal::Refusal;
-use crate::logging::query_text;
-use crate::traces::end_step;
 use crate::transactions::HeldTransaction;
 
 /// The whole result of a statement.

@@ -1,0 +1,117 @@
+//! A peer on loopback that can be killed and started again on its port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use axum::body::Body;
+use bytes::Bytes;
+use hopcache_core::membership::{Card, Phase};
+use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
+use hopcache_net::listener::Answers;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::peer::auth::{ClusterKey, PeerIdentity};
+use crate::peer::link::PeerLink;
+use crate::peer::server::{PeerHandler, PeerRefusal, service};
+
+pub(crate) fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+/// Always ready. Its card has no real address, because the address that answers identifies it.
+pub(crate) fn who(node: &str, life: u64) -> PeerIdentity {
+    let addr = SocketAddr::from(([127, 0, 0, 1], 1));
+    let card = Card::new(name(node), addr, Incarnation(life), Phase::Ready);
+    PeerIdentity { card, epoch: RingEpoch(1) }
+}
+
+pub(crate) fn key() -> Arc<ClusterKey> {
+    Arc::new(ClusterKey::of("hopcache", b"the key of the cluster under test").unwrap())
+}
+
+pub(crate) fn link(me: &str) -> Arc<PeerLink> {
+    Arc::new(PeerLink::new(key(), name(me)))
+}
+
+/// Answers with the sender's name and the message. Refuses `no`.
+pub(crate) struct Echo(pub(crate) PeerIdentity);
+
+#[async_trait]
+impl PeerHandler for Echo {
+    async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
+        if message == "no" {
+            return Err(PeerRefusal { detail: "no such word".into() });
+        }
+        Ok(Bytes::from([sender.as_str().as_bytes(), b":", &message].concat()))
+    }
+
+    fn identity(&self) -> PeerIdentity {
+        self.0.clone()
+    }
+}
+
+pub(crate) struct Peer {
+    pub(crate) addr: SocketAddr,
+    accepted: Arc<AtomicUsize>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Peer {
+    pub(crate) async fn start(node: &str, incarnation: u64) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), node, incarnation).await
+    }
+
+    pub(crate) async fn start_at(addr: SocketAddr, node: &str, incarnation: u64) -> Self {
+        Self::serve(addr, service(Arc::new(Echo(who(node, incarnation))), key())).await
+    }
+
+    pub(crate) async fn serve<S: Answers<Body>>(addr: SocketAddr, service: S) -> Self {
+        let listener = TcpListener::bind(addr).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(accept(listener, service, Arc::clone(&accepted), stopped));
+        Self { addr, accepted, stop, task }
+    }
+
+    pub(crate) fn connections_accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Closes listener and connections, whatever they do. Returns when they are closed.
+    pub(crate) async fn kill(self) {
+        let _ = self.stop.send(());
+        self.task.await.unwrap();
+    }
+}
+
+async fn accept<S: Answers<Body>>(
+    listener: TcpListener,
+    service: S,
+    accepted: Arc<AtomicUsize>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut stopped => break,
+            Ok((stream, _)) = listener.accept() => {
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let service = service.clone();
+                connections.spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}

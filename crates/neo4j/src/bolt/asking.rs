@@ -1,0 +1,136 @@
+//! Questions for a database's newest transaction: before a run that has to carry a mark, and after a write whose id is not
+//! known.
+
+use std::time::Duration;
+
+use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::limits;
+use hopcache_core::proof::ServerRun;
+use hopcache_core::time::Millis;
+use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
+use tokio::time::{Instant, timeout_at};
+
+use super::{BoltOrigin, CallPermit, Lent, fault};
+use crate::server_runs;
+
+/// The newest transaction, and the run of the server that told it.
+type Asked = (Position, Option<ServerRun>);
+
+impl BoltOrigin {
+    /// Asks on the connection that the run will use: whatever is seen on it may be carried on it.
+    pub(super) async fn ask_newest_on(
+        &self,
+        lent: &mut Lent,
+        run: &OriginRun,
+        deadline: Instant,
+    ) -> Result<Option<Position>, OriginError> {
+        let begun = Instant::now();
+        let within = deadline.saturating_duration_since(begun);
+        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
+        let database = (!run.database.is_empty()).then_some(&*run.database);
+        let answer = connection.newest(database, run.impersonated.as_deref(), within).await;
+        let returned = answer.map_err(|error| OriginError { was_sent: false, ..fault::of_run(error) })?;
+        Ok(returned.and_then(|returned| self.settings.newest.asked(&run.database, &returned, begun)))
+    }
+
+    /// A run whose time is over may have waited for a bookmark of its client that the server has not reached. Then its
+    /// failure is Neo4j's own for that, which Neo4j sends after up to 60 s: later than this node waits.
+    pub(super) async fn or_behind_bookmark(&self, run: &OriginRun, error: OriginError) -> OriginError {
+        let asked = match &run.bookmarks {
+            RunBookmarks::AsSent(texts) => Bookmark::parse_all(texts).unwrap_or_default(),
+            RunBookmarks::After { client, .. } => client.clone(),
+        };
+        if error.kind != OriginFault::TimedOut || asked.is_empty() {
+            return error;
+        }
+        let deadline = Instant::now() + Duration::from_millis(limits::BOOKMARK_QUESTION_MS_MAX);
+        let newest = async {
+            let ticket = self.gate.admit().ok()?;
+            let mut lent = self.connection_of(run, deadline, &ticket).await.ok()?;
+            self.ask_newest_on(&mut lent, run, deadline).await.ok()?
+        };
+        let newest = newest.await;
+        let ahead = newest.and_then(|newest| {
+            let asked = asked.in_database(newest.database)?;
+            (asked.id > newest.id).then_some((asked.id.0, newest.id.0))
+        });
+        match ahead {
+            Some(ids) => {
+                let failure = Neo4jFailure::bookmark_timeout(&run.database, ids);
+                OriginError { kind: OriginFault::Transient(failure), ..error }
+            }
+            None => error,
+        }
+    }
+
+    /// The newest transaction, and the run of the server if that is wanted.
+    pub(super) async fn ask_newest(
+        &self,
+        of: &WriteOf,
+        timeout_ms: Millis,
+        wants_run: bool,
+    ) -> Result<Option<Asked>, OriginError> {
+        let deadline = Instant::now() + timeout_ms.duration();
+        self.settings.login.check()?;
+        let _permit = self.permit_to_verify(deadline).await?;
+        let ticket = self.gate.admit()?;
+        let whose = self.fingerprint(&of.identity);
+        let asked = async {
+            let newest = timeout_at(deadline, self.newest_on_lent(of, deadline, &ticket)).await;
+            let newest = newest.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))?;
+            let Some((mut lent, newest)) = newest else { return Ok(None) };
+            let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
+            Ok(Some((newest, run)))
+        };
+        let answer = self.gate.in_doubt_while(asked).await;
+        ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
+        answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
+    }
+
+    /// The newest transaction, and the connection that told it.
+    async fn newest_on_lent(
+        &self,
+        of: &WriteOf,
+        deadline: Instant,
+        ticket: &CallPermit<'_>,
+    ) -> Result<Option<(Lent, Position)>, OriginError> {
+        let whose = self.fingerprint(&of.identity);
+        let lent = self.pools.lend(&whose, || self.auth(&of.identity), self.settings.wait).await;
+        let mut lent = lent.map_err(|error| self.not_lent(&whose, error, ticket))?;
+        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
+        let begun = Instant::now();
+        let within = deadline.saturating_duration_since(begun);
+        let database = (!of.database.is_empty()).then_some(&*of.database);
+        match connection.newest(database, of.impersonated.as_deref(), within).await {
+            Ok(returned) => {
+                let newest =
+                    returned.and_then(|returned| self.settings.newest.asked(&of.database, &returned, begun));
+                Ok(newest.map(|newest| (lent, newest)))
+            }
+            Err(error) => {
+                lent.close();
+                Err(fault::of_run(error))
+            }
+        }
+    }
+
+    /// The run of the server behind a connection that has just answered.
+    async fn run_behind(&self, lent: &mut Lent, of: &WriteOf) -> Result<Option<ServerRun>, OriginError> {
+        if let Some(known) = self.runs.behind(lent.opened()) {
+            return Ok(known);
+        }
+        let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
+        let database = (!of.database.is_empty()).then_some(&*of.database);
+        let within = Duration::from_millis(limits::WATCH_RUN_MS_MAX);
+        let question = server_runs::question(database, of.impersonated.as_deref(), within);
+        match connection.run(&question).await {
+            Ok(finished) => Ok(self.runs.answered(&finished)),
+            Err(error) => match fault::of_run(error) {
+                OriginError { kind: OriginFault::Failed(refusal), .. } => {
+                    Ok(self.runs.refused(&refusal.code))
+                }
+                error => Err(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What operators see of a node: metrics, traces, logs, and the sentences that explain an answer.
+
+pub mod clock;
+pub mod gossip_refusals;
+pub mod hot;
+pub mod labels;
+pub mod logging;
+pub mod meters;
+pub mod request_log;
+pub mod sentences;
+pub mod traces;

@@ -1,0 +1,260 @@
+//! Lines about single requests: all of them (`log.requests`), and those that were slow (`log.slow`).
+//!
+//! A slow request has a line at its entry node; `hop_ms` is how long the node that it asked took. A slow fetch has a line at the
+//! node that fetched, with the parts of its time: the lease, `EXPLAIN`, the wait for a place at Neo4j, the run. A statement that
+//! goes to Neo4j past the cache over Bolt has the line of a request ([`PassedLine`]). All name the pattern, and the trace if there
+//! is one. Statements and parameters are in none: a pattern has no literals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_config::LogSection;
+use hopcache_core::cypher::pattern::shown_pattern;
+use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::{Ask, Query};
+use hopcache_engine::event::Event;
+use hopcache_engine::outcome::{Answer, AnsweredBy, Class, Outcome, Reason};
+use hopcache_engine::ports::{EndedFetch, Observer};
+
+use crate::labels::{self, Front};
+use crate::meters::Meters;
+
+/// Which requests have lines.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLog {
+    slow: Option<Duration>,
+    has_all: bool,
+}
+
+impl RequestLog {
+    /// The lines that the configuration asks for.
+    pub fn of(section: &LogSection) -> Self {
+        let slow = (section.slow > Millis::ZERO).then(|| section.slow.duration());
+        Self { slow, has_all: section.requests }
+    }
+
+    /// Writes the line of an answered request, if it has one.
+    pub fn answered(self, front: Front, ask: &Ask, ended: (&Outcome, u16), took: Duration) {
+        self.answered_query(front, (&ask.query, ask.traceparent.as_deref()), ended, took);
+    }
+
+    /// The same, for a request whose ask is gone. With the query comes the request's `traceparent`.
+    pub fn answered_query(
+        self,
+        front: Front,
+        (query, traceparent): (&Query, Option<&str>),
+        (outcome, status): (&Outcome, u16),
+        took: Duration,
+    ) {
+        if !self.has_line(took) {
+            return;
+        }
+        let bytes = match &outcome.answer {
+            Answer::Body(body) => body.len(),
+            Answer::Failed(_) => 0,
+        };
+        let by = outcome.answered_by.as_ref();
+        tracing::info!(
+            front = labels::FRONTS[front as usize],
+            database = &*query.database,
+            pattern = shown(&query.statement),
+            class = labels::CLASSES[labels::class_place(&outcome.how.class)],
+            detail = labels::detail_of(&outcome.how),
+            status,
+            took_ms = millis(took),
+            hop_ms = by.map(|by| hop_ms(by, took)),
+            bytes,
+            owner = by.map(|by| by.node.to_string()),
+            trace = traceparent.and_then(trace_id),
+            "{}",
+            self.title(took)
+        );
+    }
+
+    /// The line of a statement that goes to Neo4j past the cache, if it may get one.
+    pub fn passing(
+        self,
+        statement: &str,
+        (database, reason): (Option<&str>, Reason),
+        traceparent: Option<&str>,
+    ) -> Option<PassedLine> {
+        let has_any = self.has_all || self.slow.is_some();
+        has_any.then(|| PassedLine {
+            log: self,
+            pattern: shown(statement),
+            database: database.map(ToOwned::to_owned),
+            reason,
+            trace: traceparent.and_then(trace_id).map(ToOwned::to_owned),
+        })
+    }
+
+    fn has_line(self, took: Duration) -> bool {
+        self.has_all || self.is_slow(took)
+    }
+
+    fn title(self, took: Duration) -> &'static str {
+        if self.is_slow(took) { "slow request" } else { "request" }
+    }
+
+    fn is_slow(self, took: Duration) -> bool {
+        self.slow.is_some_and(|slow| took >= slow)
+    }
+
+    fn fetched(self, fetch: &EndedFetch<'_>) {
+        if !self.is_slow(fetch.took_ms.duration()) {
+            return;
+        }
+        let times = fetch.times;
+        tracing::info!(
+            database = &*fetch.query.database,
+            pattern = shown(&fetch.query.statement),
+            cause = labels::CAUSES[labels::cause_place(fetch.cause)],
+            took_ms = fetch.took_ms.0,
+            lease_ms = times.lease_ms().0,
+            explain_ms = times.explain_ms().0,
+            queue_ms = times.waited_ms().0,
+            run_ms = times.run_ms().0,
+            trace = fetch.traceparent.and_then(trace_id),
+            "slow fetch"
+        );
+    }
+}
+
+/// The line of a statement over Bolt that goes to Neo4j past the cache, until Neo4j has answered it.
+pub struct PassedLine {
+    log: RequestLog,
+    pattern: String,
+    /// As the client named it: nothing asks for the name of a home database here.
+    database: Option<String>,
+    reason: Reason,
+    trace: Option<String>,
+}
+
+impl PassedLine {
+    /// Neo4j has answered with the last record, or with a failure. `took` is the time since RUN came, so it contains the client's
+    /// pauses between its PULLs.
+    pub fn write(self, is_success: bool, took: Duration) {
+        if !self.log.has_line(took) {
+            return;
+        }
+        tracing::info!(
+            front = labels::FRONTS[Front::Bolt as usize],
+            database = self.database,
+            pattern = self.pattern,
+            class = labels::CLASSES[labels::class_place(&Class::Bypass(self.reason))],
+            detail = labels::reason_label(self.reason),
+            status = labels::status_of_passed(is_success),
+            took_ms = millis(took),
+            trace = self.trace,
+            "{}",
+            self.log.title(took)
+        );
+    }
+}
+
+/// Counts events, and writes the lines of slow fetches.
+pub struct Observing {
+    /// The metrics that count it.
+    pub meters: Arc<Meters>,
+    /// The log that writes a line for it.
+    pub log: RequestLog,
+}
+
+impl Observer for Observing {
+    fn note(&self, event: Event) {
+        self.meters.note(event);
+    }
+
+    fn fetched(&self, fetch: &EndedFetch<'_>) {
+        self.log.fetched(fetch);
+    }
+}
+
+/// The pattern of a statement, or its beginning.
+fn shown(statement: &str) -> String {
+    let Some(mut text) = shown_pattern(statement) else { return "an unreadable statement".to_owned() };
+    if text.len() > PATTERN_TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
+/// Milliseconds with microseconds behind the point: a hit takes less than one.
+fn millis(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// How long the node that was asked took. A request that joined another's question waited for less.
+fn hop_ms(by: &AnsweredBy, took: Duration) -> f64 {
+    millis(by.hop_ms.duration().min(took))
+}
+
+/// The trace's id in a `traceparent` (W3C Trace Context, section 3.2.2).
+fn trace_id(traceparent: &str) -> Option<&str> {
+    traceparent.split('-').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::node::NodeName;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_has_no_literals_and_a_bound() {
+        assert_eq!(
+            shown("MATCH (p {name: 'Ann'}) RETURN p LIMIT 5"),
+            "MATCH ( p { name : ? } ) RETURN p LIMIT ?"
+        );
+        for secret in
+            [r"CREATE USER a SET PASSWORD 'pa\u0027ss'", "RETURN 'secret", "RETURN 4111111111111111x"]
+        {
+            assert_eq!(shown(secret), "an unreadable statement");
+        }
+        let long = shown(&format!("RETURN {}", "ä".repeat(PATTERN_TEXT_BYTES_MAX)));
+        assert!(long.len() <= PATTERN_TEXT_BYTES_MAX + '…'.len_utf8(), "{}", long.len());
+    }
+
+    #[test]
+    fn the_trace_is_named_by_its_id() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(trace_id(parent), Some("0af7651916cd43dd8448eb211c80319c"));
+        assert_eq!(trace_id("garbage"), None);
+    }
+
+    /// A request that joined a question half way has not waited for all of it.
+    #[test]
+    fn a_hop_is_no_longer_than_its_request() {
+        let by = AnsweredBy { node: NodeName::new("node-b").unwrap(), hop_ms: Millis(400) };
+        assert!((hop_ms(&by, Duration::from_millis(450)) - 400.0).abs() < f64::EPSILON);
+        assert!((hop_ms(&by, Duration::from_millis(100)) - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn what_passes_the_cache_has_a_line_only_if_a_line_is_asked_for() {
+        let passing = |section| {
+            RequestLog::of(&section).passing("CREATE (n {name: 'Ann'})", (None, Reason::Write), None)
+        };
+        let slow = LogSection { slow: Millis(100), ..LogSection::default() };
+        let line = passing(slow).unwrap();
+        assert_eq!(line.pattern, "CREATE ( n { name : ? } )");
+        assert!(
+            line.log.has_line(Duration::from_millis(100)) && !line.log.has_line(Duration::from_millis(99))
+        );
+        let all = passing(LogSection { requests: true, ..LogSection::default() }).unwrap();
+        assert!(all.log.has_line(Duration::ZERO));
+        assert!(passing(LogSection::default()).is_none());
+    }
+
+    #[test]
+    fn a_request_is_slow_from_the_configured_time_on() {
+        let log = RequestLog::of(&LogSection { slow: Millis(100), ..LogSection::default() });
+        assert!(log.is_slow(Duration::from_millis(100)) && !log.is_slow(Duration::from_millis(99)));
+        assert!(
+            !RequestLog::of(&LogSection::default()).is_slow(Duration::from_secs(3_600)),
+            "off by default"
+        );
+    }
+}

@@ -1,0 +1,500 @@
+//! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
+//!
+//! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
+//! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
+//! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
+//! listen for that), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
+//! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
+//!
+//! Every call has a deadline and passes a breaker. So a Redis that is gone, stopped or slow costs each caller a bounded
+//! wait, and soon none. The node starts without Redis and finds it later. Small commands and bodies over 64 KiB have
+//! separate connections, so that a body never delays a renewal.
+//!
+//! A call that may be carried out twice is repeated once, on a new connection, when its connection turns out to be
+//! closed: after a restart of Redis, or of an idle connection, the first call finds out (F46). An invalidation also
+//! outlasts a failed attempt to connect: it is tried until its deadline. Three operations are not repeated, because
+//! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the
+//! first (F21), a second `commit` would be fenced by the first, and a second `release` would report that there was no
+//! lease. Such a loss is reported as a timeout, and the engine then asks again in its own way.
+//!
+//! The server's ACL has to allow only this:
+//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
+//! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
+//! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
+//! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).
+//!
+//! An evicting `maxmemory-policy` evicts leases with entries (THEORY "Leases": 1 of 500 leases was left). The `volatile-*`
+//! policies do too, because every lease and entry has an expiry. That costs repeated origin runs, and the node logs a
+//! warning at each connect. Use `noeviction`.
+
+mod gate;
+mod greeting;
+mod line;
+mod reply;
+mod scripts;
+mod sweep;
+mod url;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
+use hopcache_core::breaker::{BreakerSettings, BreakerState};
+use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
+use hopcache_core::lease::life::StoreLife;
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::limits::{
+    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS,
+    STORE_BODY_MS_DEFAULT, STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS,
+    STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS,
+    STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
+    WRITTEN_RECORDS_MAX,
+};
+use hopcache_core::node::NodeName;
+use hopcache_core::proof::{LookNumber, Report};
+use hopcache_core::time::Millis;
+use hopcache_core::written::WrittenRecord;
+use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
+use hopcache_net::tls::Authorities;
+use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+use tokio::time::Instant;
+
+pub use self::gate::BreakerHook;
+use self::gate::{Gate, Missed};
+use self::greeting::look_at_server;
+use self::line::{Connection, Line};
+use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
+use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, remembered_key, slot_keys, written_keys};
+pub use self::url::BadStoreUrl;
+use self::url::{Target, names_user};
+use super::log::scope_from_text;
+
+/// Deadlines and breaker of a [`RedisStore`].
+#[derive(Clone)]
+pub struct RedisSettings {
+    /// Deadline of a small command, including the connect.
+    pub command_ms: Millis,
+    /// Deadline of a command that carries a body over 64 KiB.
+    pub body_ms: Millis,
+    /// Deadline of one attempt to connect. The attempt goes on after its command has given up.
+    pub connect_ms: Millis,
+    /// Deadline of the invalidation of a database or of everything.
+    pub sweep_ms: Millis,
+    /// After this time without a command a connection gets a PING.
+    pub idle_ms: Millis,
+    /// When the breaker opens, and when calls are tried again.
+    pub breaker: BreakerSettings,
+    /// Called at each change of the breaker's state.
+    pub on_breaker: Option<BreakerHook>,
+    /// The store's address without a password, for log lines.
+    pub shown: String,
+    /// The authorities that sign the server's certificate (`rediss`). `None` for the system's authorities.
+    pub authorities: Option<Authorities>,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        Self {
+            command_ms: Millis(STORE_COMMAND_MS_DEFAULT),
+            body_ms: Millis(STORE_BODY_MS_DEFAULT),
+            connect_ms: Millis(STORE_CONNECT_MS_DEFAULT),
+            sweep_ms: Millis(STORE_SWEEP_MS_DEFAULT),
+            idle_ms: Millis(STORE_IDLE_PING_MS),
+            breaker: BreakerSettings {
+                failures_max: STORE_BREAKER_FAILURES_MAX,
+                apart_ms: Millis(STORE_BREAKER_APART_MS),
+                open_ms: Millis(STORE_BREAKER_OPEN_MS),
+                probe_ms_max: Millis(STORE_BREAKER_PROBE_MS_MAX),
+            },
+            on_breaker: None,
+            shown: String::new(),
+            authorities: None,
+        }
+    }
+}
+
+/// Entries and leases in Redis.
+pub struct RedisStore {
+    small: Line,
+    bodies: Line,
+    gate: Gate,
+    scripts: Scripts,
+    settings: RedisSettings,
+}
+
+/// The size class of a call. It decides the connection and the deadline.
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    Small,
+    Body,
+}
+
+impl Load {
+    const fn of(bytes: usize) -> Self {
+        if bytes > STORE_INLINE_BYTES_MAX { Self::Body } else { Self::Small }
+    }
+}
+
+/// Whether a call may be carried out a second time when it is unknown whether the first one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Never,
+    /// On a new connection.
+    Once,
+    /// On a new connection, and once more after each failed attempt to connect, until the deadline. For
+    /// invalidations: an operator prefers a wait to the message that the store has just restarted.
+    UntilDeadline,
+}
+
+/// A small command that may be repeated.
+const SMALL_ONCE: (Load, Repeat) = (Load::Small, Repeat::Once);
+
+/// A command of an invalidation.
+const INVALIDATION: (Load, Repeat) = (Load::Body, Repeat::UntilDeadline);
+
+/// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to a server that is
+/// not the master.
+struct Failed {
+    missed: Missed,
+    is_closed: bool,
+}
+
+impl Failed {
+    /// Whether the call was not sent because the server could not be reached.
+    const fn was_not_sent(&self) -> bool {
+        matches!(self.missed, Missed::Connection(StoreError::Unreachable(_)))
+    }
+}
+
+/// One exchange on the line's connection.
+async fn exchange_on<T, F>(
+    line: &Line,
+    deadline: Instant,
+    exchange: impl Fn(Connection) -> F,
+) -> Result<T, Failed>
+where
+    F: Future<Output = redis::RedisResult<T>>,
+{
+    let live = tokio::time::timeout_at(deadline, line.live()).await;
+    let live = live.unwrap_or(Err(Missed::Connection(StoreError::TimedOut)));
+    let live = live.map_err(|missed| Failed { missed, is_closed: false })?;
+    match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            let is_closed = ends_connection(&error);
+            if is_closed {
+                line.give_up(&live);
+            }
+            Err(Failed { missed: Missed::Exchange(exchange_error(&error)), is_closed })
+        }
+        Err(_) => {
+            line.give_up(&live);
+            Err(Failed { missed: Missed::Exchange(StoreError::TimedOut), is_closed: false })
+        }
+    }
+}
+
+impl RedisStore {
+    /// A store at this address. It connects at its first use, so a Redis that is down now is not an error.
+    ///
+    /// # Errors
+    /// [`BadStoreUrl`] names the accepted forms.
+    pub fn open(uri: &str, settings: RedisSettings) -> Result<Self, BadStoreUrl> {
+        let connect = settings.connect_ms.duration();
+        let target = Target::parse(uri, connect, settings.authorities.as_ref())?;
+        let greeting = look_at_server(!names_user(uri));
+        Ok(Self {
+            small: Line::new(target.clone(), connect, Some(greeting)),
+            bodies: Line::new(target, connect, None),
+            gate: Gate::new(settings.breaker, settings.on_breaker.clone(), settings.shown.clone()),
+            scripts: Scripts::new(),
+            settings,
+        })
+    }
+
+    /// The current state of the breaker.
+    #[must_use]
+    pub fn breaker(&self) -> BreakerState {
+        self.gate.state()
+    }
+
+    /// No other command is sent regularly on the connection of bodies. On the other one the log is read twice a
+    /// second.
+    async fn keep_bodies_alive(&self) {
+        let idle = self.settings.idle_ms.duration();
+        self.bodies.keep_alive(idle, self.settings.command_ms.duration()).await;
+    }
+
+    /// One call: breaker, deadline, connection. It is made twice if it may be repeated and its connection was closed.
+    async fn call<T, F>(
+        &self,
+        load: Load,
+        repeat: Repeat,
+        exchange: impl Fn(Connection) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = redis::RedisResult<T>>,
+    {
+        let (line, limit) = match load {
+            Load::Small => (&self.small, self.settings.command_ms),
+            Load::Body => (&self.bodies, self.settings.body_ms),
+        };
+        let deadline = Instant::now() + limit.duration();
+        let call = async {
+            let mut outcome = exchange_on(line, deadline, &exchange).await;
+            if repeat != Repeat::Never && outcome.as_ref().is_err_and(|failed| failed.is_closed) {
+                outcome = exchange_on(line, deadline, &exchange).await;
+            }
+            while repeat == Repeat::UntilDeadline && outcome.as_ref().is_err_and(Failed::was_not_sent) {
+                if !line.may_connect_before(deadline).await {
+                    break;
+                }
+                outcome = exchange_on(line, deadline, &exchange).await;
+            }
+            outcome.map_err(|failed| failed.missed)
+        };
+        self.gate.pass(call).await
+    }
+
+    /// Calls a script by its digest, or by its text if the server does not know it.
+    async fn run<T: FromRedisValue>(
+        &self,
+        (load, repeat): (Load, Repeat),
+        lua: &Lua,
+        keys: &[String],
+        args: impl Fn(&mut Cmd) + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let args = &args;
+        let exchange = |mut connection: Connection| async move {
+            let mut command = lua.by_digest(keys);
+            args(&mut command);
+            match connection.query(&command).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    let mut command = lua.by_text(keys);
+                    args(&mut command);
+                    connection.query(&command).await
+                }
+                outcome => outcome,
+            }
+        };
+        self.call(load, repeat, exchange).await
+    }
+
+    /// A script on a key's slot that returns 1 or 0.
+    async fn run_compared(
+        &self,
+        how: (Load, Repeat),
+        lua: &Lua,
+        key: &QueryKey,
+        token: Token,
+        rest: impl Fn(&mut Cmd) + Send + Sync,
+    ) -> Result<bool, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(token.counter).arg(nonce_text(token.nonce));
+            rest(command);
+        };
+        self.run::<i64>(how, lua, &slot_keys(key), args).await.map(|done| done == 1)
+    }
+
+    async fn look(&self, load: Load, key: &QueryKey) -> Result<Answer, StoreError> {
+        let bytes_max = match load {
+            Load::Small => STORE_INLINE_BYTES_MAX,
+            Load::Body => usize::try_from(i32::MAX).unwrap_or(usize::MAX),
+        };
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(bytes_max);
+        };
+        Answer::read(
+            self.run::<Fields>((load, Repeat::Once), &self.scripts.peek, &slot_keys(key), args).await?,
+        )
+    }
+
+    /// Fetches the bytes of an entry if they were too many for the connection of small commands.
+    async fn completed(&self, key: &QueryKey, answer: Answer) -> Result<Answer, StoreError> {
+        if !answer.lacks_bytes() {
+            return Ok(answer);
+        }
+        let later = self.look(Load::Body, key).await?;
+        Ok(answer.with_entry_of(later))
+    }
+
+    async fn grant(&self, key: &QueryKey, dead: Option<Token>, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let age_max = ask.age_max_ms.map_or(-1, |age| i64::try_from(age.0).unwrap_or(i64::MAX));
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(STORE_INLINE_BYTES_MAX).arg(nonce_text(ask.nonce));
+            command.arg(ask.holder.to_string()).arg(format!("{:016x}", ask.tags.database().0));
+            command.arg(ask.lease_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(age_max);
+            command.arg(dead.map(|token| token.counter.to_string()).unwrap_or_default());
+            command.arg(dead.map(|token| nonce_text(token.nonce)).unwrap_or_default());
+        };
+        // A large value can expire or be purged between the answer and the fetch of its bytes. Then the slot is asked
+        // again, and has no value any more.
+        let keys = slot_keys(key);
+        for _ in 0..GRANT_ROUNDS_MAX {
+            let how = (Load::Small, Repeat::Never);
+            let fields = self.run::<Fields>(how, &self.scripts.get_or_lease, &keys, args);
+            let answer = self.completed(key, Answer::read(fields.await?)?).await?;
+            if !answer.is_value() || answer.entry().is_some() {
+                return answer.into_grant();
+            }
+        }
+        Err(StoreError::TimedOut)
+    }
+}
+
+/// Rounds of a `get_or_lease` whose large value vanished each time before it was fetched.
+const GRANT_ROUNDS_MAX: u32 = 3;
+
+fn nonce_text(nonce: u128) -> String {
+    format!("{nonce:032x}")
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, None, ask).await
+    }
+
+    async fn commit(
+        &self,
+        key: &QueryKey,
+        token: Token,
+        entry: Bytes,
+        life_ms: Millis,
+    ) -> Result<Commit, StoreError> {
+        let how = (Load::of(entry.len()), Repeat::Never);
+        let rest = |command: &mut Cmd| {
+            command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
+        };
+        let stored = self.run_compared(how, &self.scripts.commit, key, token, rest).await?;
+        Ok(if stored { Commit::Stored } else { Commit::Fenced })
+    }
+
+    async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError> {
+        let rest = |command: &mut Cmd| {
+            command.arg(lease_ms.0.min(ENTRY_LIFE_MS_MAX));
+        };
+        self.run_compared(SMALL_ONCE, &self.scripts.renew, key, token, rest).await
+    }
+
+    async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
+        self.run_compared((Load::Small, Repeat::Never), &self.scripts.release, key, token, |_| ()).await
+    }
+
+    async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, Some(dead), ask).await
+    }
+
+    async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError> {
+        let limit = self.settings.sweep_ms.duration();
+        let removal = async {
+            let removed = self.remove(scope).await?;
+            // After the removal, because a node that reads the log and then the store must not find the old entry.
+            self.log_append(scope).await.map(|()| removed)
+        };
+        tokio::time::timeout(limit, removal).await.unwrap_or(Err(StoreError::TimedOut))
+    }
+
+    async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(cursor.life.to_string()).arg(cursor.sequence).arg(cursor.tag);
+            command.arg(INVALIDATION_PAGE_LEN_MAX).arg(rand::random::<u64>());
+        };
+        let keys = [LOG_KEY.to_owned()];
+        let page: (i64, String, u64, u64, Vec<String>, i64) = tokio::join!(
+            self.run(SMALL_ONCE, &self.scripts.log_since, &keys, args),
+            self.keep_bodies_alive()
+        )
+        .0?;
+        let (gap, life, sequence, tag, texts, deleted) = page;
+        sweep::tell_foreign_log(deleted);
+        let scopes: Option<Vec<Scope>> = texts.iter().map(|text| scope_from_text(text)).collect();
+        // An unreadable log entry may cover any key.
+        let gap = gap == 1 || scopes.is_none();
+        let life = StoreLife::from_hex(&life).ok_or_else(|| foreign("replication id"))?;
+        let next = LogCursor { life, sequence, tag };
+        Ok(LogPage { scopes: scopes.unwrap_or_default(), next, gap })
+    }
+
+    async fn tell_written(
+        &self,
+        cluster: ClusterTag,
+        records: &[WrittenRecord],
+    ) -> Result<StoreTold, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
+            records.iter().for_each(|record| {
+                command.arg(record.to_text());
+            });
+        };
+        let [marks, nodes, _] = written_keys(cluster);
+        let keys = [marks, nodes];
+        let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
+            self.run(SMALL_ONCE, &self.scripts.tell_written, &keys, args).await?;
+        let (nodes, left, is_full, anew) = answer;
+        if is_full == 1 {
+            tracing::warn!(
+                databases = WRITTEN_DATABASES_MAX,
+                "the store has no room for the mark of another database"
+            );
+        }
+        let named = |(name, left): (String, u64)| {
+            Some(Listener { node: NodeName::new(&name).ok()?, left_ms: Millis(left) })
+        };
+        let anew = anew.iter().filter_map(|line| WrittenRecord::from_text(line)).collect();
+        Ok(StoreTold { listeners: nodes.into_iter().zip(left).filter_map(named).collect(), anew })
+    }
+
+    async fn hear_written(
+        &self,
+        cluster: ClusterTag,
+        me: &NodeName,
+        lease_ms: Millis,
+    ) -> Result<Heard, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(me.to_string()).arg(lease_ms.0).arg(WRITTEN_LISTENERS_MAX);
+        };
+        let keys = written_keys(cluster);
+        let answer: (String, u64, String) =
+            self.run(SMALL_ONCE, &self.scripts.hear_written, &keys, args).await?;
+        let (marks, look, reports) = answer;
+        // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
+        Ok(Heard {
+            records: marks.lines().filter_map(WrittenRecord::from_text).collect(),
+            look: LookNumber(look),
+            reports: reports.lines().filter_map(Report::from_text).collect(),
+        })
+    }
+
+    async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(WRITTEN_DATABASES_MAX).arg(report.to_text());
+        };
+        let [_, _, reports] = written_keys(cluster);
+        self.run::<i64>(SMALL_ONCE, &self.scripts.report, &[reports], args).await.map(drop)
+    }
+
+    async fn remember(
+        &self,
+        cluster: ClusterTag,
+        at: (ServerTag, DatabaseTag),
+        said: Option<DatabaseUuid>,
+    ) -> Result<Option<DatabaseUuid>, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(said.map(|said| said.to_hex()).unwrap_or_default()).arg(REMEMBERED_DATABASE_MS);
+        };
+        let keys = [remembered_key(cluster, at)];
+        let known: String = self.run(SMALL_ONCE, &self.scripts.remember, &keys, args).await?;
+        Ok(DatabaseUuid::from_hex(&known))
+    }
+
+    async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {
+        self.completed(key, self.look(Load::Small, key).await?).await?.into_view()
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        // The check writes and removes a key, because a full server and a replica answer PING too.
+        self.run::<i64>(SMALL_ONCE, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
+        self.gate.takes_writes();
+        Ok(())
+    }
+}
