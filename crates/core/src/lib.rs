@@ -21,6 +21,7 @@ pub mod membership;
 pub mod near;
 pub mod node;
 pub mod origin_limit;
+pub mod pattern;
 pub mod proof;
 pub mod refresh;
 pub mod result;

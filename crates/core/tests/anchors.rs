@@ -238,7 +238,7 @@ fn a_tag_is_of_database_principal_label_key_and_value() {
     let hasher = KeyHasher::new(b"anchors");
     let of = |database: &str, user: &str, text: &str| {
         let scope = PrincipalScope::of(&hasher, "basic", user, None);
-        AnchorTag::of(&hasher, database, scope, &Anchor::of(text, &params()).unwrap())
+        AnchorTag::of(&hasher, database, scope, Anchor::of(text, &params()).unwrap().parts())
     };
     let usual = of("neo4j", "ann", "MATCH (p:Person {id: $id}) RETURN p");
     assert_eq!(usual, of("Neo4j", "ann", "MATCH (q:`Person`) WHERE q.id = 7 RETURN q.x"));

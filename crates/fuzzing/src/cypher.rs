@@ -3,10 +3,11 @@
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::cypher::lexer::{TokenKind, tokens};
 use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::pattern::{PatternId, pattern};
+use hopcache_core::cypher::pattern::{OfText, pattern};
 use hopcache_core::cypher::shared::SharedForm;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
+use hopcache_core::pattern::PatternId;
 use hopcache_packstream::{Value, decode, encode_canonical};
 use hopcache_tags::{ReadTags, statement};
 use serde_json::Value as Json;

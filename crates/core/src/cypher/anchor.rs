@@ -8,6 +8,7 @@
 use hopcache_packstream::{Reader, Token as Packed, Writer};
 
 use super::lexer::{Token, TokenKind, tokens};
+use crate::key::AnchorParts;
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, ANCHOR_VALUE_BYTES_MAX};
 
 /// The start of a read.
@@ -55,6 +56,12 @@ impl Anchor {
     pub fn with_param(text: &str, params: &[u8]) -> Option<(Self, String)> {
         let found = Self::found(text, params)?;
         found.param.map(|param| (found.anchor, param.text))
+    }
+
+    /// What its tags are made of.
+    #[must_use]
+    pub fn parts(&self) -> AnchorParts<'_> {
+        AnchorParts { label: &self.label.text, key: &self.key.text, value: &self.value }
     }
 
     fn found(text: &str, params: &[u8]) -> Option<Found> {

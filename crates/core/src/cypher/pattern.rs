@@ -1,23 +1,27 @@
 //! The pattern of a text: a hash of its tokens without literals and parameters. Learning and cost estimates are kept by
 //! pattern. It never decides what may be cached or shared: 64 unkeyed bits may collide.
 
+use crate::pattern::PatternId;
+
 use super::lexer::{Token, TokenKind, tokens};
 
-/// The hash of a pattern. The same on every platform: golden values in the tests pin it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PatternId(pub u64);
-
-impl PatternId {
-    /// The pattern of `text`.
+/// Makes the id of a pattern: core has the type, and reads no text. The ids are the same on every platform: golden values in the
+/// tests pin them.
+pub trait OfText: Sized {
+    /// The id of the pattern of `text`.
     #[must_use]
-    pub fn of(text: &str) -> Self {
-        Self::of_tokens(text, tokens(text))
-    }
+    fn of(text: &str) -> Self;
+}
 
-    /// The same, from its tokens.
-    pub(super) fn of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> Self {
-        Self(xxhash_rust::xxh3::xxh3_64(pattern_of(text, tokens).as_bytes()))
+impl OfText for PatternId {
+    fn of(text: &str) -> Self {
+        id_of_tokens(text, tokens(text))
     }
+}
+
+/// The id of the pattern of `text`, from its tokens.
+pub(super) fn id_of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> PatternId {
+    PatternId(xxhash_rust::xxh3::xxh3_64(pattern_of(text, tokens).as_bytes()))
 }
 
 /// The pattern as text: literals are `?`, lists of literals only are `[ ? ]`, parameters are `$`, one space between

@@ -4,9 +4,12 @@
 //!
 //! It decides nothing by itself: each part has its own module.
 
+use crate::key::KeyForm;
+use crate::pattern::PatternId;
+
 use super::lexer::{Token, tokens};
 use super::normal::NormalForm;
-use super::pattern::PatternId;
+use super::pattern::id_of_tokens;
 use super::shared::SharedForm;
 use super::verdict::Lexed;
 
@@ -39,8 +42,17 @@ impl Statement {
         Self {
             normal: NormalForm::of_tokens(text, tokens),
             lexed,
-            pattern: PatternId::of_tokens(text, tokens.iter().copied()),
+            pattern: id_of_tokens(text, tokens.iter().copied()),
             shared,
+        }
+    }
+
+    /// The form that its key is made of.
+    #[must_use]
+    pub fn key_form(&self) -> KeyForm<'_> {
+        match &self.shared {
+            Some(shared) => KeyForm::Shared(shared.as_str()),
+            None => KeyForm::Normal(self.normal.as_str()),
         }
     }
 }
@@ -48,6 +60,7 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::super::lexer::LEXED;
+    use super::super::pattern::OfText;
     use super::*;
 
     /// F45: a megabyte of text is lexed once, and each part equals its own module's result.

@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::cypher::shared::{Columns, columns_bytes};
 use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
 use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::{TagId, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
@@ -155,8 +155,7 @@ impl Query {
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
             scope: parts.identity.scope,
-            normal: &read.normal,
-            shared: read.shared.as_ref(),
+            form: read.key_form(),
             params: &parts.params,
         });
         let lexed = read.lexed.with_params(&parts.params);

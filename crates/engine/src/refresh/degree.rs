@@ -123,8 +123,8 @@ impl Refresh {
     fn question(&self, query: &Query) -> Option<DegreeQuestion> {
         let anchor = Anchor::of(query.normal.as_str(), &query.params)?;
         Some(DegreeQuestion {
-            tag: AnchorTag::of(&self.hasher, &query.database, query.identity.scope, &anchor),
-            property: AnchorTag::of_property(&self.hasher, &query.database, &anchor),
+            tag: AnchorTag::of(&self.hasher, &query.database, query.identity.scope, anchor.parts()),
+            property: AnchorTag::of_property(&self.hasher, &query.database, anchor.parts()),
             anchor,
             identity: Arc::clone(&query.identity),
             impersonated: query.impersonated.clone(),

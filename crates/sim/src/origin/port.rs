@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hopcache_core::bookmark::Position;
-use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::cypher::pattern::OfText;
 use hopcache_core::key::PrincipalScope;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
