@@ -54,13 +54,13 @@ pub struct KeyMaterial<'a> {
 /// the other kind, whatever their letters are.
 #[derive(Debug, Clone, Copy)]
 pub enum KeyForm<'a> {
-    /// The text in normal form (`crate::cypher::normal`).
+    /// The text in normal form (`hopcache_cypher::forms::normal`).
     Normal(&'a str),
-    /// The form that it has in common with other spellings of the query (`crate::cypher::shared`).
+    /// The form that it has in common with other spellings of the query (`hopcache_cypher::forms::shared`).
     Shared(&'a str),
 }
 
-/// Plain data: the parts of an anchor (`crate::cypher::anchor`) that its tags are made of.
+/// Plain data: the parts of an anchor (`hopcache_cypher::anchor`) that its tags are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct AnchorParts<'a> {
     /// Label of the graph node.

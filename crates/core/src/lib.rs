@@ -10,7 +10,6 @@ pub mod backoff;
 pub mod bookmark;
 pub mod breaker;
 pub mod change_rate;
-pub mod cypher;
 pub mod entry;
 pub mod hot;
 pub mod key;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::origin_suite::{reading, rows_of, writing};
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault};
 use hopcache_packstream::decode;

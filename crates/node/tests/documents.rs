@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use hopcache::config::{self, RefreshSection};
 use hopcache::labels;
 use hopcache::meters::{ALL, Exposition, Meters, RENAMED, Readings};
-use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");

@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::{AnchorTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{ANCHOR_QUERIES_MAX, ANCHORS_MAX};
+use hopcache_cypher::anchor::Anchor;
 use lru::LruCache;
 
 use crate::model::ask::Query;

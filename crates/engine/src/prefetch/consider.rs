@@ -19,7 +19,6 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::pattern::OfText;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     ANSWERED_BYTES_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDER_EVERY_MS_BUSY, CONSIDER_SAMPLED_MS,
@@ -28,6 +27,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::pattern::PatternId;
 use hopcache_core::time::Millis;
+use hopcache_cypher::forms::pattern::OfText;
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::{AnchorTag, QueryKey};
 use hopcache_core::limits;
 use hopcache_core::refresh::{KeyFacts, Mode};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_packstream::{Reader, Token};
 
 use crate::cache::{DegreeAnswer, Start};
