@@ -7,10 +7,7 @@
 
 use std::fmt;
 
-use crate::cypher::anchor::Anchor;
-use crate::cypher::normal::NormalForm;
-use crate::cypher::pattern::PatternId;
-use crate::cypher::shared::SharedForm;
+use crate::pattern::PatternId;
 
 /// Version of the hashed content. A change of normal form, parameters or order of parts needs a new one.
 pub const KEY_FORMAT_VERSION: u8 = 1;
@@ -48,11 +45,30 @@ pub struct KeyMaterial<'a> {
     /// The asking principal.
     pub scope: PrincipalScope,
     /// The query.
-    pub normal: &'a NormalForm,
-    /// The form that it has in common with other spellings of the query. If there is one, `normal` does not count.
-    pub shared: Option<&'a SharedForm>,
+    pub form: KeyForm<'a>,
     /// The parameters as one PackStream map from `hopcache_packstream::encode_canonical`.
     pub params: &'a [u8],
+}
+
+/// The form of a text that its key is made of. The two kinds have keys of their own: no form of one kind has the key of a form of
+/// the other kind, whatever their letters are.
+#[derive(Debug, Clone, Copy)]
+pub enum KeyForm<'a> {
+    /// The text in normal form (`hopcache_cypher::forms::normal`).
+    Normal(&'a str),
+    /// The form that it has in common with other spellings of the query (`hopcache_cypher::forms::shared`).
+    Shared(&'a str),
+}
+
+/// Plain data: the parts of an anchor (`hopcache_cypher::anchor`) that its tags are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct AnchorParts<'a> {
+    /// Label of the graph node.
+    pub label: &'a str,
+    /// The property that finds it.
+    pub key: &'a str,
+    /// The value of the property, as PackStream.
+    pub value: &'a [u8],
 }
 
 /// Makes keys, scopes and tags of one cluster.
@@ -106,7 +122,7 @@ impl KeyHasher {
     }
 
     /// The same hasher. If `shares`, statements that differ in spelling only are read for their shared form, and share a
-    /// key (`cypher::shared`).
+    /// key ([`KeyForm::Shared`]).
     #[must_use]
     pub fn sharing_spellings(self, shares: bool) -> Self {
         Self { shares_spellings: shares, ..self }
@@ -122,9 +138,9 @@ impl KeyHasher {
     #[must_use]
     pub fn query_key(&self, material: &KeyMaterial<'_>) -> QueryKey {
         let database = database_name(material.database);
-        let (key, text) = match material.shared {
-            Some(shared) => (&self.shared, shared.as_str()),
-            None => (&self.query, material.normal.as_str()),
+        let (key, text) = match material.form {
+            KeyForm::Shared(shared) => (&self.shared, shared),
+            KeyForm::Normal(normal) => (&self.query, normal),
         };
         QueryKey(digest(key, &[database.as_bytes(), &material.scope.0, text.as_bytes(), material.params]))
     }
@@ -209,17 +225,17 @@ impl ServerTag {
 impl AnchorTag {
     /// The tag of a graph node as a principal sees it: rights may hide relationships (I5).
     #[must_use]
-    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, anchor: &Anchor) -> Self {
-        let (label, key) = (anchor.label.as_str(), anchor.key.as_str());
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, anchor: AnchorParts<'_>) -> Self {
+        let AnchorParts { label, key, value } = anchor;
         let database = database_name(database);
-        let parts = [database.as_bytes(), label.as_bytes(), key.as_bytes(), &scope.0, &anchor.value];
+        let parts = [database.as_bytes(), label.as_bytes(), key.as_bytes(), &scope.0, value];
         Self::first_half(digest(&hasher.anchor, &parts))
     }
 
     /// The tag of a label and key for all principals: whether there is an index for them.
     #[must_use]
-    pub fn of_property(hasher: &KeyHasher, database: &str, anchor: &Anchor) -> Self {
-        let (label, key) = (anchor.label.as_str(), anchor.key.as_str());
+    pub fn of_property(hasher: &KeyHasher, database: &str, anchor: AnchorParts<'_>) -> Self {
+        let AnchorParts { label, key, .. } = anchor;
         let database = database_name(database);
         Self::first_half(digest(&hasher.anchor, &[database.as_bytes(), label.as_bytes(), key.as_bytes()]))
     }

@@ -40,12 +40,12 @@ mod window;
 use self::probe::Probe;
 use self::run_times::{During, RunTimes};
 use self::window::Window;
-use crate::cypher::pattern::PatternId;
 use crate::limits::{
     ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS,
     ORIGIN_SLOWDOWN_SMOOTHING, ORIGIN_SLOWDOWN_STRAINED, ORIGIN_SLOWDOWN_SUSPECT, ORIGIN_SLOWDOWN_TOLERATED,
     ORIGIN_STALLED_MS, ORIGIN_STALLED_RUNS, ORIGIN_TIME_SMOOTHING, ORIGIN_USUAL_SMOOTHING,
 };
+use crate::pattern::PatternId;
 use crate::time::{Millis, MonoTime};
 
 /// Between which numbers the limit stays.

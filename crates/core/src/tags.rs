@@ -3,7 +3,7 @@
 //! An invalidation of a tag ends every entry that has it. Such a tag is a database today. Entries, leases, the
 //! invalidation log and purges pass these tags on without looking inside.
 //!
-//! A write names finer tags: labels, relationship types and property keys as numbers ([`TagId`]). `hopcache-tags` reads
+//! A write names finer tags: labels, relationship types and property keys as numbers ([`TagId`]). `hopcache_cypher::tags` reads
 //! them from statements. A write ends an entry if both share a number.
 
 use std::sync::Arc;

@@ -7,7 +7,6 @@
     reason = "test code may fail the test"
 )]
 
-mod anchors;
 mod bookmark;
 mod dice;
 mod entry;
@@ -15,14 +14,10 @@ mod line;
 mod membership_cards;
 mod membership_table;
 mod origin_limit;
-mod query_key;
 mod refresh;
 mod result;
 mod ring;
 mod ring_weights;
-mod shared_form;
-mod shared_real;
 mod ttl;
 mod turns;
-mod verdicts;
 mod written;

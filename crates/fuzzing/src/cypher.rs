@@ -1,14 +1,15 @@
 //! Query text: tokens, normal form, verdict, pattern.
 
-use hopcache_core::cypher::anchor::Anchor;
-use hopcache_core::cypher::lexer::{TokenKind, tokens};
-use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::pattern::{PatternId, pattern};
-use hopcache_core::cypher::shared::SharedForm;
-use hopcache_core::cypher::verdict::Lexed;
-use hopcache_core::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
+use hopcache_core::pattern::PatternId;
+use hopcache_cypher::anchor::Anchor;
+use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::forms::pattern::{OfText, pattern};
+use hopcache_cypher::forms::shared::SharedForm;
+use hopcache_cypher::lexer::{TokenKind, tokens};
+use hopcache_cypher::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
+use hopcache_cypher::tags::{ReadTags, statement};
+use hopcache_cypher::verdict::Lexed;
 use hopcache_packstream::{Value, decode, encode_canonical};
-use hopcache_tags::{ReadTags, statement};
 use serde_json::Value as Json;
 
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,10 +1,10 @@
 //! What a read depends on and what a write touches, from any text and any parameters. The parameters stand behind the
 //! first zero byte.
 
-use hopcache_core::cypher::normal::NormalForm;
+use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::tags::limits::{MARKS_MAX, TAGS_MAX, TOKENS_MAX};
+use hopcache_cypher::tags::{Counters, ReadTags, TagId, WriteEffects};
 use hopcache_packstream::{Value, encode};
-use hopcache_tags::limits::{MARKS_MAX, TAGS_MAX, TOKENS_MAX};
-use hopcache_tags::{Counters, ReadTags, TagId, WriteEffects};
 
 const NO_PARAMS: &[u8] = &[0xa0];
 

@@ -17,13 +17,14 @@ use async_trait::async_trait;
 use hopcache_bolt::{Address, Auth, Finished, Mode, OpenError, Options, Run};
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits;
 use hopcache_core::origin_limit::LimitBounds;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{Marked, ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
+use hopcache_cypher::forms::pattern::OfText;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,

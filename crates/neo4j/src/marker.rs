@@ -8,7 +8,7 @@
 //! Each Hopcache node has a marker of its own, and locks it only for its COMMIT: so nodes do not wait for each other.
 //!
 //! A transaction is marked if it is known how many ids it takes, and it has written. Any other's ids look foreign
-//! (`engine::writes::tallies`): of `CALL { … } IN TRANSACTIONS`, of schema, of procedures, of `USE`, of a text that `hopcache-tags`
+//! (`engine::writes::tallies`): of `CALL { … } IN TRANSACTIONS`, of schema, of procedures, of `USE`, of a text that `hopcache_cypher::tags`
 //! does not understand, and of a first label, type or key. Who writes needs the right to write `:HopcacheMarker`.
 
 use bytes::Bytes;

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hopcache_core::cypher::calls::may_call_procedure;
-use hopcache_core::cypher::graphs::may_name_graph;
-use hopcache_core::cypher::rights::may_change_rights;
-use hopcache_core::cypher::writing::may_write;
 use hopcache_core::tags::{TagId, Touched};
+use hopcache_cypher::checks::calls::may_call_procedure;
+use hopcache_cypher::checks::graphs::may_name_graph;
+use hopcache_cypher::checks::rights::may_change_rights;
+use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::ports::Parts;
 use hopcache_engine::{Effects, NetChange};
 use hopcache_packstream::Value;

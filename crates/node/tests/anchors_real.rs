@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use crate::origin_suite::{reading, rows_of, writing};
-use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
-
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault};
+use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
 use hopcache_packstream::decode;
 
 const STATEMENTS: usize = 240;

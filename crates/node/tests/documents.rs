@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use hopcache_config::RefreshSection;
-use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_ops::labels;
 use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};

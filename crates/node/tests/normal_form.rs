@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::cypher::lexer::tokens;
-use hopcache_core::cypher::normal::NormalForm;
+use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::lexer::tokens;
 use serde_json::{Value, json};
 
 /// Pairs that must share a normal form, and so an answer.

@@ -11,9 +11,9 @@ use futures_util::future::join_all;
 use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
 
 use hopcache_core::breaker::BreakerState;
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Value, encode};

@@ -3,7 +3,7 @@
 //! is run: the types come from `EXPLAIN`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
-use hopcache_core::cypher::verdict::Lexed;
+use hopcache_cypher::verdict::Lexed;
 use neo4rs::summary::Type;
 use neo4rs::{Graph, query};
 use serde::Deserialize;
@@ -67,11 +67,11 @@ async fn the_server_agrees_with_the_table() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The statements that `hopcache_tags` must know are Cypher 5.
+/// The statements that `hopcache_cypher::tags` must know are Cypher 5.
 #[tokio::test]
 async fn the_server_knows_the_reads_that_the_parser_has_to_know() {
     let graph = server();
-    let reads = include_str!("../../tags/tests/cypher5_reads.txt").lines();
+    let reads = include_str!("../../cypher/tests/tags/cypher5_reads.txt").lines();
     let mut wrong = Vec::new();
     for read in reads.filter(|line| !line.is_empty() && !line.starts_with("//")) {
         if kind(&graph, read).await != Some("r") {

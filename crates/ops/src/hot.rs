@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hopcache_core::cypher::pattern::{PatternId, shown_pattern};
 use hopcache_core::hot::{Answered, HotCounts, HotTable, SampleRate};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HOT_ROWS_MAX, HOT_ROWS_SHOWN, HOT_TAGS_MAX, HOT_TEXT_BYTES_MAX, PATTERN_TEXT_BYTES_MAX,
 };
+use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::Millis;
+use hopcache_cypher::forms::pattern::{OfText, shown_pattern};
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Class, How, Reason};
 use hopcache_engine::ports::Clock;

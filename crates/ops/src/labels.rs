@@ -1,8 +1,8 @@
 //! The closed lists of labels that operators see: labels of metrics, and details of `Cache-Status`. Each list is in one
 //! place, and an exhaustive match maps the engine's enums to it.
 
-use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
+use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::event::{Cause, FaultWord, ForwardWord};
 use hopcache_engine::outcome::{Class, Detail, How, Reason};

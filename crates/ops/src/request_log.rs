@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_config::LogSection;
-use hopcache_core::cypher::pattern::shown_pattern;
 use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
+use hopcache_cypher::forms::pattern::shown_pattern;
 use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, AnsweredBy, Class, Outcome, Reason};

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use hopcache_core::cypher::normal::NormalForm;
+use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::OriginRun;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::lease::Commit;
 use hopcache_core::limits::{FOLLOWERS_MAX, PASS_THROUGH_BYTES_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::event::Event;

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::Weak;
 use std::time::Duration;
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::leftover::Leftover;
 use hopcache_core::limits::ORIGIN_LIMIT_TICK_MS;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
+use hopcache_core::pattern::PatternId;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
 use parking_lot::Mutex;

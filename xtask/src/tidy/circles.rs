@@ -33,7 +33,7 @@ pub(super) const FOLDERS: &[(&str, Level)] = &[
     ("crates/queryapi/src/", Level::ChildrenKnowParents),
     ("crates/core/src/", Level::ChildrenKnowParents),
     ("crates/learning/src/", Level::ChildrenKnowParents),
-    ("crates/tags/src/", Level::ChildrenKnowParents),
+    ("crates/cypher/src/", Level::ChildrenKnowParents),
     // From its first room on: see `rooms`.
     (rooms::SOURCE_FOLDER, Level::ChildrenKnowParents),
     ("crates/slots/src/", Level::EveryArrow),

@@ -10,7 +10,7 @@ pub const WRITTEN_DATABASES_MAX: usize = 256;
 pub const WRITTEN_TAGS_MAX: usize = 1_024;
 /// Marks that the store keeps, of all databases: 400 KB, which every node reads with each look.
 pub const WRITTEN_RECORDS_MAX: usize = 4_096;
-/// Tags of one write: as many as `hopcache-tags` finds in one statement. With one more, a transaction counts as a write of
+/// Tags of one write: as many as `hopcache_cypher::tags` finds in one statement. With one more, a transaction counts as a write of
 /// anything.
 pub const WRITTEN_TAGS_OF_WRITE_MAX: usize = 256;
 /// Labels, types and keys of one invalidation: each has three marks at most, and a write has 256.

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cypher::pattern::PatternId;
 use crate::limits::{
     ORIGIN_IDLE_TIME_WRONG, ORIGIN_PATTERNS_MAX, ORIGIN_QUIET_CHANGED, ORIGIN_QUIET_RUNS,
     ORIGIN_QUIET_RUNS_DOUBTED, ORIGIN_QUIET_SMOOTHING, ORIGIN_TIME_OUTLIER, ORIGIN_TIME_SMOOTHING,
 };
+use crate::pattern::PatternId;
 
 /// A moving mean: of all values while there are few, then of the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -9,12 +9,12 @@
 
 mod model;
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits::{
     ORIGIN_LIMIT_MAX, ORIGIN_LIMIT_MIN, ORIGIN_PROBE_EVERY, ORIGIN_PROBE_LEVEL_START, ORIGIN_PROBE_MS,
     ORIGIN_PROBE_SOONER,
 };
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit};
+use hopcache_core::pattern::PatternId;
 use hopcache_core::time::{Millis, MonoTime};
 use proptest::prelude::*;
 

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::limits::{ORIGIN_LIMIT_MAX, ORIGIN_LIMIT_MIN};
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
+use hopcache_core::pattern::PatternId;
 use hopcache_core::time::MonoTime;
 
 use crate::dice::Dice;

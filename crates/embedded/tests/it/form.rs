@@ -1,9 +1,9 @@
 //! The form of results, writes and failures.
 
 use crate::support::{block_on, code, identity, int, rows, rows_of, run_of, sample, shared, text, try_run};
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_embedded::{EmbeddedOrigin, Settings, examples};
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Value, encode, tag};

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
-use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HISTORY_KEYS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PATTERNS_COSTED_MAX,
 };
 use hopcache_core::refresh::{Cost, CostHistory, Heat, KeyFacts, Plan, ShortCostHistory};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_cypher::forms::normal::NormalForm;
 use lru::LruCache;
 use parking_lot::Mutex;
 

@@ -7,11 +7,11 @@ use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::verdict::Lexed;
 use lru::LruCache;
 use parking_lot::Mutex;
 

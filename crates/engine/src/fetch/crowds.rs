@@ -5,12 +5,12 @@
 
 use std::collections::VecDeque;
 
-use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     CROWDS_REMEMBERED_MAX, CROWDS_REMEMBERED_MS, HOT_TEXT_BYTES_MAX, PATTERN_TEXT_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_cypher::forms::pattern::pattern;
 use parking_lot::Mutex;
 
 use crate::model::ask::Query;

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::time::Millis;
 use hopcache_core::written::Written;
+use hopcache_cypher::forms::normal::NormalForm;
 
 use crate::cache::copy::SharedCopy;
 use crate::fetch::leases::HeldLease;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::AnchorTag;
+use hopcache_cypher::anchor::Anchor;
 
 use crate::model::identity::Identity;
 

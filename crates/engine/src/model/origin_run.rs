@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::cypher::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
+use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 
 use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;

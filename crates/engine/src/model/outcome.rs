@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::ReadRange;
-use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::BypassReason;
 
 use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
 use crate::model::rendering::RenderError;

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
-use hopcache_core::cypher::calls::may_call_procedure;
-use hopcache_core::cypher::graphs::may_name_graph;
-use hopcache_core::cypher::rights::may_change_rights;
-use hopcache_core::cypher::writing::may_write;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::checks::calls::may_call_procedure;
+use hopcache_cypher::checks::graphs::may_name_graph;
+use hopcache_cypher::checks::rights::may_change_rights;
+use hopcache_cypher::checks::writing::may_write;
 
 use crate::cache::render_passing;
 use crate::fetch::{Verdict, was_sent};

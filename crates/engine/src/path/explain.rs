@@ -5,7 +5,7 @@ use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
-use hopcache_tags::ReadTags;
+use hopcache_cypher::tags::ReadTags;
 
 use crate::fetch::Verdict;
 use crate::model::ask::{Hints, Query};

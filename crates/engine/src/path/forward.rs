@@ -8,12 +8,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::ORIGIN_DOUBT_MS;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Written;
+use hopcache_cypher::forms::normal::NormalForm;
 
 use crate::cache::copy::{SharedCopy, is_ended_by};
 use crate::cache::flight::{Follower, Leader, Seat, Wait};

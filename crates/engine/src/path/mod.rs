@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
-use hopcache_tags::statement;
+use hopcache_cypher::tags::statement;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;

@@ -7,9 +7,9 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::statement::Statement;
 use hopcache_core::limits::{KNOWN_TEXT_BYTES_MAX, KNOWN_TEXTS_MAX};
+use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::statement::Statement;
 
 use crate::model::ask::QueryParts;
 

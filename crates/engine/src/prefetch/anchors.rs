@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::{AnchorTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{ANCHOR_QUERIES_MAX, ANCHORS_MAX};
+use hopcache_cypher::anchor::Anchor;
 use lru::LruCache;
 
 use crate::model::ask::Query;
@@ -34,7 +34,7 @@ impl Anchors {
     /// Notes a query, and returns the others that start from the same anchor.
     pub(super) fn others(&mut self, hasher: &KeyHasher, query: &Query) -> Vec<Anchored> {
         let Some(anchor) = Anchor::of(&query.statement, &query.params) else { return Vec::new() };
-        let tag = AnchorTag::of(hasher, &query.database, query.identity.scope, &anchor);
+        let tag = AnchorTag::of(hasher, &query.database, query.identity.scope, anchor.parts());
         let seen = self.0.get_or_insert_mut(tag, VecDeque::new);
         seen.retain(|other| other.key != query.key);
         let others = seen.iter().cloned().collect();

@@ -19,14 +19,15 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     ANSWERED_BYTES_MAX, CANDIDATES_MAX, CONSIDER_EVERY_MS, CONSIDER_EVERY_MS_BUSY, CONSIDER_SAMPLED_MS,
     CONSIDERED_AT_A_TIME, CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
     NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
+use hopcache_core::pattern::PatternId;
 use hopcache_core::time::Millis;
+use hopcache_cypher::forms::pattern::OfText;
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};

@@ -12,13 +12,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::shared::{Columns, SharedForm};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     LESSONS_EVERY_MS, LESSONS_IN_BATCH_MAX, OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX,
     SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_cypher::forms::shared::{Columns, SharedForm};
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
 use hopcache_learning::tellers::{Teller, Tellers};

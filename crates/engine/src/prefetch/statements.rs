@@ -8,12 +8,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::pattern::pattern;
-use hopcache_core::cypher::statement::Statement;
 use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::limits::{
     FORMS_READ_MAX, PATTERN_TEXT_BYTES_MAX, STATEMENT_READ_BYTES_MAX, STATEMENTS_READ_MAX,
 };
+use hopcache_cypher::forms::pattern::pattern;
+use hopcache_cypher::statement::Statement;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::{FormId, PatternTag};
 use lru::LruCache;
@@ -62,7 +62,7 @@ impl Statements {
         let mut text = pattern(statement);
         let pattern = PatternTag::of(hasher, database, scope, &text);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        let read = hopcache_tags::statement(statement, procedures, hasher.shares_spellings());
+        let read = hopcache_cypher::tags::statement(statement, procedures, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let read = Arc::new(ReadStatement { read, pattern, realm, text });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {

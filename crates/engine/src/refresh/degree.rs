@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::{AnchorTag, QueryKey};
 use hopcache_core::limits;
 use hopcache_core::refresh::{KeyFacts, Mode};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::anchor::Anchor;
 use hopcache_packstream::{Reader, Token};
 
 use crate::cache::{DegreeAnswer, Start};
@@ -123,8 +123,8 @@ impl Refresh {
     fn question(&self, query: &Query) -> Option<DegreeQuestion> {
         let anchor = Anchor::of(query.normal.as_str(), &query.params)?;
         Some(DegreeQuestion {
-            tag: AnchorTag::of(&self.hasher, &query.database, query.identity.scope, &anchor),
-            property: AnchorTag::of_property(&self.hasher, &query.database, &anchor),
+            tag: AnchorTag::of(&self.hasher, &query.database, query.identity.scope, anchor.parts()),
+            property: AnchorTag::of_property(&self.hasher, &query.database, anchor.parts()),
             anchor,
             identity: Arc::clone(&query.identity),
             impersonated: query.impersonated.clone(),

@@ -1,10 +1,10 @@
 //! The view of a key's next refresh, for `explain`. It decides nothing: [`hopcache_core::refresh`] has the rule, and
 //! the node that serves a hit draws.
 
-use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::QueryKey;
 use hopcache_core::refresh::{self, KeyFacts, Mode, Plan, Rule};
 use hopcache_core::time::Millis;
+use hopcache_cypher::anchor::Anchor;
 
 use crate::cache::copy::{Life, MemoryCopy};
 use crate::model::ask::{Hints, Query};

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hopcache_core::bookmark::TransactionId;
 use hopcache_core::limits::WRITTEN_TAGS_OF_WRITE_MAX;
 use hopcache_core::tags::TagId;
+use hopcache_cypher::tags::{Touch, WriteEffects};
 use hopcache_packstream::{Reader, Value};
-use hopcache_tags::{Touch, WriteEffects};
 
 /// The latest transaction that has touched each tag, of the ids after `after` and up to `until`. `None` if rows do not tell all.
 ///

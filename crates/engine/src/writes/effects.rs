@@ -1,10 +1,10 @@
-//! What a statement touches, in the form that marks have. `hopcache-tags` decides it.
+//! What a statement touches, in the form that marks have. `hopcache_cypher::tags` decides it.
 
 use std::sync::Arc;
 
 use hopcache_core::tags::{TagId, Touched};
+use hopcache_cypher::tags::{Counters, Touch, WriteEffects};
 use hopcache_packstream::Value;
-use hopcache_tags::{Counters, Touch, WriteEffects};
 
 /// Nodes and relationships more than before, by the counters of summaries. Where either is not zero, the transaction has certainly
 /// changed the graph, and takes an id (EXACT section 1). Counted properties prove nothing: a `SET` to the value that is there is counted.

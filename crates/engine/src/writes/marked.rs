@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use hopcache_core::result::Marked;
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_tags::{Touch, WriteEffects};
+use hopcache_cypher::tags::{Touch, WriteEffects};
 
 use crate::model::ports::WriteOf;
 use crate::writes::Writes;

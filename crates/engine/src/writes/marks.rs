@@ -6,7 +6,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::MARKS_SHOWN_MAX;
 use hopcache_core::tags::TagId;
 use hopcache_core::written::WrittenRecord;
-use hopcache_tags::ReadTags;
+use hopcache_cypher::tags::ReadTags;
 
 use crate::writes::Writes;
 

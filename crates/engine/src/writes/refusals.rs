@@ -15,12 +15,12 @@
 
 use std::sync::Arc;
 
-use hopcache_core::cypher::calls::is_profiled;
-use hopcache_core::cypher::escapes::decoded;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::checks::calls::is_profiled;
+use hopcache_cypher::lexer::escapes::decoded;
 
 use crate::model::fetch_times::FetchTimes;
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, Parts, RunBookmarks, WriteOf};

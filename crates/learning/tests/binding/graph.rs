@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::Form;
 use hopcache_learning::templates::{QuerySeen, templates_of};
@@ -143,11 +142,11 @@ fn walk(dice: &mut Dice, from: i64, to: i64) -> Vec<Asked> {
     walk
 }
 
-/// Counts as `Successors` keeps them, without decay.
+/// Counts as `Successors` keeps them, without decay. Each statement above is the only one of its pattern.
 #[derive(Default)]
 struct Counts {
-    seen: BTreeMap<PatternId, u32>,
-    forms: BTreeMap<PatternId, BTreeMap<Form, u32>>,
+    seen: BTreeMap<&'static str, u32>,
+    forms: BTreeMap<&'static str, BTreeMap<Form, u32>>,
 }
 
 fn before(walk: &[Asked], at: usize) -> Vec<QuerySeen<'_>> {
@@ -166,19 +165,18 @@ fn before(walk: &[Asked], at: usize) -> Vec<QuerySeen<'_>> {
 impl Counts {
     fn learn(&mut self, walk: &[Asked]) {
         for (at, next) in walk.iter().enumerate() {
-            *self.seen.entry(PatternId::of(next.statement)).or_default() += 1;
+            *self.seen.entry(next.statement).or_default() += 1;
             let before = before(walk, at);
             let Some(learned) = templates_of(&before, next.statement, &next.params) else { continue };
-            let forms = self.forms.entry(PatternId::of(before[learned.before].statement)).or_default();
+            let forms = self.forms.entry(walk[at - 1 - learned.before].statement).or_default();
             learned.forms.into_iter().for_each(|form| *forms.entry(form).or_default() += 1);
         }
     }
 
     /// The eight most frequent forms of a pattern, with their probability.
     fn predicted(&self, statement: &str) -> Vec<(&Form, f64)> {
-        let pattern = PatternId::of(statement);
-        let total = f64::from(self.seen[&pattern]) + 1.0;
-        let mut forms: Vec<_> = self.forms.get(&pattern).into_iter().flatten().collect();
+        let total = f64::from(self.seen[statement]) + 1.0;
+        let mut forms: Vec<_> = self.forms.get(statement).into_iter().flatten().collect();
         forms.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         forms.into_iter().take(8).map(|(form, count)| (form, f64::from(*count) / total)).collect()
     }

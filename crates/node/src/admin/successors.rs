@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
-use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::limits::{
     PATTERN_TEXT_BYTES_MAX, SUCCESSORS_SHOWN_AT_A_TIME, SUCCESSORS_SHOWN_DEFAULT, SUCCESSORS_SHOWN_MAX,
     SUCCESSORS_SOUGHT_BYTES_MAX, SUCCESSORS_TURN_MS,
 };
+use hopcache_cypher::forms::pattern::pattern;
 use hopcache_engine::prefetch::{PatternView, SuccessorView};
 use hopcache_learning::form::{Binding, Form, Rows};
 use hopcache_learning::{Decayed, Kind, SourceId};

@@ -22,8 +22,8 @@ use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, BadRequest, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
 };
-use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
+use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::Reason;
 use hopcache_neo4j::relays::LentRelay;

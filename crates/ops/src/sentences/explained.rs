@@ -7,7 +7,7 @@
 //! 5. a copy that does not answer by itself: stale, expired, ended by a write, unreadable;
 //! 6. no copy: a run is under way, the store is away, the user is unknown, nobody has asked.
 
-use hopcache_core::cypher::verdict::Decider;
+use hopcache_cypher::verdict::Decider;
 use hopcache_engine::Verdict;
 use hopcache_engine::outcome::Reason;
 

@@ -1,7 +1,7 @@
 //! Why a request bypasses the cache: a sentence and a remedy for each reason. The reason's label is the same in
 //! `cache_bypass_total`, in `Cache-Status` and in `explain` ([`crate::labels::reason_label`]).
 
-use hopcache_core::cypher::verdict::{BypassReason, Decider};
+use hopcache_cypher::verdict::{BypassReason, Decider};
 use hopcache_engine::outcome::Reason;
 
 use super::Sentence;

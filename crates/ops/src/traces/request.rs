@@ -1,6 +1,6 @@
 //! The span of a client's request.
 
-use hopcache_core::cypher::rights::may_change_rights;
+use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Answer, How, Outcome};
 use hopcache_engine::trouble::Trouble;

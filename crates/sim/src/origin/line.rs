@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::ORIGIN_LIMIT_MIN;
 use hopcache_core::origin_limit::LimitBounds;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::turns::{RunClass, TurnBounds};
+use hopcache_cypher::forms::pattern::OfText;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{OriginFault, OriginRun};
 use hopcache_slots::{NoSlot, Slot, Slots, tick_while_used};

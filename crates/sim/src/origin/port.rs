@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hopcache_core::bookmark::Position;
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::PrincipalScope;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::forms::pattern::OfText;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use hopcache_core::cypher::normal::NormalForm;
-use hopcache_core::cypher::pattern::pattern;
-use hopcache_core::key::{KeyHasher, KeyMaterial, PrincipalScope};
+use hopcache_core::key::{KeyForm, KeyHasher, KeyMaterial, PrincipalScope};
 use hopcache_core::limits::{SESSION_BEFORE_MAX, SESSION_SETTLE_MS};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::forms::pattern::pattern;
 use hopcache_engine::ports::Dice;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::templates::{QuerySeen, templates_of};
@@ -110,8 +110,7 @@ impl Load {
         let material = KeyMaterial {
             database: DATABASE,
             scope: self.scope,
-            normal: &normal,
-            shared: None,
+            form: KeyForm::Normal(normal.as_str()),
             params: &params,
         };
         let tag = QueryTag::of(&self.hasher, &self.hasher.query_key(&material));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::pattern::PatternId;
 use hopcache_core::time::Millis;
 use hopcache_packstream::{Reader, Token, Writer};
 

@@ -1,7 +1,7 @@
 //! Events as the documentation shows them, and what they end.
 
+use hopcache_cypher::tags::ReadTags;
 use hopcache_packstream::encode;
-use hopcache_tags::ReadTags;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! What `explain` found, as the facts of its sentence.
 
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::cypher::verdict::decided_by;
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::decided_by;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};

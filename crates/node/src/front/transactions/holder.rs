@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hopcache_core::cypher::graphs::may_hold_use;
 use hopcache_core::limits::{
     HOLDER_LOOK_EVERY_MS, HOLDER_REQUESTS_SEEN_MAX, HOLDER_SILENT_LOOKS_MAX, PEER_BREAKER_PROBE_MS,
 };
@@ -22,6 +21,7 @@ use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
+use hopcache_cypher::checks::graphs::may_hold_use;
 use hopcache_engine::PendingWrite;
 use hopcache_engine::event::ForwardWord;
 use hopcache_engine::ports::{self, PeerError, WriteOf};

@@ -1,6 +1,6 @@
 //! Each row of the table, as people read it.
 
-use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_cypher::verdict::BypassReason;
 
 use super::*;
 

@@ -1,0 +1,22 @@
+//! The text of a statement, as far as a cache needs to know it. The server is the authority on reads and writes; this crate never is.
+//!
+//! | room | answers |
+//! |---|---|
+//! | [`lexer`] | what the tokens of a text are |
+//! | [`verdict`] | whether a text certainly is no cacheable read |
+//! | [`checks`] | whether a text may write, call a procedure, change rights or name a graph |
+//! | [`forms`] | which texts share an answer, or a pattern |
+//! | [`statement`] | all of that which the request path needs, from one pass over the tokens |
+//! | [`anchor`] | which graph node a read starts from |
+//! | [`tags`] | what a read depends on, and what a write touches |
+//!
+//! Everything here is a function of its arguments, as in `hopcache_core`: no clock, no dice, no sockets.
+
+pub mod anchor;
+pub mod checks;
+pub mod forms;
+pub mod lexer;
+pub mod limits;
+pub mod statement;
+pub mod tags;
+pub mod verdict;

@@ -1,0 +1,76 @@
+//! The parameters of a statement, as far as they name labels, types and keys.
+
+use hopcache_packstream::{Reader, Token, Value, decode};
+
+use crate::tags::limits::MARKS_MAX;
+use crate::tags::tree::{Expr, Key, Shape};
+
+/// The parameters of a statement: one PackStream map.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Params<'a>(pub(crate) &'a [u8]);
+
+impl Params<'_> {
+    /// The names that a dynamic label, type or key has in this run; `None` if they are not known.
+    pub(crate) fn names_of(self, expr: &Expr) -> Option<Vec<String>> {
+        match &expr.shape {
+            Shape::Text(name) => Some(vec![name.clone()]),
+            Shape::Parameter(parameter) => self.names(parameter),
+            _ => None,
+        }
+    }
+
+    /// The keys of a map in this run; `None` if they are not known.
+    pub(crate) fn keys_of(self, map: &Expr) -> Option<Vec<String>> {
+        match &map.shape {
+            Shape::Map(keys) => Some(keys.clone()),
+            Shape::Parameter(parameter) => self.keys(parameter),
+            _ => None,
+        }
+    }
+
+    /// The names that a key has in this run; `None` if they are not known.
+    pub(crate) fn key_names(self, key: &Key) -> Option<Vec<String>> {
+        match key {
+            Key::Name(name) => Some(vec![name.clone()]),
+            Key::Dynamic(expr) => self.names_of(expr),
+        }
+    }
+
+    /// The names in a parameter that is a string or a list of strings; `None` if it is anything else.
+    fn names(self, parameter: &str) -> Option<Vec<String>> {
+        let names = match self.get(parameter)? {
+            Value::String(name) => vec![name],
+            Value::List(items) if items.len() <= MARKS_MAX => {
+                let text = |item| if let Value::String(name) = item { Some(name) } else { None };
+                items.into_iter().map(text).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        Some(names)
+    }
+
+    /// The keys of a parameter that is a map; `None` if it is anything else.
+    pub(crate) fn keys(self, parameter: &str) -> Option<Vec<String>> {
+        match self.get(parameter)? {
+            Value::Map(entries) if entries.len() <= MARKS_MAX => {
+                Some(entries.into_iter().map(|(key, _)| key).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The parameter's value. A parameter that is there twice has none: which of them counts is the server's choice.
+    fn get(self, parameter: &str) -> Option<Value> {
+        let mut reader = Reader::new(self.0);
+        let Ok(Token::Map(entries)) = reader.token() else { return None };
+        let mut found = None;
+        for _ in 0..entries {
+            let is_it = reader.key().ok()? == parameter;
+            let value = reader.skip().ok()?;
+            if is_it && found.replace(value).is_some() {
+                return None;
+            }
+        }
+        decode(found?).ok()
+    }
+}

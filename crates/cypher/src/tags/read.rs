@@ -1,0 +1,117 @@
+//! What a read depends on.
+
+use std::collections::BTreeSet;
+
+use crate::checks::calls::may_read_tokens;
+use hopcache_core::tags::TagId;
+
+use crate::tags::id::{ids, share};
+use crate::tags::limits::TAGS_MAX;
+use crate::tags::names::Names;
+use crate::tags::needs::needs;
+use crate::tags::parse::parse;
+use crate::tags::rules::{Mark, Need};
+use crate::tags::volatility::Volatility;
+use crate::tags::write::WriteEffects;
+
+/// Everything that the result of a read depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadTags {
+    needs: BTreeSet<Need>,
+    ids: Vec<TagId>,
+    volatility: Volatility,
+}
+
+impl ReadTags {
+    /// The tags of `statement`, for any parameters.
+    #[must_use]
+    pub fn of(statement: &str) -> Self {
+        let Ok(query) = parse(statement) else {
+            let anything = Self::anything();
+            return if may_read_tokens(statement) { anything } else { anything.without_tokens() };
+        };
+        let tags = match Names::of(&query) {
+            Some(names) => Self::from_needs(needs(&query, &names)),
+            None => Self::anything(),
+        };
+        Self { volatility: Volatility::of(statement), ..tags }
+    }
+
+    /// The tags of a read about which nothing is known: every write touches it, and it is volatile.
+    #[must_use]
+    pub fn anything() -> Self {
+        Self::from_few(BTreeSet::from([Need::Anything, Need::Tokens]))
+    }
+
+    /// The same read, if the client gets a result that tells what the database has not: a warning of an unknown label, type or key.
+    #[must_use]
+    pub fn with_tokens(mut self) -> Self {
+        self.needs.insert(Need::Tokens);
+        let volatility = self.volatility;
+        Self { volatility, ..Self::from_few(self.needs) }
+    }
+
+    fn without_tokens(mut self) -> Self {
+        self.needs.remove(&Need::Tokens);
+        Self::from_few(self.needs)
+    }
+
+    /// The tags of a read with these needs; those of anything that is written if there are too many. Its functions are not known,
+    /// so it is volatile.
+    #[must_use]
+    pub fn from_needs(needs: BTreeSet<Need>) -> Self {
+        let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
+        let found = Self::from_few(needs);
+        if is_anything || found.ids.len() > TAGS_MAX { Self::anything().without_tokens() } else { found }
+    }
+
+    fn from_few(needs: BTreeSet<Need>) -> Self {
+        let ids = ids(needs.iter().flat_map(Need::marks).chain([Mark::Everything]));
+        Self { needs, ids, volatility: Volatility::Volatile }
+    }
+
+    /// The needs, for people.
+    #[must_use]
+    pub const fn needs(&self) -> &BTreeSet<Need> {
+        &self.needs
+    }
+
+    /// The needs in the words of Cypher, each with the number of the mark that a write has to leave for it.
+    #[must_use]
+    pub fn words(&self) -> Vec<(TagId, String)> {
+        let words = |need: &Need| Some((TagId::from(*need.marks().first()?), need.to_string()));
+        self.needs.iter().filter_map(words).collect()
+    }
+
+    /// Whether nothing is known of the read.
+    #[must_use]
+    pub fn is_anything(&self) -> bool {
+        self.needs.contains(&Need::Anything)
+    }
+
+    /// Whether the result can change while the graph stays, with these parameters (one PackStream map). The clock, chance,
+    /// files and configuration can change it then, and so can a function or a procedure that is not known.
+    ///
+    /// ```
+    /// let is_volatile = |read: &str| hopcache_cypher::tags::ReadTags::of(read).is_volatile(&[0xa0]);
+    /// assert!(!is_volatile("MATCH (n:A) RETURN toUpper(n.name)"));
+    /// assert!(is_volatile("MATCH (n:A) WHERE n.day = date() RETURN n.name"));
+    /// assert!(is_volatile("CALL db.index.fulltext.queryNodes('names', 'Ada')"));
+    /// ```
+    #[must_use]
+    pub fn is_volatile(&self, params: &[u8]) -> bool {
+        self.volatility.is_volatile(params)
+    }
+
+    /// The tags as sorted numbers, at most [`TAGS_MAX`].
+    #[must_use]
+    pub fn ids(&self) -> &[TagId] {
+        &self.ids
+    }
+
+    /// Whether the write may change the result. If not, the result is one that Neo4j may give after the write as well.
+    #[must_use]
+    pub fn touched_by(&self, effects: &WriteEffects) -> bool {
+        share(&self.ids, effects.ids())
+    }
+}

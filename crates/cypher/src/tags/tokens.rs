@@ -1,0 +1,112 @@
+//! The tokens that a write may create, from its tree: rule T11 of [`crate::tags::rules`].
+
+use std::collections::BTreeSet;
+
+use crate::tags::limits::TOKENS_MAX;
+use crate::tags::params::Params;
+use crate::tags::rules::Token;
+use crate::tags::tree::{Change, Clause, Element, Filter, LabelExpr, Path, Query};
+use hopcache_core::tags::TagId;
+
+/// The tokens that `query` may create, as sorted numbers; `None` if they are not known.
+pub(crate) fn tokens(query: &Query, params: Params<'_>) -> Option<Vec<TagId>> {
+    let mut walk = Walk { params, found: BTreeSet::new() };
+    walk.query(query)?;
+    (walk.found.len() <= TOKENS_MAX).then(|| walk.found.into_iter().collect())
+}
+
+/// What a name is the name of.
+type Kind = fn(&str) -> Token<'_>;
+
+/// Each step is `None` if it finds a name that is not known.
+struct Walk<'a> {
+    params: Params<'a>,
+    found: BTreeSet<TagId>,
+}
+
+impl Walk<'_> {
+    fn query(&mut self, query: &Query) -> Option<()> {
+        query.branches.iter().try_for_each(|branch| self.clauses(branch))
+    }
+
+    fn clauses(&mut self, clauses: &[Clause]) -> Option<()> {
+        clauses.iter().try_for_each(|clause| self.clause(clause))
+    }
+
+    fn clause(&mut self, clause: &Clause) -> Option<()> {
+        match clause {
+            Clause::Create(paths) => paths.iter().try_for_each(|path| self.path(path)),
+            Clause::Merge { path, on_create, on_match } => {
+                self.path(path)?;
+                on_create.iter().chain(on_match).try_for_each(|change| self.change(change))
+            }
+            Clause::Change { changes, is_added: true } => {
+                changes.iter().try_for_each(|change| self.change(change))
+            }
+            Clause::Foreach { body, .. } => self.clauses(body),
+            Clause::Call(call) => self.query(&call.query),
+            // What is read or removed gets no token.
+            Clause::Match(_)
+            | Clause::Unwind { .. }
+            | Clause::With(_)
+            | Clause::Return(_)
+            | Clause::LoadCsv { .. }
+            | Clause::Change { is_added: false, .. }
+            | Clause::Delete { .. }
+            | Clause::Finish => Some(()),
+        }
+    }
+
+    fn path(&mut self, path: &Path) -> Option<()> {
+        path.elements.iter().try_for_each(|element| match element {
+            Element::Node(node) => {
+                self.named(node.labels.as_ref(), |name| Token::Label(name))?;
+                self.filter(&node.filter)
+            }
+            Element::Relationship(found) => {
+                self.named(found.types.as_ref(), |name| Token::Type(name))?;
+                self.filter(&found.filter)
+            }
+            // No pattern that can be created.
+            Element::Group { .. } => None,
+        })
+    }
+
+    fn filter(&mut self, filter: &Filter) -> Option<()> {
+        self.add(&filter.keys, |name| Token::Key(name));
+        let Some(parameter) = &filter.map else { return Some(()) };
+        let keys = self.params.keys(parameter)?;
+        self.add(&keys, |name| Token::Key(name));
+        Some(())
+    }
+
+    fn change(&mut self, change: &Change) -> Option<()> {
+        let keys = match change {
+            Change::Labels { labels, .. } => return self.named(Some(labels), |name| Token::Label(name)),
+            Change::Key { key, .. } => self.params.key_names(key)?,
+            Change::Keys { value, .. } => self.params.keys_of(value)?,
+        };
+        self.add(&keys, |name| Token::Key(name));
+        Some(())
+    }
+
+    fn named(&mut self, labels: Option<&LabelExpr>, kind: Kind) -> Option<()> {
+        match labels {
+            None => {}
+            Some(LabelExpr::Name(name)) => self.add(std::slice::from_ref(name), kind),
+            Some(LabelExpr::And(parts) | LabelExpr::Or(parts)) => {
+                return parts.iter().try_for_each(|part| self.named(Some(part), kind));
+            }
+            Some(LabelExpr::Dynamic(expr)) => {
+                let names = self.params.names_of(expr)?;
+                self.add(&names, kind);
+            }
+            Some(LabelExpr::Not(_) | LabelExpr::Any) => return None,
+        }
+        Some(())
+    }
+
+    fn add(&mut self, names: &[String], kind: Kind) {
+        self.found.extend(names.iter().map(|name| TagId::from(kind(name))));
+    }
+}

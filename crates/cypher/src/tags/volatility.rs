@@ -1,0 +1,35 @@
+//! Whether a result can change while the graph stays: rules V1 to V4 of [`crate::tags::rules`].
+//!
+//! The lists of functions are those of [`crate::verdict`], which decides by them what is cached at all.
+
+use crate::verdict::Lexed;
+
+/// What else than the graph a result depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Volatility {
+    /// The parameters alone.
+    Stable,
+    /// Perhaps the clock: a temporal function takes a parameter, and `{timezone: 'Z'}` means "now".
+    ByParameters,
+    /// The clock, chance, files, configuration, or something that is not known.
+    Volatile,
+}
+
+impl Volatility {
+    /// The volatility of a text that the parser reads: one without procedures and `SHOW`.
+    pub(crate) fn of(statement: &str) -> Self {
+        match Lexed::of(statement, &[]) {
+            Lexed::PerhapsRead => Self::Stable,
+            Lexed::PerhapsReadOfParams => Self::ByParameters,
+            Lexed::Write | Lexed::Bypass(_) => Self::Volatile,
+        }
+    }
+
+    pub(crate) fn is_volatile(self, params: &[u8]) -> bool {
+        match self {
+            Self::Stable => false,
+            Self::ByParameters => Lexed::PerhapsReadOfParams.with_params(params) != Lexed::PerhapsRead,
+            Self::Volatile => true,
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The fast reject: whether a text certainly is no cacheable read. [`Lexed::Write`] and
+//! [`Lexed::Bypass`] are final; [`Lexed::PerhapsRead`] is only permission to ask the server, whose
+//! `EXPLAIN` is the authority on reads and writes.
+//!
+//! The server does not distinguish volatile from deterministic functions, so this module alone decides that, by lists
+//! of harmless names. A function or procedure on no list makes a text a bypass. Wrongly accepted reads are excluded by
+//! construction; wrong rejections happen only where noted.
+
+mod calls;
+mod clock;
+mod names;
+mod words;
+
+use std::ops::Range;
+
+use crate::forms::normal::without_end;
+use crate::lexer::{Token, TokenKind, Trouble, tokens};
+
+/// The verdict from the tokens of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lexed {
+    /// Nothing excludes a read: ask the server.
+    PerhapsRead,
+    /// As `PerhapsRead` for parameters without a clock in them: a temporal function takes a value, and
+    /// `date({timezone: 'Z'})` is today. [`Lexed::with_params`] decides.
+    PerhapsReadOfParams,
+    /// It has a clause that writes.
+    Write,
+    /// It is not cached, for this reason.
+    Bypass(BypassReason),
+}
+
+/// The reason why a possible read is not cached. A closed list: it labels metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BypassReason {
+    /// Indexes, constraints, databases, users, roles, servers: not data.
+    Schema,
+    /// `SHOW`, `TERMINATE`, `START`, `STOP`, `GRANT` and their like.
+    Administration,
+    /// `EXPLAIN` or `PROFILE`.
+    Plan,
+    /// `CYPHER …` options.
+    Prefix,
+    /// An explicit `USE`.
+    Use,
+    /// `LOAD CSV`.
+    LoadCsv,
+    /// `CALL { … } IN TRANSACTIONS`.
+    InTransactions,
+    /// A function that answers differently each time, such as `rand()` or `date()`.
+    VolatileFunction,
+    /// A function that is not known to be deterministic: user-defined, or newer than this list.
+    UnknownFunction,
+    /// A procedure that is not on the list of allowed ones.
+    Procedure,
+    /// A string, comment or name that does not end.
+    Unterminated,
+    /// `\uXXXX` where it could be syntax.
+    UnicodeEscape,
+    /// Syntax, numbers or characters that are not known: newer than Cypher 5, or not Cypher's.
+    Unreadable,
+    /// More than one statement.
+    ManyStatements,
+    /// Its first word begins no known read.
+    UnknownStart,
+}
+
+impl BypassReason {
+    /// Its name in metrics and headers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Schema => "schema",
+            Self::Administration => "administration",
+            Self::Plan => "plan",
+            Self::Prefix => "prefix",
+            Self::Use => "use",
+            Self::LoadCsv => "load-csv",
+            Self::InTransactions => "in-transactions",
+            Self::VolatileFunction => "volatile-function",
+            Self::UnknownFunction => "unknown-function",
+            Self::Procedure => "procedure",
+            Self::Unterminated => "unterminated",
+            Self::UnicodeEscape => "unicode-escape",
+            Self::Unreadable => "unreadable",
+            Self::ManyStatements => "many-statements",
+            Self::UnknownStart => "unknown-start",
+        }
+    }
+}
+
+impl Lexed {
+    /// The verdict from the tokens of `text`. `procedures` are allowed besides the built-in list, by their exact names.
+    /// Takes time linear in the length of the text.
+    #[must_use]
+    pub fn of(text: &str, procedures: &[String]) -> Self {
+        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures)
+    }
+
+    /// The same, from its tokens.
+    pub(crate) fn of_tokens(text: &str, tokens: &[Token], procedures: &[String]) -> Self {
+        if let Some(reason) = tokens.iter().find_map(trouble) {
+            return Self::Bypass(reason);
+        }
+        // As in the normal form: texts that share a form must share the verdict.
+        let tokens = without_end(tokens);
+        let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
+        let view = View { tokens, texts: &texts };
+        judge(view, procedures).0
+    }
+
+    /// The verdict with the parameters known: `params` is a PackStream map. A parameter that mentions a
+    /// `timezone` (in any case, as Neo4j reads it), or the string that means "no argument", may be a clock.
+    #[must_use]
+    pub fn with_params(self, params: &[u8]) -> Self {
+        match self {
+            Self::PerhapsReadOfParams if clock::is_in(params) => Self::Bypass(BypassReason::VolatileFunction),
+            Self::PerhapsReadOfParams => Self::PerhapsRead,
+            other => other,
+        }
+    }
+
+    /// Whether nothing excludes a read.
+    #[must_use]
+    pub const fn may_read(self) -> bool {
+        matches!(self, Self::PerhapsRead | Self::PerhapsReadOfParams)
+    }
+
+    /// The verdict in one word, for `explain` and the golden table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PerhapsRead => "perhaps-read",
+            Self::PerhapsReadOfParams => "perhaps-read-of-params",
+            Self::Write => "write",
+            Self::Bypass(reason) => reason.as_str(),
+        }
+    }
+}
+
+/// Whether `name`, in lower case, is a function of Cypher on the lists of this module: it changes nothing, and its value
+/// depends only on its arguments, the graph, the clock or chance.
+#[must_use]
+pub fn is_known_function(name: &str) -> bool {
+    let (family, member) = name.split_once('.').unwrap_or((name, ""));
+    let is_temporal = names::TEMPORAL.contains(&family)
+        && (matches!(member, "" | "truncate") || names::CLOCK_MEMBERS.contains(&member));
+    names::DETERMINISTIC.binary_search(&name).is_ok()
+        || names::DETERMINISTIC_MORE.contains(&name)
+        || names::VOLATILE.contains(&name)
+        || is_temporal
+}
+
+/// Whether `word` is a keyword that can stand behind a variable, so that the word before it may be one.
+#[must_use]
+pub fn may_follow_variable(word: &str) -> bool {
+    names::AFTER_VARIABLE.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether the procedure with this exact name is known to read only.
+#[must_use]
+pub(crate) fn only_reads(procedure: &str) -> bool {
+    names::PROCEDURES.contains(&procedure)
+}
+
+/// Whether it is known to search an index, and to tell nothing but what it finds there.
+#[must_use]
+pub(crate) fn searches_index(procedure: &str) -> bool {
+    only_reads(procedure) && procedure.starts_with("db.index.")
+}
+
+/// Plain data: the function, the procedure or the keyword that decides a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// As it is written, without spaces and backticks.
+    pub name: String,
+    /// Whether it is called with arguments.
+    pub has_arguments: bool,
+}
+
+/// The name in `text` that decides its verdict; `None` if no name decides. If parameters decide
+/// ([`Lexed::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
+#[must_use]
+pub fn decided_by(text: &str, procedures: &[String]) -> Option<Decider> {
+    let tokens: Vec<Token> = tokens(text).collect();
+    if tokens.iter().any(|token| trouble(token).is_some()) {
+        return None;
+    }
+    let tokens = without_end(&tokens);
+    let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
+    let view = View { tokens, texts: &texts };
+    let Range { start, end } = judge(view, procedures).1?;
+    let name = Some(view.chain(start, end)).filter(|name| !name.is_empty())?;
+    Some(Decider { name, has_arguments: view.is(end, '(') && !view.is(end + 1, ')') })
+}
+
+/// The verdict, and the tokens that decide it.
+fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>) {
+    match whole(view) {
+        Some((verdict, index)) => (verdict, Some(index..index + 1)),
+        None => calls::judge(view, procedures),
+    }
+}
+
+fn trouble(token: &Token) -> Option<BypassReason> {
+    match token.kind {
+        TokenKind::Trouble(Trouble::Unterminated) => Some(BypassReason::Unterminated),
+        TokenKind::Trouble(Trouble::UnicodeEscape) => Some(BypassReason::UnicodeEscape),
+        TokenKind::Trouble(_) => Some(BypassReason::Unreadable),
+        _ => None,
+    }
+}
+
+/// Verdicts on the text as a whole and on its clauses, each with the token that decides it.
+fn whole(view: View<'_>) -> Option<(Lexed, usize)> {
+    if let Some(verdict) = words::start(view) {
+        return Some((verdict, 0));
+    }
+    let mut sight = words::Sight::default();
+    let mut bypass = None;
+    for index in 0..view.tokens.len() {
+        if view.tokens[index].is(';') && index + 1 < view.tokens.len() {
+            return Some((Lexed::Bypass(BypassReason::ManyStatements), index));
+        }
+        // A write is a write, whatever else the text contains.
+        match sight.clause(view, index) {
+            Some(Lexed::Write) => return Some((Lexed::Write, index)),
+            found => bypass = bypass.or(found.map(|verdict| (verdict, index))),
+        }
+    }
+    bypass
+}
+
+/// Tokens and their texts; out of range is "no token".
+#[derive(Clone, Copy)]
+struct View<'a> {
+    tokens: &'a [Token],
+    texts: &'a [&'a str],
+}
+
+impl<'a> View<'a> {
+    fn is(self, index: usize, punct: char) -> bool {
+        self.tokens.get(index).is_some_and(|token| token.is(punct))
+    }
+
+    /// The unquoted word at `index`.
+    fn word(self, index: usize) -> Option<&'a str> {
+        let token = self.tokens.get(index)?;
+        if token.kind == TokenKind::Word { self.texts.get(index).copied() } else { None }
+    }
+
+    fn is_word(self, index: usize, word: &str) -> bool {
+        self.word(index).is_some_and(|text| text.eq_ignore_ascii_case(word))
+    }
+
+    fn is_any_word(self, index: usize, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is_word(index, word))
+    }
+
+    /// Whether the token is a name or keyword, quoted or not.
+    fn is_name(self, index: usize) -> bool {
+        let kind = self.tokens.get(index).map(|token| token.kind);
+        matches!(kind, Some(TokenKind::Word | TokenKind::QuotedWord))
+    }
+
+    /// Whether the token is where only a name can be: after `.`, `:` or `$`.
+    fn is_qualified(self, index: usize) -> bool {
+        index
+            .checked_sub(1)
+            .is_some_and(|before| self.is(before, '.') || self.is(before, ':') || self.is(before, '$'))
+    }
+
+    /// The name at `index` without its backticks.
+    fn name(self, index: usize) -> Option<String> {
+        let text = self.texts.get(index)?;
+        match self.tokens.get(index)?.kind {
+            TokenKind::Word => Some((*text).to_owned()),
+            TokenKind::QuotedWord => text.get(1..text.len() - 1).map(|inside| inside.replace("``", "`")),
+            _ => None,
+        }
+    }
+
+    /// The index after `a.b.c`, which begins at `index`.
+    fn chain_end(self, mut index: usize) -> usize {
+        while self.is(index + 1, '.') && self.is_name(index + 2) {
+            index += 2;
+        }
+        index + 1
+    }
+
+    /// `a.b.c` in `start..end`, without spaces and backticks.
+    fn chain(self, start: usize, end: usize) -> String {
+        let parts = (start..end).step_by(2).filter_map(|index| self.name(index));
+        parts.collect::<Vec<_>>().join(".")
+    }
+
+    /// The same as Neo4j looks functions up: lowered by Unicode's rules, where the Kelvin sign is a k.
+    fn lowered_chain(self, start: usize, end: usize) -> String {
+        self.chain(start, end).to_lowercase()
+    }
+}

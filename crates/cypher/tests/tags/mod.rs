@@ -1,0 +1,8 @@
+//! Tags: what a read depends on, what a write touches, and which texts have any.
+
+mod any_text;
+mod oracle;
+mod rules;
+mod statements;
+mod tokens;
+mod volatile;

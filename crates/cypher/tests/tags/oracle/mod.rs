@@ -1,0 +1,139 @@
+//! The oracle: for random graphs, reads and writes, a pair with the verdict "does not touch" must not change a result
+//! on a real Neo4j. It runs the read, the write and the read again, and takes the write back.
+//!
+//! The checker itself is proved by wrong rules ([`wrong_rules`]): each has a graph, a read and a write on which the
+//! checker has to find its verdict wrong.
+//!
+//! | variable | value |
+//! |---|---|
+//! | `HOPCACHE_TEST_TAG_PAIRS` | how many such pairs to run (150) |
+//! | `HOPCACHE_TEST_TAG_SEED` | the first graph's seed (1) |
+//! | `HOPCACHE_TEST_TAG_REFUSED` | if set, statements that the server refused are printed |
+//!
+//! Other tests use the same server. A result that differs counts only if it differs three times, each time between two
+//! equal results without the write.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod check;
+mod facts;
+mod ids;
+mod neo4j;
+mod random;
+mod reads;
+mod spelling;
+mod writes;
+mod wrong_rules;
+
+use check::Checker;
+use random::Random;
+use reads::Read;
+use wrong_rules::{GRAPH, NOTHING, Rule, TOUCHING, WRONG_RULES};
+
+/// A long run has to catch each wrong rule with its random pairs as well.
+const LONG_RUN: usize = 5_000;
+
+/// Statements of a batch, reads and as many writes, and the graphs on which it runs. The server plans each statement,
+/// which takes longer than to run it. So a long run makes more pairs from each.
+struct Batch {
+    statements: usize,
+    graphs: usize,
+}
+
+const BATCH: Batch = Batch { statements: 8, graphs: 1 };
+const BATCH_OF_LONG_RUNS: Batch = Batch { statements: 60, graphs: 2 };
+
+fn number(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Runs batches until `pairs` with the verdict "does not touch" were run, or until a wrong verdict was found.
+fn run(pairs: usize, first_seed: usize) -> Checker {
+    let is_long = pairs >= LONG_RUN;
+    let mut checker = Checker::new();
+    checker.catches_wrong_rules = is_long;
+    let Batch { statements, graphs } = if is_long { BATCH_OF_LONG_RUNS } else { BATCH };
+    for seed in first_seed.. {
+        let mut random = Random::new(seed as u64);
+        let mut reads: Vec<_> = (0..statements).map(|_| checker.prepared(random_read(&mut random))).collect();
+        let writes: Vec<String> = (0..statements).map(|_| random_write(&mut random)).collect();
+        for _ in 0..graphs {
+            checker.graph.make(&mut random);
+            checker.read_all(&mut reads);
+            for write in &writes {
+                checker.write_and_compare(&reads, write);
+                if checker.account.untouched >= pairs || !checker.account.wrong.is_empty() {
+                    checker.graph.wipe();
+                    return checker;
+                }
+            }
+            let write = if random.chance(50) {
+                writes::in_transactions(&mut random)
+            } else {
+                random_write(&mut random)
+            };
+            checker.commit_and_compare(&reads, &write);
+        }
+    }
+    checker
+}
+
+fn random_write(random: &mut Random) -> String {
+    let text = writes::random_write(random);
+    spelling::respelled(&text, random)
+}
+
+fn random_read(random: &mut Random) -> Read {
+    let mut read = Read::random(random);
+    read.text = spelling::respelled(&read.text, random);
+    read
+}
+
+#[test]
+fn no_write_changes_a_read_that_it_does_not_touch() {
+    let pairs = number("HOPCACHE_TEST_TAG_PAIRS", 150);
+    let checker = run(pairs, number("HOPCACHE_TEST_TAG_SEED", 1));
+    let account = &checker.account;
+    eprintln!("{account:#?}");
+    assert!(account.wrong.is_empty(), "{} wrong\n{}", account.wrong.len(), account.wrong.join("\n"));
+    assert!(account.untouched >= pairs);
+    if checker.catches_wrong_rules {
+        let missed = WRONG_RULES.iter().filter(|rule| !account.caught.contains(rule.name));
+        assert_eq!(missed.map(|rule| rule.name).collect::<Vec<_>>(), [""; 0], "not caught");
+    }
+    // Otherwise the generator has stopped to make what it is for.
+    assert!(account.failed * 5 < account.reads + account.writes, "{account:?}");
+    assert!((account.reads_of_anything + account.writes_of_anything) * 5 < account.reads + account.writes);
+}
+
+/// The crate says "touches", the wrong rule does not, and the checker shows on the server that the write changes the
+/// result.
+fn is_caught(checker: &mut Checker, rule: &'static Rule, read: &str, write: &str) {
+    let (touched, untouched) = (checker.account.touched, checker.account.untouched);
+    checker.wrong_rule = None;
+    checker.check(GRAPH, read, write);
+    assert_eq!(checker.account.touched, touched + 1, "{}\n{read}\n{write}", rule.name);
+    assert_eq!(checker.account.wrong.len(), untouched);
+
+    checker.wrong_rule = Some(rule);
+    checker.check(GRAPH, read, write);
+    assert_eq!(checker.account.untouched, untouched + 1, "{}\n{read}\n{write}", rule.name);
+    assert_eq!(checker.account.wrong.len(), untouched + 1, "{}\n{read}\n{write}", rule.name);
+}
+
+/// A checker that catches no wrong rule proves nothing about the right ones.
+#[test]
+fn the_checker_catches_every_wrong_rule() {
+    let mut checker = Checker::new();
+    for rule in &WRONG_RULES {
+        is_caught(&mut checker, rule, rule.read, rule.write);
+    }
+}
+
+#[test]
+fn pairs_that_were_wrong_once() {
+    let mut checker = Checker::new();
+    for (read, write) in TOUCHING {
+        is_caught(&mut checker, &NOTHING, read, write);
+    }
+}

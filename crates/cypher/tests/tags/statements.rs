@@ -1,0 +1,123 @@
+//! What may be cached: what the verdict lets into the cache, the parser of tags reads. Syntax that it does not know is a
+//! bypass, and no read that Cypher 5 has is one.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+use hopcache_cypher::tags::limits::STATEMENT_BYTES_MAX;
+use hopcache_cypher::tags::{ReadTags, WriteEffects, statement};
+use hopcache_cypher::verdict::{BypassReason, Lexed};
+use hopcache_packstream::{Value, encode};
+use serde_json::Value as Json;
+
+fn verdict(text: &str) -> Lexed {
+    let procedures = ["apoc.meta.schema".to_owned()];
+    statement(text, &procedures, true).lexed
+}
+
+/// Reads of Cypher 5 with each construct of its grammar. Each was explained by Neo4j 5.26.12 as a read.
+const READS: &str = include_str!("cypher5_reads.txt");
+
+fn reads() -> impl Iterator<Item = &'static str> {
+    READS.lines().filter(|line| !line.is_empty() && !line.starts_with("//"))
+}
+
+#[test]
+fn every_construct_of_cypher_5_is_known() {
+    let unknown: Vec<&str> = reads().filter(|text| !verdict(text).may_read()).collect();
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    assert!(reads().count() > 130);
+}
+
+/// The golden verdicts, and all statements of the tests of fronts and drivers.
+#[test]
+fn what_the_verdict_lets_into_the_cache_is_known() {
+    let golden: Json = serde_json::from_str(include_str!("../../../../tests/golden/verdicts.json")).unwrap();
+    let api: Json =
+        serde_json::from_str(include_str!("../../../../tests/golden/query_api_statements.json")).unwrap();
+    let rows = golden.as_array().unwrap().iter().map(|row| row["statement"].as_str().unwrap());
+    let asked = api["statements"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
+    let unknown: Vec<&str> = rows
+        .chain(asked)
+        .filter(|text| Lexed::of(text, &[]).may_read() && !verdict(text).may_read())
+        .collect();
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+}
+
+/// Cypher 25 that the verdict alone takes for reads. Neo4j 2026.09.0 explains each as one.
+#[test]
+fn syntax_that_is_not_known_is_no_read() {
+    for text in [
+        "MATCH (n:A) FILTER n.x > 1 RETURN n",
+        "MATCH (n:A) LET y = n.x RETURN y",
+        "RETURN 1 AS a NEXT RETURN a + 1 AS b",
+        "MATCH (n) RETURN n.x AS x GROUP BY x",
+        "MATCH WALK (a)-[*1..2]->(b) RETURN b",
+        "MATCH (n) ORDER BY n.x LIMIT 3 RETURN n",
+        "CALL { WHEN true THEN RETURN 1 AS a ELSE RETURN 2 AS a } RETURN a",
+        "MATCH (n) WHERE n IS LABELED A RETURN n",
+        "RETURN {x IN [1, 2] | x: 1} AS m",
+        "RETURN allReduce(s = 0, x IN [1, 2] | s + x, s < 9) AS ok",
+        "RETURN 1 IS :: VECTOR<INTEGER>(3) AS v",
+        "RETURN 'a' 'b'",
+        "MATCH (n) RETURN n THEN RETURN 1",
+        "RETURN (1",
+    ] {
+        assert!(Lexed::of(text, &[]).may_read(), "{text}");
+        let read = statement(text, &[], true);
+        assert_eq!(read.lexed, Lexed::Bypass(BypassReason::Unreadable), "{text}");
+        assert_eq!(read.shared, None);
+        assert!(ReadTags::of(text).is_anything());
+    }
+}
+
+/// Syntax whose meaning is not known is read by age: every write touches it, and it is never proved.
+#[test]
+fn syntax_without_a_meaning_depends_on_anything() {
+    for text in [
+        "CALL db.labels() YIELD label RETURN label",
+        "MATCH (n) WHERE n.x IS :: INTEGER RETURN n",
+        "MATCH (n) WHERE n IS A RETURN n",
+        "MATCH (order:Order) RETURN order.id",
+        "RETURN [x IN $l WHERE x:A | x.y] AS l",
+        "MATCH (n:$([x IN $l | x])) RETURN n",
+    ] {
+        assert!(verdict(text).may_read(), "{text}");
+        let tags = ReadTags::of(text);
+        assert!(tags.is_anything() && tags.is_volatile(&[0xa0]), "{text}");
+    }
+    // The `|` of the expression is in brackets of its own, so there is one meaning.
+    for text in ["RETURN [x IN $l WHERE (x:A|B) | x.y]", "RETURN [(a:A|B)-[r:R|S]->(b WHERE b:C|D) | b:E|F]"]
+    {
+        assert!(!ReadTags::of(text).is_anything(), "{text}");
+    }
+}
+
+/// Of a long text the verdict on the tokens decides alone. One that nests deep may have any syntax.
+#[test]
+fn a_long_text_is_read_by_its_tokens_and_a_deep_one_is_not_read() {
+    let long = |inside: &str| format!("RETURN '{}' AS x {inside}", "x".repeat(STATEMENT_BYTES_MAX));
+    let deep = format!("RETURN {}1{} AS x NEXT RETURN 5 AS y", "[".repeat(200), "]".repeat(200));
+    assert!(verdict(&long("")).may_read());
+    assert_eq!(verdict(&deep), Lexed::Bypass(BypassReason::Unreadable));
+    assert_eq!(verdict(&long("NEXT SHOW INDEXES")), Lexed::Bypass(BypassReason::Administration));
+    assert_eq!(verdict(&long(", s'{rand()}' AS y")), Lexed::Bypass(BypassReason::Unreadable));
+    // A comment is no reason: texts of one normal form share the verdict.
+    let commented = format!("MATCH (n) /* {} */ FILTER n.x RETURN n", "x".repeat(STATEMENT_BYTES_MAX));
+    assert_eq!(verdict(&commented), Lexed::Bypass(BypassReason::Unreadable));
+}
+
+/// An interpolated string in a write: whatever it creates, all reads end.
+#[test]
+fn a_write_with_unknown_syntax_touches_everything() {
+    let read = ReadTags::of("MATCH (n:Other) RETURN n.y");
+    let params = encode(&Value::Map(Vec::new()));
+    for text in [
+        "CREATE (:A {x: s'{datetime()}'})",
+        "MATCH (n:A) FILTER n.x > 1 SET n.y = 1",
+        "RETURN 1 AS a NEXT CREATE (:A {x: a})",
+    ] {
+        let effects = WriteEffects::of(text, &params);
+        assert!(effects.is_anything() && read.touched_by(&effects), "{text}");
+        assert_eq!(effects.transactions_max(), None, "{text}");
+    }
+}
