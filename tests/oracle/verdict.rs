@@ -1,4 +1,4 @@
-//! What a wrong answer is: a violation, or one of the cases that the contract leaves out (ARCHITECTURE "Known limits",
+//! What a wrong answer is: a violation, or one of the cases that the contract leaves out (docs/known-limits.md,
 //! docs/operating/freshness.md "Writes", `crates/sim/src/check/writes.rs`):
 //!
 //! - It is marked `stale-if-error`: Neo4j failed, or was silent for longer than a probe waits (a very busy machine).
