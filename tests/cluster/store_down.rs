@@ -79,7 +79,7 @@ async fn a_hanging_redis_hangs_nobody() {
     assert!(slowest < most, "{slowest:?}, {most:?} at most");
 }
 
-/// How long the owner keeps its run's result without a store (ARCHITECTURE, "Degraded TTL").
+/// How long the owner keeps its run's result without a store (docs/decisions.md, "Commit").
 const DEGRADED_TTL: Duration = Duration::from_secs(2);
 
 /// F7: one owner's store is silent, its peers' is not. They ask the owner, and it runs once in a degraded TTL for all.

@@ -7,7 +7,7 @@ use crate::containers::world::{World, query, run};
 use crate::support::{http, say, until};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a node keeps the result of a run without a lease (ARCHITECTURE, "Degraded TTL").
+/// How long a node keeps the result of a run without a lease (docs/decisions.md, "Commit").
 const DEGRADED_TTL: Duration = Duration::from_secs(2);
 
 /// F6: the owner and its peers do not reach each other. Both sides ask for the key, and the lease in the store lets

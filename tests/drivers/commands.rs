@@ -10,7 +10,7 @@ use crate::support::process::{ports_in_a_row, program};
 use crate::support::say;
 
 /// Documents with commands.
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 16] = [
     "README.md",
     "docs/tour.md",
     "docs/install.md",
@@ -22,7 +22,10 @@ const DOCUMENTS: [&str; 13] = [
     "docs/guides/kubernetes.md",
     "docs/guides/sizing.md",
     "docs/guides/upgrading.md",
-    "docs/OPERATING.md",
+    "docs/operating/deploy.md",
+    "docs/operating/explain.md",
+    "docs/operating/invalidate.md",
+    "docs/operating/upgrade.md",
     "docs/SECURITY.md",
 ];
 

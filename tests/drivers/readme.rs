@@ -1,4 +1,5 @@
-//! The snippets for drivers in the README and in guides, as they stand there: run before a node with the sample graph, at its address.
+//! The snippets for drivers in docs/drivers.md and in guides, as they stand there: run before a node with the sample graph, at its
+//! address. README has the first one of them.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::process::Command;
 use crate::drivers::install::{Driver, java, lines};
 use crate::support::lone::{Lone, Spec};
 
-/// What the section names: the first of three nodes of `cargo demo`.
+/// What the snippets name: the first of three nodes of `cargo demo`.
 const ADDRESS: &str = "localhost:7478";
 
 /// Documents with a whole program in Python.
@@ -16,11 +17,9 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
 }
 
-/// The code of a language in the README's section about drivers.
+/// The code of a language in the page about drivers.
 fn snippet(language: &str) -> String {
-    let readme = document("README.md");
-    let section = readme.split_once("\n## With a driver\n").expect("the section").1;
-    code_in(section.split("\n## ").next().unwrap(), language)
+    code_in(&document("docs/drivers.md"), language)
 }
 
 /// The first code of a language.
@@ -80,7 +79,8 @@ fn run(driver: Driver, code: &str, folder: &Path) -> Vec<String> {
 
 /// Must-show 9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_readmes_snippets_run_as_they_stand_there() {
+async fn the_snippets_for_drivers_run_as_they_stand_there() {
+    assert_eq!(code_in(&document("README.md"), "python"), snippet("python"), "README has the page's snippet");
     let node = Lone::start(&Spec { prefetches: false, ..Spec::embedded("") }).await;
     let address = format!("localhost:{}", node.addrs.bolt.port());
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What a wrong answer is: a violation, or one of the cases that the contract leaves out (ARCHITECTURE "Known limits",
-//! OPERATING "Writes", `crates/sim/src/check/writes.rs`):
+//! What a wrong answer is: a violation, or one of the cases that the contract leaves out (docs/known-limits.md,
+//! docs/operating/freshness.md "Writes", `crates/sim/src/check/writes.rs`):
 //!
 //! - It is marked `stale-if-error`: Neo4j failed, or was silent for longer than a probe waits (a very busy machine).
 //! - Its node, or the owner that answered, was out of touch a moment before: killed, stopped, or cut off from peers or Redis.

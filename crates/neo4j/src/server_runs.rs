@@ -52,7 +52,7 @@ impl ServerRuns {
         if !self.is_refusal_said.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 error = code,
-                "Neo4j does not tell when it was started: after a restore of its files, purge (OPERATING, Proofs)"
+                "Neo4j does not tell when it was started: after a restore of its files, purge (docs/operating/freshness.md, Proofs)"
             );
         }
         self.keep(None)

@@ -1,7 +1,8 @@
-//! `docs/OPERATING.md` and the alert rules name exactly the items of the code: `Cache-Status` details, metrics,
-//! alerts, keys of the configuration. A test fails when one of the two changes alone.
+//! The pages of `docs/operating` and the alert rules name exactly the items of the code: `Cache-Status` details, values of
+//! labels, alerts. A test fails when one of the two changes alone.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use hopcache_config::RefreshSection;
 use hopcache_cypher::verdict::BypassReason;
@@ -12,9 +13,15 @@ use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 /// Where the alert rules expect the book, until an operator says where it is published. The domain is reserved (RFC 2606).
 const BOOK: &str = "https://hopcache.example/";
-const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
+const REFERENCE: &str = include_str!("../../../docs/reference/metrics.md");
+/// All pages of `docs/operating`, one behind the other.
+static OPERATING: LazyLock<String> = LazyLock::new(|| {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating");
+    let pages = std::fs::read_dir(folder).unwrap();
+    pages.map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap() + "\n").collect()
+});
 
-/// The part of `docs/OPERATING.md` below `heading`, up to the next heading.
+/// The part of a page of `docs/operating` below `heading`, up to the next heading.
 fn section(heading: &str) -> Option<&'static str> {
     let (_, rest) = OPERATING.split_once(&format!("\n{heading}\n"))?;
     rest.split("\n#").next()
@@ -52,7 +59,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
     let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
     assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
     sent.extend([labels::DETAIL_OWNER, labels::DETAIL_HOLDER]);
-    let rows = words_of_table("### Cache-Status", "| `detail` | meaning |");
+    let rows = words_of_table("## Cache-Status", "| `detail` | meaning |");
     assert_eq!(sent, rows);
 }
 
@@ -94,7 +101,7 @@ fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
 }
 
 #[test]
-fn every_metric_is_listed() {
+fn every_metric_is_in_the_reference() {
     let text =
         Meters::with(&RefreshSection::default()).render(Readings::default(), Exposition::Prometheus, "");
     let names: Vec<&str> = text
@@ -103,9 +110,8 @@ fn every_metric_is_listed() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert!(names.len() > 20, "the exposition shows its metrics: {names:?}");
-    let is_beside = |name: &str| RENAMED.iter().any(|(_, new)| *new == name);
-    for name in names.into_iter().filter(|name| !is_beside(name)) {
-        assert!(OPERATING.contains(&format!("`{name}")), "{name}: not in docs/OPERATING.md");
+    for name in names {
+        assert!(REFERENCE.contains(&format!("`{name}`")), "{name}: not in docs/reference/metrics.md");
     }
 }
 
@@ -164,11 +170,11 @@ fn has_section(url: &str) -> bool {
 /// A link whose page or heading is missing is found, also in this test.
 #[test]
 fn a_runbook_that_leads_nowhere_is_noticed() {
-    assert!(has_section("https://hopcache.example/OPERATING.html#hopcachestoredown"));
+    assert!(has_section("https://hopcache.example/operating/alerts.html#hopcachestoredown"));
     for wrong in [
-        "https://hopcache.example/OPERATING.html#hopcachestoreup",
-        "https://hopcache.example/RUNNING.html#hopcachestoredown",
-        "docs/OPERATING.md#hopcachestoredown",
+        "https://hopcache.example/operating/alerts.html#hopcachestoreup",
+        "https://hopcache.example/operating/RUNNING.html#hopcachestoredown",
+        "docs/operating/alerts.md#hopcachestoredown",
         "",
     ] {
         assert!(!has_section(wrong), "{wrong}");
@@ -183,9 +189,9 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
         let name = rule.lines().next().unwrap();
         assert!(rule.contains("severity: critical") || rule.contains("severity: warning"), "{name}");
         assert!(rule.contains("summary: ") && rule.contains("description: "), "{name}");
-        let anchor = format!("runbook: docs/OPERATING.md#{}\n", name.to_lowercase());
+        let anchor = format!("runbook: docs/operating/alerts.md#{}\n", name.to_lowercase());
         assert!(rule.contains(&anchor), "{name}: {anchor}");
-        assert!(OPERATING.contains(&format!("\n### {name}\n")), "{name}: no heading in docs/OPERATING.md");
+        assert!(OPERATING.contains(&format!("\n### {name}\n")), "{name}: no heading in docs/operating");
         let url = rule.split_once("runbook_url: ").map(|(_, rest)| rest.lines().next().unwrap());
         assert!(has_section(url.unwrap_or_default()), "{name}: runbook_url: {url:?}");
         let tests = include_str!("../../../cluster/prometheus/alerts_test.yml");
@@ -193,20 +199,6 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
             tests.contains(&format!("alertname=\"{name}\"")),
             "{name}: no scenario in alerts_test.yml fires it"
         );
-    }
-}
-
-/// The keys for freshness and prefetch: each has a row, and each row belongs to an existing key.
-#[test]
-fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
-    let schema = hopcache_config::schema();
-    for (section, keys_min) in [("entry", 5), ("freshness", 2), ("refresh", 11), ("prefetch", 7)] {
-        let keys = schema["properties"][section]["properties"].as_object().unwrap();
-        assert!(keys.len() >= keys_min, "{section}: {keys:?}");
-        let row = format!("| `{section}.");
-        let rows = OPERATING.lines().filter_map(|line| line.strip_prefix(&row)?.split('`').next());
-        let rows: BTreeSet<&str> = rows.collect();
-        assert_eq!(rows, keys.keys().map(String::as_str).collect::<BTreeSet<_>>(), "{section}");
     }
 }
 
@@ -270,7 +262,7 @@ fn every_word_of_learning_and_prefetch_is_explained() {
         ("hopcache_origin_errors_total", "kind"),
     ] {
         let rows = section(&format!("### `{metric}{{{label}}}`"));
-        let rows = rows.unwrap_or_else(|| panic!("{metric}: no section in docs/OPERATING.md"));
+        let rows = rows.unwrap_or_else(|| panic!("{metric}: no section in docs/operating"));
         let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'));
         let words: Vec<&str> = series.filter_map(|labels| labels.split('"').nth(1)).collect();
         assert!(words.len() >= 5, "{metric}: {words:?}");

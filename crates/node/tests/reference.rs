@@ -140,7 +140,7 @@ fn the_page_of_the_metrics_is_current() {
     let mut page = format!("{FROM_CODE}# Metrics\n\n");
     page.push_str(
         "`GET /metrics` on the admin listener, in Prometheus' text format. Labels and their values:\n\
-         [Operating Hopcache](../OPERATING.md#metrics). A metric with two names is shown under both.\n\n| metric | type | meaning |\n|---|---|---|\n",
+         [Monitor with metrics](../operating/metrics.md). A metric with two names is shown under both.\n\n| metric | type | meaning |\n|---|---|---|\n",
     );
     for metric in metrics {
         let beside = RENAMED.iter().find(|(old, _)| *old == metric.name);

@@ -63,7 +63,7 @@ impl StoreProblem {
             }
             Self::LogOn => "the store refuses this node's log-on: check user and password in store.uri",
             Self::Rights => {
-                "the store denies commands that the node needs: give its user the rights in docs/OPERATING.md"
+                "the store denies commands that the node needs: give its user the rights in docs/operating/redis.md"
             }
             Self::Full => "the store is full: hits are served, nothing is stored; give it more memory",
             Self::ReadOnly => {

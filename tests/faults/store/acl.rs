@@ -8,7 +8,7 @@ use crate::support::redis::{Options, RedisServer};
 use crate::support::tcp_proxy::TcpProxy;
 use crate::support::{say, until};
 
-const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
+const PAGE: &str = include_str!("../../../docs/operating/redis.md");
 const LOG_ON: &str = "refuses this node's log-on";
 
 /// Sends requests for some seconds and returns their number. None may fail.
@@ -66,11 +66,11 @@ async fn a_refused_log_on_is_told_once_and_not_hammered() {
     }
 }
 
-/// The lines of OPERATING, for a real user: everything works, and Redis denied nothing (`ACL LOG` is empty).
+/// The lines of docs/operating/redis.md, for a real user: everything works, and Redis denied nothing (`ACL LOG` is empty).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     let redis = RedisServer::start().await;
-    let lines = OPERATING.lines().filter(|line| line.starts_with("ACL SETUSER hopcache"));
+    let lines = PAGE.lines().filter(|line| line.starts_with("ACL SETUSER hopcache"));
     let lines: Vec<String> = lines.map(|line| line.replace(">PASSWORD", ">secret")).collect();
     let first = lines.first().unwrap();
     assert!(first.contains("-@all") && first.contains("~hopcache:v4:*"), "{first}");
@@ -97,7 +97,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     assert_eq!(redis.tell("CONFIG SET maxmemory 0"), "+OK");
     node.wait_until_well().await;
     assert_eq!(redis.tell("ACL LOG"), "*0", "Redis denied something");
-    say("ACL of OPERATING.md: store, read, explain, purge, ping: nothing denied");
+    say("ACL of docs/operating/redis.md: store, read, explain, purge, ping: nothing denied");
 
     // Without the scripts' commands: the log names the list of commands.
     assert_eq!(
@@ -107,7 +107,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     let weak = Lone::start(&Spec::on(&format!("redis://weak:secret@{address}"))).await;
     assert_eq!(weak.ask(&asks("acl weak", 0).1).await.value(), "acl weak 0.");
     let why = weak.wait_until_degraded("store").await;
-    assert!(why.contains("docs/OPERATING.md"), "{why}");
+    assert!(why.contains("docs/operating/redis.md"), "{why}");
     until("Redis denied", WAIT_MAX, async || redis.tell("ACL LOG") != "*0").await;
     assert_eq!(weak.log_count("denies commands"), 1, "{}", weak.log());
     assert_eq!(redis.tell("ACL SETUSER weak +@all"), "+OK");

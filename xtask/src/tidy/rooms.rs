@@ -130,7 +130,7 @@ fn closed_door(from: &str, to: &str, written: &str) -> Option<String> {
         "the arrow runs up; move what both need into the lower room, or let the upper room pass it in (a value, a closure, \
          a trait that the lower room owns)"
     } else {
-        "the door is closed; go through a room between, or open it in tidy's ROOMS and say in ARCHITECTURE why"
+        "the door is closed; go through a room between, or open it in tidy's ROOMS and say in docs/ARCHITECTURE.md why"
     };
     Some(format!("`{from}` → `{to}` (`{written}`): {why}"))
 }

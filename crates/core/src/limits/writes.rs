@@ -41,7 +41,8 @@ pub const CAPTURED_BYTES_MAX: usize = 1 << 20;
 pub const WATCH_AGAIN_MS: u64 = 10;
 /// How often in one interval a watcher looks again whether the writes that had begun are over.
 pub const WATCH_TRIES_MAX: u32 = 8;
-/// `freshness.max_life`: longest life of a proved entry. A day: what a proof missed (OPERATING, "Proofs") is read anew by then.
+/// `freshness.max_life`: longest life of a proved entry. A day: by then what a proof missed is read anew
+/// (docs/operating/freshness.md, "Proofs").
 pub const PROOF_LIFE_MS_DEFAULT: u64 = 24 * 60 * 60 * 1_000;
 /// Looks at the store whose times a node remembers: a report is of one of the last few.
 pub const PROOF_LOOKS_MAX: usize = 64;

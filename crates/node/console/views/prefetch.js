@@ -36,7 +36,7 @@ function create(onError) {
     { name: "Read ahead", class: "number", cell: (row) => count(row.launched) },
     { name: "Asked for", class: "number", cell: (row) => count(row.used) },
     { name: "Its parameters", class: "words", cell: how },
-  ], "No pattern is known yet. Sessions teach them: see prefetch in OPERATING.");
+  ], "No pattern is known yet. Sessions teach them: see docs/operating/prefetch.md.");
 
   const load = async () => {
     try {

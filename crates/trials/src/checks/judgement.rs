@@ -20,7 +20,7 @@ pub(crate) struct Bounds {
 }
 
 /// A fault has effects for this time after its end: breakers, `DEGRADED_TTL_MS`, a reconnect, a poll of the
-/// invalidation log, and an unnoticed pause under 2 s (ARCHITECTURE, known limits).
+/// invalidation log, and an unnoticed pause under 2 s (docs/known-limits.md).
 pub(super) const AFTER_US: u64 = 5_000_000;
 /// `entry.ttl_jitter` shortens or lengthens a life by this share.
 pub(super) const JITTER: f64 = 0.1;
