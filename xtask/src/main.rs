@@ -20,6 +20,7 @@ mod fuzz;
 mod helm;
 mod images;
 mod lanes;
+mod lines;
 mod pictures;
 mod sbom;
 mod seeded;
@@ -93,6 +94,12 @@ enum Task {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Count lines of code by part, files, test programs and packages, at a commit.
+    Lines {
+        /// A commit, branch or tag.
+        #[arg(default_value = "HEAD")]
+        commit: String,
+    },
     /// Run one step of a lane.
     Step { which: lanes::Single },
     /// Run the fuzz targets with cargo-fuzz (libFuzzer, address sanitizer); needs a nightly toolchain.
@@ -164,6 +171,7 @@ fn run(cli: Cli) -> Result<()> {
             lanes::run(&root, scope, &args)
         }
         Task::Full { args } => lanes::run(&root, lanes::Scope::Full, &args),
+        Task::Lines { commit } => lines::run(&root, &commit),
         Task::Step { which } => lanes::single(&root, which),
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
