@@ -47,7 +47,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the repository's own rules (crate arrows, sizes, headers, tests, links).
+    /// Check the repository's own rules (rooms of the engine, sizes, headers, tests, links).
     Tidy,
     /// Check and test the alert rules with promtool.
     Alerts,
