@@ -34,13 +34,12 @@ const DOCUMENTS: [&str; 16] = [
 const COMPOSE: &str = "docker-compose.cluster.yml: the gate's step `compose`; compose.yaml: by hand";
 
 /// Beginnings of commands that need more than a node, and what tries them.
-const ELSEWHERE: [(&str, &str); 23] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     ("cargo demo", "this test: `hopcache dev` itself"),
     ("hopcache serve", "every test of the lane `cluster`"),
     ("cargo xtask test", "it runs this test"),
     ("HOPCACHE_TEST_PICTURES=", "the gate runs that test, without pictures"),
     ("HOPCACHE_TEST_TRANSCRIPT=", "the gate runs that test, without a transcript"),
-    ("cargo xtask cluster", "xtask's own tests of its cluster"),
     ("cargo xtask images", "the gate's step `compose`"),
     ("cluster/make-secrets.sh", "the gate's step `compose`"),
     ("docker compose", COMPOSE),

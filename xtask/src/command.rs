@@ -1,7 +1,5 @@
-//! Runs other programs to their end, finds out whether a program is installed, and writes to standard output. This
-//! module decides nothing.
+//! Runs other programs to their end, and finds out whether a program is installed. This module decides nothing.
 
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,16 +29,6 @@ pub(crate) fn answers(program: &Path) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-/// Writes to standard output. A closed pipe is no error: a reader such as `head` may end early, and `print!` would
-/// panic then.
-pub(crate) fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write"),
-        _ => Ok(()),
-    }
 }
 
 /// The simulator's profile. It builds faster than `release`, and its programs run faster than those of `dev` (0.25 s a

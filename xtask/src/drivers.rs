@@ -11,8 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use crate::cluster::layout::{FRAMEWORKS, Layout};
-use crate::cluster::processes::{Plan, Processes};
+use crate::cluster::Cluster;
 use crate::command::{finish, target};
 use crate::services::{self, install};
 
@@ -103,9 +102,8 @@ fn versions(root: &Path, args: &[String]) -> Result<()> {
 
 fn frameworks(root: &Path, which: &[String], is_uncached: bool) -> Result<()> {
     let frameworks = chosen(root, which)?;
-    let cluster = Processes::at(root, Layout::of(root, FRAMEWORKS));
     let more = if is_uncached { "[entry]\nttl = \"0s\"\n" } else { "" };
-    cluster.up(&Plan { is_embedded: false, is_release: false, more: more.to_owned() })?;
+    let cluster = Cluster::up(root, more)?;
     let compared = compare_all(root, &cluster, &frameworks);
     cluster.down().and(compared)
 }
@@ -128,17 +126,15 @@ fn chosen(root: &Path, which: &[String]) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn compare_all(root: &Path, cluster: &Processes, frameworks: &[PathBuf]) -> Result<()> {
-    let neo4j = cluster.layout().noted("neo4j.addr").context("a cluster before Neo4j")?;
-    let (_, password) = cluster.login().context("Neo4j has a password")?;
-    let hopcache = cluster.layout().bolt(0).to_string();
+fn compare_all(root: &Path, cluster: &Cluster, frameworks: &[PathBuf]) -> Result<()> {
+    let hopcache = cluster.bolt(0).to_string();
     let mut failed = Vec::new();
     for folder in frameworks {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         println!("\n== {name}");
         let home = target(root).join("tmp/frameworks").join(&name);
-        let program = Program { folder, home: &home, password: &password };
-        match program.compare(&neo4j, &hopcache) {
+        let program = Program { folder, home: &home, password: &cluster.password };
+        match program.compare(&cluster.neo4j, &hopcache) {
             Ok(0) => {}
             Ok(lost) => failed.push(format!("{name} ({lost})")),
             Err(error) => {

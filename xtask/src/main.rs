@@ -12,14 +12,15 @@ mod chaos;
 mod cluster;
 mod command;
 mod compose;
-mod dashboard;
 mod deny;
 mod dist;
 mod drivers;
 mod fuzz;
 mod helm;
+mod http;
 mod images;
 mod lanes;
+mod lines;
 mod pictures;
 mod sbom;
 mod seeded;
@@ -46,7 +47,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the repository's own rules (crate arrows, sizes, headers, tests, links).
+    /// Check the repository's own rules (rooms of the engine, sizes, headers, tests, links).
     Tidy,
     /// Check and test the alert rules with promtool.
     Alerts,
@@ -64,13 +65,6 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
-    /// A cluster for trying out faults: plain processes, or containers with `up --compose`.
-    Cluster {
-        #[command(subcommand)]
-        action: cluster::Action,
-    },
-    /// Run every query of the Grafana dashboard at a real Prometheus. Fails if a query has no data.
-    Dashboard(dashboard::Options),
     /// Neo4j's drivers and frameworks on top of them, against Neo4j and against Hopcache before it.
     Drivers {
         #[command(subcommand)]
@@ -92,6 +86,12 @@ enum Task {
         /// Passed to cargo-nextest.
         #[arg(last = true)]
         args: Vec<String>,
+    },
+    /// Count lines of code by part, files, test programs and packages, at a commit.
+    Lines {
+        /// A commit, branch or tag.
+        #[arg(default_value = "HEAD")]
+        commit: String,
     },
     /// Run one step of a lane.
     Step { which: lanes::Single },
@@ -122,8 +122,7 @@ enum Task {
     Sim(sim::Options),
     /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin.
     Chaos(chaos::Options),
-    /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, `trials
-    /// failover`, …
+    /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, …
     Trials {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -151,8 +150,6 @@ fn run(cli: Cli) -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Alerts => alerts::run(&root),
         Task::Services { action } => services::run(&root, action),
-        Task::Cluster { action } => cluster::run(&root, &action),
-        Task::Dashboard(options) => dashboard::run(&root, &options),
         Task::Images { which, release } => {
             let form = if release { images::ImageBuild::Static } else { images::ImageBuild::Quick };
             images::run(&root, &which, form)
@@ -164,6 +161,7 @@ fn run(cli: Cli) -> Result<()> {
             lanes::run(&root, scope, &args)
         }
         Task::Full { args } => lanes::run(&root, lanes::Scope::Full, &args),
+        Task::Lines { commit } => lines::run(&root, &commit),
         Task::Step { which } => lanes::single(&root, which),
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })

@@ -1,7 +1,7 @@
 //! `cargo xtask sim --seeded`: copies this tree, builds bugs into the copy, and proves that the simulator's checkers
 //! see them.
 //!
-//! The bugs are patches in `crates/sim/seeded`, so the source tree itself has no bugs. One build serves all bugs: a
+//! The bugs are patches in `crates/sim/seeded/bugs.patch`, so the source tree itself has no bugs. One build serves all bugs: a
 //! bug's code asks at run time whether the bug is chosen. This module does not decide what a bug does.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,11 @@ use crate::command::{SIMULATION, finish, target};
 /// The folder of the patches and of the files that they need.
 const PATCHES: &str = "crates/sim/seeded";
 
+/// The file of all bugs: before each patch stands a line `== NAME`.
+const ALL: &str = "bugs.patch";
+
 /// The patch that declares the copied files. It is applied first.
-const SWITCH: &str = "switch";
+const SWITCH: &str = "switch.patch";
 
 /// The folder for the copy of the tree, and for its builds.
 const FOLDER: &str = "target/seeded";
@@ -47,8 +50,7 @@ pub(crate) fn prove(root: &Path) -> Result<()> {
         write(&fresh.join(to), &read(&from)?)?;
     }
     write(&fresh.join(BUGS), bugs(&patches)?.as_bytes())?;
-    let switch = seeded.join(format!("{SWITCH}.patch"));
-    apply(&fresh, &switch)?;
+    apply(&fresh, &seeded.join(SWITCH))?;
     for patch in patches.values() {
         apply(&fresh, patch)?;
     }
@@ -73,19 +75,30 @@ fn forget_builds(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The bugs' patches, sorted by name.
+/// The bugs' patches, sorted by name, each in a file of its own.
 fn patches(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    let folder = root.join(PATCHES);
-    let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let text = String::from_utf8(read(&root.join(PATCHES).join(ALL))?).context("bugs.patch is no text")?;
+    let folder = root.join(FOLDER).join("patches");
+    remove(&folder)?;
     let mut patches = BTreeMap::new();
-    for file in files {
-        let path = file?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_some_and(|extension| extension == "patch") && name != SWITCH {
-            patches.insert(name, path);
-        }
+    for (name, patch) in split(&text) {
+        let path = folder.join(format!("{name}.patch"));
+        write(&path, patch.as_bytes())?;
+        ensure!(patches.insert(name.to_owned(), path).is_none(), "{ALL} has two bugs called {name}");
     }
     Ok(patches)
+}
+
+/// Each bug's name and its patch. No line of a patch begins as the line of a name does.
+fn split(text: &str) -> Vec<(&str, &str)> {
+    let starts: Vec<usize> = text
+        .match_indices("== ")
+        .map(|(at, _)| at)
+        .filter(|at| *at == 0 || text[..*at].ends_with('\n'))
+        .collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let parts = starts.iter().zip(ends).map(|(start, end)| &text[start + "== ".len()..end]);
+    parts.filter_map(|part| part.split_once('\n')).collect()
 }
 
 /// The source of an enum of the bugs: each variant is a patch's name with the text of the patch's header.
@@ -151,8 +164,8 @@ fn apply(tree: &Path, patch: &Path) -> Result<()> {
         .context("could not run git")?;
     if !applied.status.success() {
         bail!(
-            "{} does not apply. Edit its lines to what the source has now; `target/seeded/fresh` is the tree with the patches \
-             before it (CONTRIBUTING, \"Seeded bugs\").\n{}",
+            "{} does not apply. Edit its lines in {PATCHES} to what the source has now; `target/seeded/fresh` is the tree with \
+             the patches before it (CONTRIBUTING, \"Seeded bugs\").\n{}",
             patch.display(),
             String::from_utf8_lossy(&applied.stderr),
         );
@@ -219,5 +232,16 @@ fn remove(folder: &Path) -> Result<()> {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn each_bug_has_its_own_patch() {
+        let text = "== One\nBug: a.\n\ndiff --git\n == x\n+y\n== Two\nBug: b.\n";
+        assert_eq!(split(text), [("One", "Bug: a.\n\ndiff --git\n == x\n+y\n"), ("Two", "Bug: b.\n")]);
     }
 }

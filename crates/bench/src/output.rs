@@ -15,14 +15,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Fails before anything is measured, where the plots' font or the directory is missing.
-    pub(crate) fn open(
-        out: Option<&Path>,
-        font: Option<&Path>,
-        name: &str,
-        title: &str,
-    ) -> anyhow::Result<Self> {
-        plot::register_font(font)?;
+    /// Fails before anything is measured, where the directory cannot be made.
+    pub(crate) fn open(out: Option<&Path>, name: &str, title: &str) -> anyhow::Result<Self> {
         let dir = match out {
             Some(dir) => dir.to_owned(),
             None => PathBuf::from(format!("docs/benchmarks/{}-{name}", today()?)),

@@ -358,7 +358,7 @@ fn with_names(seed: u64, mut subjects: Vec<Subject>) -> Vec<Subject> {
 }
 
 /// Four of thirteen seeds. None of the older ones in `tests/regression_seeds.rs`, which were found before nodes learned,
-/// nor the one in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
+/// nor the one in 2,000 that shows a committed hand-over (the seeded bug `FetchedCommitted`).
 fn learns(seed: u64) -> bool {
     matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
 }

@@ -12,13 +12,11 @@
 //! | [`ended`] | answers from before a write, where the run behind the write fails |
 //! | [`lost_updates`] | transactions that read through the cache, in outages and beside writes past Hopcache |
 //! | [`outage`] | what the drivers of four languages feel of an outage of Neo4j |
-//! | [`dashboard`] | whether every query of the Grafana dashboard has data |
 //! | [`balancer`], [`seconds`], [`stage`] | HAProxy before the nodes; a history by the second; nodes before a Neo4j of their own |
 
 mod balancer;
 mod chaos;
 mod checks;
-mod dashboard;
 mod ended;
 mod lost_updates;
 mod outage;
@@ -51,8 +49,6 @@ enum Trial {
     LostUpdates(lost_updates::Options),
     /// Cached reads of four drivers while Neo4j is stopped, frozen or black-holed.
     Outage(outage::Options),
-    /// The Grafana dashboard's queries at a real Prometheus.
-    Dashboard(dashboard::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -64,7 +60,6 @@ fn main() -> anyhow::Result<()> {
         Trial::Ended(options) => runtime.block_on(ended::run(&options)),
         Trial::LostUpdates(options) => runtime.block_on(lost_updates::run(&options)),
         Trial::Outage(options) => runtime.block_on(outage::run(&options)),
-        Trial::Dashboard(options) => runtime.block_on(dashboard::run(&options)),
     }
 }
 

@@ -75,7 +75,7 @@ impl Compose {
         let text = String::from_utf8(output.context("could not start compose")?.stdout)?;
         match text.lines().next() {
             Some(id) if !id.is_empty() => Ok(id.to_owned()),
-            _ => bail!("{service} has no container; `cargo xtask cluster up --compose` makes one"),
+            _ => bail!("{service} has no container"),
         }
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{Compose, docker, projects, remove};
-use crate::cluster::http::{self, Answer};
+use crate::http::{self, Answer};
 use crate::services::process::{free_port, wait_until};
 
 /// Longest start. On idle cores Neo4j takes 10 to 20 s and a node 1 s; on four cores with a load of 45 the start took

@@ -2,28 +2,19 @@
 //!
 //! Finds broken rules and prints each as `file:line: rule: what to do`. Changes no file.
 
-mod arrows;
-mod circles;
-mod fields;
 mod forgotten_tests;
 mod gate_tests;
 mod links;
-mod modules;
-mod paths;
 mod rooms;
-mod side_doors;
 mod source;
 mod test_code;
 mod text;
-mod tokens;
 
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
-use modules::SourceFile;
 
 use crate::pictures;
 
@@ -52,7 +43,7 @@ impl fmt::Display for Finding {
 /// Checks every rule on every file that git tracks or would add.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = repository_files(root)?;
-    let mut findings = arrows::check(&arrows::read(root)?);
+    let mut findings = Vec::new();
     let (mut sources, mut manifests, mut named_tests) = (Vec::new(), Vec::new(), None);
     for file in files.iter().map(String::as_str) {
         // A deleted file whose deletion is not committed, or a file that is not text: nothing to check.
@@ -66,7 +57,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             named_tests = Some(content);
         }
     }
-    findings.extend(check_crates(&sources));
     for (manifest, content) in &manifests {
         findings.extend(forgotten_tests::check(manifest, content, &sources));
     }
@@ -81,29 +71,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Rules that need all files of a crate at once.
-fn check_crates(sources: &[(&str, String)]) -> Vec<Finding> {
-    let in_folder = |folder: &str| -> Vec<(SourceFile, &str)> {
-        let read = |(file, content): &'_ (&str, String)| SourceFile::read(folder, file, content);
-        sources.iter().filter_map(|source| Some((read(source)?, source.1.as_str()))).collect()
-    };
-    let engine = in_folder(rooms::SOURCE_FOLDER);
-    let has_rooms = rooms::exist(&engine);
-    let mut findings = Vec::new();
-    if has_rooms {
-        findings.extend(rooms::check(&engine));
-        println!("tidy: {} imports between the engine's rooms", rooms::doors_used(&engine));
-    }
-    for (folder, level) in circles::FOLDERS {
-        if *folder == rooms::SOURCE_FOLDER && !has_rooms {
-            continue;
-        }
-        let files: Vec<SourceFile> = in_folder(folder).into_iter().map(|(file, _)| file).collect();
-        findings.extend(circles::check(&files, *level));
-    }
-    findings
-}
-
 fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
     let mut findings = text::registry_hosts(file, content);
     if !file.ends_with(".md") {
@@ -111,14 +78,8 @@ fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
     }
     if file.ends_with(".rs") {
         findings.extend(source::check(file, content));
-        if file.starts_with(rooms::SOURCE_FOLDER) {
-            findings.extend(side_doors::check(file, content));
-        }
+        findings.extend(rooms::check(file, content));
         findings.extend(test_code::check(file, content));
-        findings.extend(arrows::check_test_file(file, content));
-    }
-    if file.ends_with("/limits.rs") || file.contains("/limits/") {
-        findings.extend(text::undocumented_constants(file, content));
     }
     if let Some(name) = file.strip_suffix(".dot") {
         let drawing = std::fs::read_to_string(root.join(format!("{name}.svg"))).unwrap_or_default();

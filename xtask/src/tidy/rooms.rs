@@ -1,12 +1,10 @@
-//! Doors between the rooms of `crates/engine`: which room may import which, and which fields a room shows.
+//! Which room of `crates/engine` may import which.
 //!
-//! A room is a folder (or file) under `crates/engine/src`. The rooms have an order, and imports run down. The caller
-//! asks first whether rooms exist ([`exist`]).
+//! A room is a folder (or file) under `crates/engine/src`. The rooms have an order, and imports run down. Names behind
+//! `crate::`, and behind as many `super::` as lead to the crate's root, are read from the text; macros that build such a
+//! path from their arguments are not.
 
 use super::Finding;
-use super::fields;
-use super::modules::{SourceFile, absolute};
-use super::paths::Reference;
 
 pub(super) const SOURCE_FOLDER: &str = "crates/engine/src/";
 
@@ -25,133 +23,168 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Assembles the rooms: imports all of them, and only `lib.rs` imports it.
 const ASSEMBLY: &str = "engine";
-/// Plain types: every field may be seen.
-const MODEL: &str = "model";
 
-/// Whether the engine's files are in rooms yet; the first room is [`MODEL`].
-pub(super) fn exist(files: &[(SourceFile, &str)]) -> bool {
-    files.iter().any(|(file, _)| file.module.first().is_some_and(|name| name == MODEL))
-}
-
-/// `files` are those of the engine, in rooms.
-pub(super) fn check(files: &[(SourceFile, &str)]) -> Vec<Finding> {
-    files.iter().flat_map(|(file, content)| check_file(file, content)).collect()
-}
-
-/// Counts the imports between rooms.
-pub(super) fn doors_used(files: &[(SourceFile, &str)]) -> usize {
-    let crosses = |file: &SourceFile, reference: &Reference| {
-        let scope = [file.module.as_slice(), &reference.inside].concat();
-        let to = absolute(&scope, &reference.segments).and_then(|path| path.into_iter().next());
-        to.is_some_and(|to| to != file.module[0] && ROOMS.iter().any(|(room, _)| *room == to))
+/// Findings of one file of the engine.
+pub(super) fn check(file: &str, content: &str) -> Vec<Finding> {
+    let Some(inside) = file.strip_prefix(SOURCE_FOLDER).and_then(|file| file.strip_suffix(".rs")) else {
+        return Vec::new();
     };
-    let in_rooms = files.iter().filter(|(file, _)| matches!(location(file), Some(Location::Room(_))));
-    in_rooms
-        .flat_map(|(file, _)| file.named.references.iter().filter(move |reference| crosses(file, reference)))
-        .count()
-}
-
-fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
-    let Some(location) = location(file) else {
+    let mut module: Vec<&str> = inside.split('/').collect();
+    module.pop_if(|last| *last == "mod");
+    let from = module[0];
+    if from == "lib" {
+        return Vec::new();
+    }
+    let doors = ROOMS.iter().find(|(room, _)| *room == from).map(|(_, doors)| *doors);
+    if doors.is_none() && from != ASSEMBLY {
         let advice = "the file is in no room: move it into one, or name a new room in tidy's ROOMS";
-        return vec![Finding::new(&file.name, 1, "rooms", advice)];
-    };
-    let mut findings: Vec<Finding> = match location {
-        Location::Root => Vec::new(),
-        _ => file.named.references.iter().filter_map(|reference| arrow(file, &location, reference)).collect(),
-    };
-    if location != Location::Room(MODEL) {
-        // In files below `ROOM/mod.rs`, `pub(super)` does not reach outside of the room.
-        let super_is_room = file.module.len() > 1;
-        let shown = fields::shown(content, super_is_room);
-        findings.extend(
-            shown.into_iter().map(|field| Finding::new(&file.name, field.line, "room-fields", field.advice)),
-        );
+        return vec![Finding::new(file, 1, "rooms", advice)];
     }
-    findings
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Location {
-    /// `lib.rs`.
-    Root,
-    Assembly,
-    Room(&'static str),
-}
-
-fn location(file: &SourceFile) -> Option<Location> {
-    match file.module.as_slice() {
-        [] => Some(Location::Root),
-        [only] if only == ASSEMBLY => Some(Location::Assembly),
-        [first, ..] => ROOMS.iter().find(|(room, _)| room == first).map(|(room, _)| Location::Room(room)),
-    }
-}
-
-/// The finding, if the reference passes a closed door.
-fn arrow(file: &SourceFile, location: &Location, reference: &Reference) -> Option<Finding> {
-    let scope = [file.module.as_slice(), &reference.inside].concat();
-    let path = absolute(&scope, &reference.segments)?;
-    let from = file.module[0].as_str();
-    let Some(to) = path.first().map(String::as_str) else { return of_root(location, from, file, reference) };
-    if from == to {
-        return None;
-    }
-    let written = reference.segments.join("::");
-    let advice = match location {
-        _ if to == ASSEMBLY => {
-            format!(
-                "`{from}` → `{to}` (`{written}`): the assembly is for lib.rs alone; take what you need as an argument or port"
-            )
-        }
-        _ if !ROOMS.iter().any(|(room, _)| *room == to) => {
-            format!("`{from}` → `{written}`: this is no room's path; name the room that holds it")
-        }
-        Location::Room(room) => closed_door(room, to, &written)?,
-        Location::Root | Location::Assembly => return None,
+    let is_open = |to: &str| to == from || doors.map_or(is_room(to), |doors| doors.contains(&to));
+    let finding = |(line, to): (usize, String)| {
+        Finding::new(file, line, "rooms", format!("`{from}` → `{to}`: {}", advice(from, &to)))
     };
-    Some(Finding::new(&file.name, reference.line, "rooms", advice))
+    from_root(&code_of(content), module.len())
+        .into_iter()
+        .filter(|(_, to)| !is_open(to))
+        .map(finding)
+        .collect()
 }
 
-/// The finding, if a room takes the crate's root itself, by a glob or another name: behind it all rooms can be reached.
-fn of_root(location: &Location, from: &str, file: &SourceFile, reference: &Reference) -> Option<Finding> {
-    let written = reference.segments.join("::");
-    let advice = format!("`{from}` → `{written}`: this is the crate's root; name the room's path");
-    matches!(location, Location::Room(_)).then(|| Finding::new(&file.name, reference.line, "rooms", advice))
+fn is_room(name: &str) -> bool {
+    ROOMS.iter().any(|(room, _)| *room == name)
 }
 
-/// The advice, if the room `from` may not import `to`.
-fn closed_door(from: &str, to: &str, written: &str) -> Option<String> {
+fn advice(from: &str, to: &str) -> &'static str {
     let height = |name: &str| ROOMS.iter().position(|(room, _)| *room == name);
-    let (_, doors) = ROOMS.iter().find(|(room, _)| *room == from)?;
-    if doors.contains(&to) {
-        return None;
+    match to {
+        ASSEMBLY => "the assembly is for lib.rs alone; take what you need as an argument or port",
+        _ if !is_room(to) => "this is no room's path; name the room that holds it",
+        _ if height(to) > height(from) => {
+            "the arrow runs up; move what both need into the lower room, or let the upper room pass it in (a value, a \
+             closure, a trait that the lower room owns)"
+        }
+        _ => {
+            "the door is closed; go through a room between, or open it in tidy's ROOMS and say in ARCHITECTURE why"
+        }
     }
-    let why = if height(to) > height(from) {
-        "the arrow runs up; move what both need into the lower room, or let the upper room pass it in (a value, a closure, \
-         a trait that the lower room owns)"
-    } else {
-        "the door is closed; go through a room between, or open it in tidy's ROOMS and say in docs/ARCHITECTURE.md why"
+}
+
+/// The source without comments and without the text of strings; lines stay.
+fn code_of(source: &str) -> String {
+    let (mut code, mut rest) = (String::with_capacity(source.len()), source);
+    while let Some(first) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if rest.starts_with("'\"'") {
+            3
+        } else if first == '"' {
+            let is_escaped =
+                |at: usize| rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+            let mut quotes = rest.match_indices('"').map(|(at, _)| at).skip(1);
+            quotes.find(|at| !is_escaped(*at)).map_or(rest.len(), |end| end + 1)
+        } else {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        code.extend(rest[..skipped].matches('\n'));
+        rest = &rest[skipped..];
+    }
+    code
+}
+
+/// The names that the code takes from the crate's root, each with its line. `depth`: of the file's module.
+fn from_root(code: &str, depth: usize) -> Vec<(usize, String)> {
+    let inline: Vec<(usize, usize)> = inline_modules(code);
+    let mut found = Vec::new();
+    for (at, word) in words(code).filter(|(_, word)| matches!(*word, "crate" | "super")) {
+        let mut behind = at + word.len();
+        if word == "super" {
+            if code[..at].ends_with("super::") {
+                continue;
+            }
+            let mut supers = 1;
+            while code[behind..].starts_with("::super") {
+                (supers, behind) = (supers + 1, behind + "::super".len());
+            }
+            let nested = inline.iter().filter(|(start, end)| (*start..*end).contains(&at)).count();
+            if supers != depth + nested {
+                continue;
+            }
+        }
+        let line = code[..at].matches('\n').count() + 1;
+        match code[behind..].strip_prefix("::") {
+            Some(names) => found.extend(heads(names).into_iter().map(|name| (line, name))),
+            // `pub(crate)` and `pub(super)` name nothing.
+            None if code[behind..].trim_start().starts_with("as ") => {
+                found.push((line, "the root".to_owned()));
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// Each word of the code with its place.
+fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    let split = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    split
+        .map(move |word| (word.as_ptr() as usize - code.as_ptr() as usize, word))
+        .filter(|(_, word)| !word.is_empty())
+}
+
+/// The first names of a path or of a group of paths.
+fn heads(path: &str) -> Vec<String> {
+    let name = |text: &str| {
+        let text = text.trim_start().trim_start_matches("r#");
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+        if end == 0 { text.chars().take(1).collect() } else { text[..end].to_owned() }
     };
-    Some(format!("`{from}` → `{to}` (`{written}`): {why}"))
+    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
+    let (mut depth, mut start, mut names) = (0_usize, 0, Vec::new());
+    for (at, symbol) in group.char_indices() {
+        match symbol {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' | ',' if depth == 0 => {
+                names.push(name(&group[start..at]));
+                start = at + 1;
+                if symbol == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// Where modules within the file begin and end. Relies on rustfmt: the last line is a `}` indented as the first one is.
+fn inline_modules(code: &str) -> Vec<(usize, usize)> {
+    let mut modules = Vec::new();
+    let mut at = 0;
+    for line in code.split_inclusive('\n') {
+        let text = line.trim();
+        if text.ends_with('{') && (text.starts_with("mod ") || text.contains(" mod ")) {
+            let end = format!("\n{}}}", &line[..line.len() - line.trim_start().len()]);
+            modules.push((at, code[at..].find(&end).map_or(code.len(), |length| at + length)));
+        }
+        at += line.len();
+    }
+    modules
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn findings(sources: &[(&str, &'static str)]) -> Vec<String> {
-        let read = |(name, content): &(&str, &'static str)| {
-            let file = SourceFile::read(SOURCE_FOLDER, &format!("{SOURCE_FOLDER}{name}"), content).unwrap();
-            (file, *content)
-        };
-        let files: Vec<_> = sources.iter().map(read).collect();
-        if !exist(&files) {
-            return Vec::new();
-        }
-        check(&files).iter().map(ToString::to_string).collect()
+    fn findings(name: &str, content: &str) -> Vec<String> {
+        check(&format!("{SOURCE_FOLDER}{name}"), content).iter().map(ToString::to_string).collect()
     }
-
-    const MODEL_FILE: (&str, &str) = ("model/mod.rs", "pub struct Ask { pub text: u8 }\n");
 
     #[test]
     fn doors_of_the_table_run_down() {
@@ -170,89 +203,53 @@ mod tests {
             "use crate::{model::Ask, fetch::{self, Job}};\n",
             "fn f() { crate::fetch::run() }\n",
             "use super::super::fetch::Job;\n",
+            "use super::super::{cache::A, fetch::Job};\n",
             "use crate::r#fetch::Job;\n",
             "macro_rules! m { () => { $crate::fetch::run() } }\n",
-            "macro_rules! m { () => { use $crate::{fetch::Job}; } }\n",
         ] {
-            let found = findings(&[MODEL_FILE, ("cache/copy.rs", source)]);
-            assert!(!found.is_empty(), "{source}");
-            let head = "crates/engine/src/cache/copy.rs:1: rooms: `cache` → `fetch` (`";
-            assert!(found[0].starts_with(head), "{}", found[0]);
-            assert!(found[0].contains("the arrow runs up"), "{}", found[0]);
+            let found = findings("cache/copy.rs", source);
+            assert_eq!(found.len(), 1, "{source}: {found:?}");
+            assert!(found[0].starts_with(
+                "crates/engine/src/cache/copy.rs:1: rooms: `cache` → `fetch`: the arrow runs up"
+            ));
         }
     }
 
     #[test]
-    fn the_root_by_a_glob_or_another_name_is_found() {
-        for (name, source) in [
-            ("cache/copy.rs", "use super::super::*;\nfn f() { fetch::run() }\n"),
-            ("cache/mod.rs", "use super::*;\nfn f() { fetch::run() }\n"),
-            ("cache/copy.rs", "use super::super as root;\n"),
-        ] {
-            let found = findings(&[MODEL_FILE, (name, source)]);
-            assert!(
-                found.iter().any(|each| each.contains("this is the crate's root")),
-                "{source}: {found:?}"
-            );
+    fn the_root_itself_is_found() {
+        for source in
+            ["use crate::*;\n", "use super::super::*;\n", "use crate as root;\n", "use crate::{self as r};\n"]
+        {
+            assert_eq!(findings("cache/copy.rs", source).len(), 1, "{source}");
         }
-        let inside = ("cache/a/b.rs", "use super::super::*;\nuse super::*;\n");
-        assert!(findings(&[MODEL_FILE, inside]).is_empty());
+        assert_eq!(findings("cache/mod.rs", "use super::*;\n").len(), 1);
+        assert!(findings("cache/a/b.rs", "use super::super::*;\nuse super::*;\n").is_empty());
+        assert_eq!(findings("cache/mod.rs", "mod tests {\n    use super::super::fetch::Job;\n}\n").len(), 1);
+        assert!(findings("cache/mod.rs", "mod tests {\n    use super::*;\n}\n").is_empty());
     }
 
     #[test]
     fn arrows_down_and_inside_a_room_are_allowed() {
-        let cache = "use crate::model::Ask;\nuse super::near::Near;\nuse crate::cache::copy::Copy;\nuse tokio::fetch::X;\n";
-        let engine = "use crate::path::Path;\nuse crate::model::Ask;\n";
-        let lib = "mod engine;\npub use engine::Engine;\npub use crate::fetch::Job;\n";
-        let found = findings(&[MODEL_FILE, ("cache/a.rs", cache), ("engine.rs", engine), ("lib.rs", lib)]);
-        assert!(found.is_empty(), "{found:?}");
-    }
-
-    #[test]
-    fn imports_between_rooms_are_counted() {
-        let source =
-            "use crate::model::{Ask, Other};\nuse super::near::Near;\nfn f() { crate::peers::ask() }\n";
-        let file = SourceFile::read(SOURCE_FOLDER, "crates/engine/src/cache/a.rs", source).unwrap();
-        assert_eq!(doors_used(&[(file, source)]), 3);
+        let cache = "use crate::model::Ask;\nuse super::near::Near;\npub(crate) fn f() { crate::cache::copy::g() }\nuse tokio::fetch::X;\n";
+        assert!(findings("cache/a.rs", cache).is_empty());
+        assert!(findings("engine.rs", "use crate::path::Path;\n").is_empty());
+        assert!(findings("lib.rs", "pub use engine::Engine;\npub use crate::fetch::Job;\n").is_empty());
     }
 
     #[test]
     fn text_that_looks_like_a_path_is_no_arrow() {
-        let source = "//! See crate::fetch::Job.\n/* use crate::path::X; */\nconst A: &str = \"crate::engine::Engine\";\n";
-        assert!(findings(&[MODEL_FILE, ("cache/a.rs", source)]).is_empty());
+        let source = "//! See crate::fetch::Job.\n/* use crate::path::X; */\nconst A: &str = \"a \\\" crate::engine::Engine\";\n";
+        assert!(findings("cache/a.rs", source).is_empty());
+        assert_eq!(findings("cache/a.rs", "const A: char = '\"';\nuse crate::path::X;\n").len(), 1);
     }
 
     #[test]
-    fn the_assembly_is_for_lib_rs_alone() {
-        let found = findings(&[MODEL_FILE, ("path/mod.rs", "use crate::engine::Engine;\n")]);
-        assert!(found[0].contains("the assembly is for lib.rs alone"), "{}", found[0]);
-    }
-
-    #[test]
-    fn a_path_through_lib_rs_is_found() {
-        let found = findings(&[MODEL_FILE, ("path/mod.rs", "use crate::Engine;\n")]);
-        assert!(found[0].contains("this is no room's path"), "{}", found[0]);
-    }
-
-    #[test]
-    fn a_file_outside_rooms_is_found_once_rooms_exist() {
-        let outside = ("lead.rs", "use crate::engine::Engine;\n");
-        assert!(findings(&[outside]).is_empty());
-        let found = findings(&[outside, MODEL_FILE]);
+    fn what_is_no_room_is_found() {
         assert!(
-            found[0].starts_with("crates/engine/src/lead.rs:1: rooms: the file is in no room"),
-            "{}",
-            found[0]
+            findings("path/mod.rs", "use crate::engine::Engine;\n")[0]
+                .contains("the assembly is for lib.rs alone")
         );
-    }
-
-    #[test]
-    fn a_field_that_another_room_could_touch_is_found() {
-        let wide = "pub struct Copy { pub(crate) bytes: u8 }\n";
-        let found = findings(&[MODEL_FILE, ("cache/copy.rs", wide)]);
-        assert!(found[0].contains(": room-fields: `Copy` shows a field"), "{}", found[0]);
-        let room = "pub struct Copies { pub(super) count: u8 }\n";
-        assert!(findings(&[MODEL_FILE, ("cache/copy.rs", room)]).is_empty());
-        assert_eq!(findings(&[MODEL_FILE, ("cache/mod.rs", room)]).len(), 1);
+        assert!(findings("path/mod.rs", "use crate::Engine;\n")[0].contains("this is no room's path"));
+        assert!(findings("lead.rs", "")[0].contains("the file is in no room"));
     }
 }

@@ -1,4 +1,4 @@
-//! Rules for test code: no sleeps, no ignored tests, no fixed ports.
+//! Rules for test code: no sleeps, no ignored tests, no fixed ports, and no crate of hopcache in `tests/`.
 //!
 //! A sleep that does not synchronise (the pause of a bounded poll, a simulated delay) is allowed by a comment with a
 //! reason, on its line or the line above: `// tidy: poll interval`.
@@ -19,6 +19,14 @@ pub(super) fn check(file: &str, content: &str) -> Vec<Finding> {
         let code = without_strings(lines[at]);
         if code.contains("#[ignore") {
             findings.push(Finding::new(file, at + 1, "no-ignore", "make the test run, or delete it"));
+        }
+        if file.starts_with("tests/") && names_crate(&code) {
+            findings.push(Finding::new(
+                file,
+                at + 1,
+                "protocols-only",
+                "tests know only HTTP and Bolt: drop the crate's path",
+            ));
         }
         if !reasoned && sleeps(&code) {
             let advice = "wait on a barrier or counter; a poll's pause says `// tidy: poll interval`";
@@ -44,6 +52,12 @@ fn test_module_start(lines: &[&str]) -> usize {
         .windows(2)
         .position(|pair| pair[0].trim() == "#[cfg(test)]" && pair[1].trim_start().starts_with("mod "))
         .unwrap_or(lines.len())
+}
+
+fn names_crate(code: &str) -> bool {
+    let is_path =
+        |rest: &str| rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').starts_with("::");
+    code.split("hopcache").skip(1).any(is_path)
 }
 
 fn has_reason(line: &str) -> bool {
@@ -89,6 +103,13 @@ mod tests {
             rules("crates/a/src/lib.rs", &format!("#[cfg(test)]\nmod tests {{\n{sleep}")),
             ["no-sleep"]
         );
+    }
+
+    #[test]
+    fn a_test_that_reaches_into_a_crate_is_caught() {
+        assert_eq!(rules("tests/a/main.rs", "use hopcache_engine::Engine;\n"), ["protocols-only"]);
+        assert!(rules("tests/a/main.rs", "let metric = \"hopcache_engine::total\";\n").is_empty());
+        assert!(rules("crates/engine/tests/a.rs", "use hopcache_engine::Engine;\n").is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rules for all text: no registry hosts, no seeded bugs, no constant without its reason.
+//! Rules for all text: no registry hosts, no seeded bugs.
 
 use super::Finding;
 
@@ -42,24 +42,6 @@ pub(super) fn seeded_bugs(file: &str, content: &str) -> Vec<Finding> {
     found.map(|(at, _)| Finding::new(file, at + 1, "seeded-bug", advice)).collect()
 }
 
-/// Every bound in `limits.rs` gives the reason of its value.
-pub(super) fn undocumented_constants(file: &str, content: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut documented = false;
-    for (at, line) in content.lines().map(str::trim).enumerate() {
-        if line.starts_with("///") {
-            documented = true;
-        } else if !line.starts_with("#[") {
-            if line.starts_with("pub const ") && !documented {
-                let advice = "document the bound: unit, reason, source";
-                findings.push(Finding::new(file, at + 1, "limit-documented", advice));
-            }
-            documented = false;
-        }
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,12 +61,5 @@ mod tests {
         let content = format!("fn a() {{\n    #[cfg({head}{tail})]\n    b();\n}}\n");
         let findings = seeded_bugs("crates/core/src/a.rs", &content);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
-    }
-
-    #[test]
-    fn a_constant_without_a_reason_is_caught() {
-        let content = "/// Rows; why.\n#[rustfmt::skip]\npub const A: u8 = 1;\npub const B: u8 = 2;\n";
-        let findings = undocumented_constants("crates/core/src/limits.rs", content);
-        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [4]);
     }
 }

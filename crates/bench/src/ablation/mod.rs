@@ -10,7 +10,7 @@
 //! | [`load`] | when requests are sent |
 //! | [`measure`], [`figures`] | the rounds, and what a figure counts |
 //! | [`verdict`] | which arms do not help |
-//! | [`report`], [`plots`], [`options`] | tables, data, plots, options |
+//! | [`report`], [`options`] | tables, data, options |
 
 mod arms;
 mod bolt_pool;
@@ -20,7 +20,6 @@ mod flights;
 mod load;
 mod measure;
 mod options;
-mod plots;
 mod pool;
 mod redis_store;
 mod report;
@@ -43,7 +42,7 @@ use hopcache_testbed::neo4j;
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let plan = Plan::of(options)?;
-    let mut output = Output::open(options.out.as_deref(), options.font.as_deref(), "ablation", "Ablation")?;
+    let mut output = Output::open(options.out.as_deref(), "ablation", "Ablation")?;
     output.say(&format!("about {:.0} minutes, and the time to load the graphs", plan.minutes()));
     let graphs = Graphs::load(&plan.workloads, (plan.scale, plan.seed), &plan.data).await?;
     let measured = everything(&plan, &graphs, &mut output).await;
@@ -67,7 +66,6 @@ async fn everything(plan: &Plan, graphs: &Graphs, output: &mut Output) -> anyhow
     output.keep("rounds.csv", &report::rounds_csv(&cells))?;
     output.keep("medians.csv", &report::medians_csv(plan, &cells))?;
     report::tables(plan, &cells, output);
-    plots::draw(plan, &cells, output)?;
     for line in verdict::section(&cells, plan) {
         output.report.line(&line);
     }

@@ -57,12 +57,9 @@ pub(crate) struct Options {
     /// Seed of the graph, the sessions and the arrivals.
     #[arg(long, default_value_t = 5)]
     seed: u64,
-    /// Directory of the report, its data and its plots. Default: docs/benchmarks/DATE-ablation.
+    /// Directory of the report, and its data. Default: docs/benchmarks/DATE-ablation.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
-    /// A TrueType font for the plots. Default: Debian's DejaVu Sans.
-    #[arg(long)]
-    pub(super) font: Option<PathBuf>,
 }
 
 /// What is measured.

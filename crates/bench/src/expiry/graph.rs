@@ -1,6 +1,5 @@
-//! Queries of the Zipf mix, anchored at persons. The graph is LDBC SNB (its persons and acquaintances are loaded into
-//! Neo4j under this run's own names and removed at the end) or the sample graph inside the nodes. Degrees come from the
-//! graph itself.
+//! Queries of the Zipf mix, anchored at persons. The graph is LDBC SNB: its persons and acquaintances are loaded into
+//! Neo4j under this run's own names and removed at the end.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,15 +13,6 @@ use hopcache_testbed::http::post;
 /// Rows of one loading statement.
 const BATCH: usize = 5_000;
 
-/// Which graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Graph {
-    /// LDBC SNB, in Neo4j behind the delaying proxy.
-    Ldbc,
-    /// The sample graph inside each node.
-    Sample,
-}
-
 /// Names by which a graph is asked.
 pub(crate) struct Names {
     pub(crate) label: String,
@@ -30,14 +20,10 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn of(graph: Graph) -> Self {
-        match graph {
-            Graph::Ldbc => {
-                let run = std::process::id();
-                Self { label: format!("HcBench{run}Person"), relationship: format!("HC_BENCH_{run}_KNOWS") }
-            }
-            Graph::Sample => Self { label: "Person".to_owned(), relationship: "KNOWS".to_owned() },
-        }
+    /// Names that no other run uses.
+    pub(crate) fn of_run() -> Self {
+        let run = std::process::id();
+        Self { label: format!("HcBench{run}Person"), relationship: format!("HC_BENCH_{run}_KNOWS") }
     }
 
     /// The kinds of query: the acquaintances of a person, the best acquaintances of those, and their number.
@@ -54,34 +40,14 @@ impl Names {
     }
 
     /// A request for each person and kind of query, persons in the given order.
-    pub(crate) fn requests(
-        &self,
-        persons: &[(i64, u64)],
-        origin: Origin,
-        hints: Hints,
-    ) -> anyhow::Result<Vec<Vec<u8>>> {
-        let (login, statements) = (login(origin)?, self.statements());
-        let request = |(id, degree): &(i64, u64), statement: &String| {
-            let hint = match hints {
-                Hints::Degree => format!("{login}hopcache-hint: degree={degree}\r\n"),
-                Hints::Learned => login.clone(),
-            };
-            post(statement, &json!({ "id": id }), &hint)
-        };
+    pub(crate) fn requests(&self, persons: &[(i64, u64)]) -> anyhow::Result<Vec<Vec<u8>>> {
+        let (login, statements) = (login(Origin::Neo4j)?, self.statements());
+        let request = |(id, _): &(i64, u64), text: &String| post(text, &json!({ "id": id }), &login);
         Ok(persons
             .iter()
             .flat_map(|person| statements.iter().map(move |text| request(person, text)))
             .collect())
     }
-}
-
-/// Whether clients say the anchor's degree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Hints {
-    /// The real degree, in `Hopcache-Hint`, under every strategy.
-    Degree,
-    /// Nodes have to learn it.
-    Learned,
 }
 
 /// The LDBC graph in Neo4j; to be taken out by [`Loaded::remove`].
@@ -112,7 +78,7 @@ impl Loaded {
                 Some(json!([ends[0]?, ends[1]?, ends[2]?]))
             }));
         }
-        let loaded = Self::empty(Names::of(Graph::Ldbc))?;
+        let loaded = Self::empty(Names::of_run())?;
         if let Err(error) = loaded.fill(&persons, &knows).await {
             loaded.remove().await.context("left behind in Neo4j")?;
             return Err(error);

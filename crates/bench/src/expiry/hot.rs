@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use serde_json::json;
 
 use super::cache_status::Kind;
@@ -17,7 +17,7 @@ use super::proxy::MARK;
 use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use crate::output::Output;
-use crate::plot::{Chart, Scale, Series};
+use crate::plot::{Chart, Series};
 use hopcache_testbed::dice::Dice;
 use hopcache_testbed::http::post;
 use hopcache_testbed::report::Spread;
@@ -79,7 +79,6 @@ struct Arm {
 }
 
 pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
-    ensure!(options.origin != Origin::Embedded, "the hot key needs the proxy: --origin neo4j or scripted");
     ensure!(options.ttl >= 3, "a TTL below 3 s leaves nothing between the expiries: --ttl 3 or more");
     ensure!(!options.strategies.is_empty() && !options.origin_ms.is_empty(), "nothing to measure");
     let mut output = options.common.open("expiry-hot", "Expiry of a hot key")?;
@@ -138,8 +137,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     let cpu = scene.cpu()?;
     let seen = tokio::task::block_in_place(|| load.run())?;
     let cpu = scene.cpu()?.saturating_sub(cpu);
-    let proxy = scene.proxy.as_ref().context("the hot key has a proxy")?;
-    let runs = proxy.seen(MARK);
+    let runs = scene.proxy.seen(MARK);
     ensure!(runs.iter().all(|run| run.query == runs[0].query), "the origin ran something else as well");
     let runs_us = runs.iter().map(|run| since(seen.start, run.arrived)).collect();
     let mut measured = round_of(seen.samples, runs_us, ttl, span);
@@ -362,8 +360,6 @@ fn chart(options: &Options, arms: &[Arm], bins: &[Vec<Bin>], origin_ms: u64) -> 
         ),
         across: "ms from the expiry (20 ms bins over all expiries and rounds)",
         up: "P99 latency from the intended time, ms",
-        scale: Scale::Logarithmic,
-        names: Vec::new(),
         series: series.collect(),
     }
 }

@@ -32,15 +32,12 @@ pub(crate) struct Common {
     /// Directory of the report, its raw data and its plots. Default: docs/benchmarks/DATE-WORKLOAD.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// A TrueType font for the plots. Default: Debian's DejaVu Sans.
-    #[arg(long)]
-    pub(crate) font: Option<PathBuf>,
 }
 
 impl Common {
     /// Opens a workload's report, before the measurement begins.
     pub(crate) fn open(&self, name: &str, title: &str) -> anyhow::Result<Output> {
-        Output::open(self.out.as_deref(), self.font.as_deref(), name, title)
+        Output::open(self.out.as_deref(), name, title)
     }
 }
 

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::delay::Delays;
 use super::proxy;
 use crate::bolt_origin::BoltOrigin;
 use hopcache_testbed::bolt_proxy::BoltProxy;
-use hopcache_testbed::http::{Connection, post};
+use hopcache_testbed::http::Connection;
 use hopcache_testbed::process::{
     ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, tempdir,
 };
@@ -39,8 +39,6 @@ pub(crate) enum Origin {
     Neo4j,
     /// A scripted Bolt server in this process, behind the same proxy.
     Scripted,
-    /// The sample graph inside each node; no delays, and runs are counted by the nodes.
-    Embedded,
 }
 
 /// The plan of a measurement.
@@ -65,30 +63,23 @@ pub(crate) struct Plan {
 pub(crate) struct Scene {
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
-    pub(crate) proxy: Option<BoltProxy>,
+    pub(crate) proxy: BoltProxy,
     _scripted: Option<BoltOrigin>,
 }
 
 impl Scene {
     pub(crate) async fn start(plan: &Plan) -> anyhow::Result<Self> {
         let delays = Delays::new(plan.delay, plan.seed);
-        let (mut scripted, mut before) = (None, None);
-        match plan.origin {
-            Origin::Neo4j => {
-                before = Some(proxy::start(&neo4j::bolt()?, delays).await?);
-            }
+        let (proxy, scripted) = match plan.origin {
+            Origin::Neo4j => (proxy::start(&neo4j::bolt()?, delays).await?, None),
             Origin::Scripted => {
                 let server = BoltOrigin::start(SCRIPTED_BYTES).await?;
-                before = Some(proxy::start(&server.addr().to_string(), delays).await?);
-                scripted = Some(server);
+                (proxy::start(&server.addr().to_string(), delays).await?, Some(server))
             }
-            Origin::Embedded => {}
-        }
+        };
         let dir = tempdir()?;
         let (redis, redis_addr) = start_redis(&dir)?;
-        let uri = before
-            .as_ref()
-            .map_or("embedded:".to_owned(), |proxy: &BoltProxy| format!("bolt://{}", proxy.addr()));
+        let uri = format!("bolt://{}", proxy.addr());
         let common = configuration(plan, &uri, redis_addr);
         let binary = hopcache_binary()?;
         let cluster = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
@@ -97,7 +88,7 @@ impl Scene {
             let log = std::fs::read_to_string(dir.join("node-0.log")).unwrap_or_default();
             format!("the nodes do not start; logs in {}; the first one says:\n{log}", dir.display())
         })?;
-        Ok(Self { nodes, _redis: redis, proxy: before, _scripted: scripted })
+        Ok(Self { nodes, _redis: redis, proxy, _scripted: scripted })
     }
 
     /// Where clients ask.
@@ -128,11 +119,6 @@ impl Scene {
     /// The CPU time that all nodes have used.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         self.nodes.iter().map(|(process, _)| process.cpu()).sum()
-    }
-
-    /// Rows that the first node answers.
-    pub(crate) async fn rows(&self, origin: Origin, statement: &str) -> anyhow::Result<Vec<Value>> {
-        ask(self.nodes[0].1.client, &post(statement, &json!({}), &login(origin)?)).await
     }
 }
 
@@ -171,7 +157,6 @@ pub(crate) fn login(origin: Origin) -> anyhow::Result<String> {
     let password = match origin {
         Origin::Neo4j => neo4j::password()?,
         Origin::Scripted => "believed".to_owned(),
-        Origin::Embedded => return Ok(String::new()),
     };
     Ok(neo4j::basic("neo4j", &password))
 }

@@ -31,20 +31,11 @@ pub(super) struct Scene {
 pub(super) struct How {
     pub(super) is_hit: bool,
     pub(super) is_proved: bool,
-    /// The one value that it has.
-    pub(super) value: Option<u64>,
 }
 
 impl Scene {
     /// Nodes, and the graph of several kinds. `freshness`: lines of `[freshness]`. `ttl`: of entries.
     pub(super) async fn start(nodes: usize, freshness: &str, ttl: Duration) -> anyhow::Result<Self> {
-        let scene = Self::start_nodes(nodes, freshness, ttl).await?;
-        scene.fill().await?;
-        Ok(scene)
-    }
-
-    /// Nodes alone, before whatever graph is there.
-    pub(super) async fn start_nodes(nodes: usize, freshness: &str, ttl: Duration) -> anyhow::Result<Self> {
         let (dir, binary) = (tempdir()?, hopcache_binary()?);
         let (redis, redis_addr) = start_redis(&dir)?;
         let common = format!(
@@ -54,7 +45,9 @@ impl Scene {
         );
         let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
         let nodes = start_cluster(&plan, nodes).await?;
-        Ok(Self { nodes, _redis: redis, login: login()? })
+        let scene = Self { nodes, _redis: redis, login: login()? };
+        scene.fill().await?;
+        Ok(scene)
     }
 
     /// Makes the graph anew, past the nodes.
@@ -161,10 +154,8 @@ pub(super) async fn ask(connection: &mut Connection, request: &[u8]) -> anyhow::
     if answer.status() != 202 {
         bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
     }
-    let text = String::from_utf8_lossy(&answer.body);
-    let value = text.split_once("\"values\":[[").and_then(|(_, rest)| rest.split(']').next()?.parse().ok());
     let (is_hit, is_proved) = (answer.head.contains("; hit"), answer.head.contains("; proved"));
-    Ok(How { is_hit, is_proved, value })
+    Ok(How { is_hit, is_proved })
 }
 
 /// How often each key is asked for.

@@ -3,67 +3,41 @@
 /// `prefetch.max_patterns` where the configuration does not say.
 const PATTERNS_DEFAULT: usize = 256;
 
-/// The kinds of prefetch, and how nodes share what they learn.
+/// The kinds of prefetch, and whether nodes share what they learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Arm {
     /// No prefetch.
     Off,
-    /// Nodes learn, each alone, and nothing is a candidate.
-    LearningAlone,
-    /// As `learning-alone`, and nodes share what they learn.
-    Learning,
     /// Queries that were seen before, with their parameters.
     Exact,
     /// Statements whose parameters are bound to earlier parameters and results.
     Template,
     /// All kinds: these two, and entries that overlap.
     Both,
-    /// As `exact`, but each node learns alone.
-    ExactAlone,
-    /// As `template`, but each node learns alone.
-    TemplateAlone,
     /// As `both`, but each node learns alone.
     BothAlone,
 }
 
 impl Arm {
-    /// Each does what the one before does, and one thing more: the difference in CPU time is the part's.
-    pub(super) const PARTS: [Self; 4] = [Self::Off, Self::LearningAlone, Self::Learning, Self::Both];
-    pub(super) const ALL: [Self; 7] = [
-        Self::Off,
-        Self::Exact,
-        Self::Template,
-        Self::Both,
-        Self::ExactAlone,
-        Self::TemplateAlone,
-        Self::BothAlone,
-    ];
+    pub(super) const ALL: [Self; 5] = [Self::Off, Self::Exact, Self::Template, Self::Both, Self::BothAlone];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::LearningAlone => "learning only, gossip off",
-            Self::Learning => "learning only",
             Self::Exact => "exact",
             Self::Template => "template",
             Self::Both => "both",
-            Self::ExactAlone => "exact, gossip off",
-            Self::TemplateAlone => "template, gossip off",
             Self::BothAlone => "both, gossip off",
         }
     }
 
     const fn kinds(self) -> &'static [&'static str] {
         match self {
-            Self::Off | Self::LearningAlone | Self::Learning => &[],
-            Self::Exact | Self::ExactAlone => &["exact"],
-            Self::Template | Self::TemplateAlone => &["template"],
+            Self::Off => &[],
+            Self::Exact => &["exact"],
+            Self::Template => &["template"],
             Self::Both | Self::BothAlone => &["exact", "template", "overlap"],
         }
-    }
-
-    const fn has_gossip(self) -> bool {
-        matches!(self, Self::Exact | Self::Template | Self::Both | Self::Learning)
     }
 
     /// `[prefetch]`, with room for this many patterns if that is more than the default. Requests name their sessions,
@@ -74,7 +48,7 @@ impl Arm {
         }
         let room =
             if patterns > PATTERNS_DEFAULT { format!("max_patterns = {patterns}\n") } else { String::new() };
-        format!("{}{room}", section(self.kinds(), self.has_gossip()))
+        format!("{}{room}", section(self.kinds(), self != Self::BothAlone))
     }
 }
 

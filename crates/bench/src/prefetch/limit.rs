@@ -9,21 +9,20 @@ mod cluster;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use anyhow::Context;
 use hopcache_testbed::http::post;
 use hopcache_testbed::report::{Report, Spread};
 
-use self::cluster::{Ask, Cluster, Found, Load, OneCore};
+use self::cluster::{Ask, Cluster, Found, Load};
 use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
 use super::walk::{Click, whole_sessions};
 use super::warming::{is_warm, listed};
 use crate::expiry::figures::Tail;
-use crate::expiry::graph::Graph as Which;
 use crate::expiry::options::turns;
-use crate::expiry::scene::{NODES, login};
+use crate::expiry::scene::{NODES, Origin, login};
 
 /// Options of the closed loop.
 #[derive(clap::Args)]
@@ -45,16 +44,6 @@ pub(crate) struct Options {
     /// Requests under way.
     #[arg(long, default_value_t = 32)]
     clients: usize,
-    /// After so many seconds of each measurement Neo4j has one core only (`taskset`), until its end. Not with slices.
-    #[arg(long, conflicts_with = "slice")]
-    one_core_after: Option<u64>,
-    /// Arms take turns in slices of so many requests, each with a cluster of its own for the whole round. So the machine is as
-    /// fast for one as for the other; entries age while other arms are asked. 0: one after the other, with the whole trace.
-    #[arg(long, default_value_t = 0)]
-    slice: usize,
-    /// After each slice all arms rest for so long. What nodes do then is charged to their arm, in the summary.
-    #[arg(long, default_value_t = 0, requires = "slice")]
-    rest_ms: u64,
     /// TTL in seconds.
     #[arg(long, default_value_t = 20)]
     ttl: u64,
@@ -89,10 +78,8 @@ struct Seen {
     by_page: Vec<(Page, Tail)>,
     errors: usize,
     counts: Counts,
-    /// Requests a second, if the nodes' CPU time while all rested were time of the whole machine.
-    charged_per_s: f64,
-    /// While the nodes were asked, while all rested after that, and from their start to their end.
-    node_cpu_us: [f64; 3],
+    /// While the nodes were asked, and from their start to their end.
+    node_cpu_us: [f64; 2],
     limits: String,
 }
 
@@ -100,7 +87,7 @@ struct Seen {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut report = Report::open("Session walks in a closed loop, by the limit of runs at Neo4j");
     let measure = async |source: &Source| rounds(options, source, &mut report).await;
-    Source::lend(Which::Ldbc, &options.data, measure).await?;
+    Source::lend(&options.data, measure).await?;
     if let Some(path) = &options.out {
         report.write(path)?;
     }
@@ -114,26 +101,17 @@ async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyh
         "{} requests of {} distinct queries in {} sessions of {} applications, {} clients, {} nodes, TTL {} s; {}; Neo4j, Redis, nodes and clients share the machine\n",
         trace.len(), distinct.len(), options.sessions, options.applications, options.clients, options.nodes, options.ttl, source.size()
     ));
-    if let Some(seconds) = options.one_core_after {
-        report.line(&format!("Neo4j has one core from second {seconds} of each measurement on.\n"));
-    }
     let warming = listed(&warm(options, &trace).await?);
     report.line(&format!("Runs of the first arm that warm Neo4j: {warming} requests/s.\n"));
-    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, while resting, in all | limits, load |");
+    report.line("| round | arm | requests/s | P50 ms | P95 | P99 | longest | errors | runs: miss, refresh, prefetch | node CPU µs a request: while asked, in all | limits, load |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|");
     let mut arms: Vec<Vec<Seen>> = options.limits.iter().map(|_| Vec::new()).collect();
     for round in 0..options.rounds {
-        let order: Vec<usize> = turns(arms.len(), round).collect();
-        // All arms at once, or one after the other.
-        let groups = order.chunks(if options.slice > 0 { arms.len().max(1) } else { 1 });
-        for group in groups {
-            let names: Vec<&str> = group.iter().map(|place| options.limits[*place].as_str()).collect();
-            for (place, seen) in
-                group.iter().zip(measure(options, (&names, options.one_core_after), &trace).await?)
-            {
-                report.line(&format!("| {} | {} | {} |", round + 1, options.limits[*place], seen.cells()));
-                arms[*place].push(seen);
-            }
+        for place in turns(arms.len(), round) {
+            let arm = &options.limits[place];
+            let seen = measure(options, arm, &trace).await?;
+            report.line(&format!("| {} | {arm} | {} |", round + 1, seen.cells()));
+            arms[place].push(seen);
         }
     }
     summary(options, &arms, report);
@@ -146,9 +124,9 @@ const WARMING_MAX: usize = 6;
 /// Requests a second of the first arm, until it gets no faster.
 async fn warm(options: &Options, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Vec<f64>> {
     let mut rates: Vec<f64> = Vec::new();
-    let first: Vec<&str> = options.limits.iter().take(1).map(String::as_str).collect();
+    let first = options.limits.first().context("no limits")?;
     while rates.len() < WARMING_MAX {
-        rates.push(measure(options, (&first, None), trace).await?[0].per_s);
+        rates.push(measure(options, first, trace).await?.per_s);
         if rates.len() > 1 && is_warm(&rates) {
             break;
         }
@@ -160,7 +138,7 @@ async fn warm(options: &Options, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Vec<f6
 fn trace(options: &Options, source: &Source) -> anyhow::Result<Vec<Ask>> {
     let clicks = options.requests.div_ceil(options.sessions);
     let sessions = whole_sessions(&source.graph, (options.sessions, clicks), options.seed)?;
-    let login = login(source.origin)?;
+    let login = login(Origin::Neo4j)?;
     let mut order: Vec<(usize, Click)> =
         sessions.into_iter().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
     order.sort_by_key(|(number, click)| (*number, click.session));
@@ -179,43 +157,20 @@ fn body_of(request: &[u8]) -> &[u8] {
     &request[end..]
 }
 
-/// Each arm answers the whole trace: in slices that take turns if there are several.
-async fn measure(
-    options: &Options,
-    (arms, one_core_after): (&[&str], Option<u64>),
-    trace: &Arc<Vec<Ask>>,
-) -> anyhow::Result<Vec<Seen>> {
-    let mut clusters = Vec::new();
-    for arm in arms {
-        let dir = format!("{arm}-{}", clusters.len());
-        clusters.push(Cluster::start(options.load(), (arm, &dir)).await?);
-    }
-    let _one_core = one_core_after.map(OneCore::after).transpose()?;
-    let slice = if options.slice > 0 { options.slice } else { trace.len() };
-    for (turn, first) in (0..trace.len()).step_by(slice.max(1)).enumerate() {
-        let asked = first..trace.len().min(first + slice);
-        for place in turns(clusters.len(), turn) {
-            clusters[place].answer(trace, (asked.clone(), Duration::from_millis(options.rest_ms))).await?;
-        }
-    }
-    let mut seen = Vec::new();
-    for cluster in clusters {
-        seen.push(Seen::of(cluster.end().await?));
-    }
-    Ok(seen)
+/// The arm answers the whole trace.
+async fn measure(options: &Options, arm: &str, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Seen> {
+    Cluster::start(options.load(), arm).await?.answer(trace).await.map(Seen::of)
 }
 
 impl Seen {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     fn of(Found { answers, took, counts, cpu, limits }: Found) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let tail = |page: Option<Page>| {
             let of_page = answers.iter().filter(|each| page.is_none_or(|page| page == each.page));
             Tail::of(of_page.map(|each| each.took_us).collect())
         };
         Self {
             per_s: answers.len() as f64 / took.as_secs_f64(),
-            charged_per_s: answers.len() as f64 / (took.as_secs_f64() + cpu[1].as_secs_f64() / cores),
             waits: tail(None),
             most_ms: answers.iter().map(|each| each.took_us).max().unwrap_or(0) as f64 / 1e3,
             by_page: Page::ALL.map(|page| (page, tail(Some(page)))).to_vec(),
@@ -230,36 +185,27 @@ impl Seen {
         let Tail { p50_ms, p95_ms, p99_ms, .. } = self.waits;
         let Counts { miss_runs, refresh_runs, prefetch_runs, .. } = self.counts;
         format!(
-            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0}, {:.0}, {:.0} | {}",
-            self.per_s,
-            self.most_ms,
-            self.errors,
-            self.node_cpu_us[0],
-            self.node_cpu_us[1],
-            self.node_cpu_us[2],
-            self.limits
+            "{:.0} | {p50_ms:.2} | {p95_ms:.1} | {p99_ms:.1} | {:.0} | {} | {miss_runs}, {refresh_runs}, {prefetch_runs} | {:.0}, {:.0} | {}",
+            self.per_s, self.most_ms, self.errors, self.node_cpu_us[0], self.node_cpu_us[1], self.limits
         )
     }
 }
 
 /// Medians of each arm, and round by round beside the first arm.
 fn summary(options: &Options, arms: &[Vec<Seen>], report: &mut Report) {
-    report.line("\n| arm | requests/s, median (least–greatest) | × the first arm, round by round | the same, with the CPU of its rests charged | P99 ms | P99 by page: profile, friends, posts, replies, tags, tagged |");
-    report.line("|---|---|---|---|---|---|");
+    report.line("\n| arm | requests/s, median (least–greatest) | × the first arm, round by round | P99 ms | P99 by page: profile, friends, posts, replies, tags, tagged |");
+    report.line("|---|---|---|---|---|");
     for (name, rounds) in options.limits.iter().zip(arms) {
         let of = |figure: &dyn Fn(&Seen) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
         let beside: Vec<f64> =
             rounds.iter().zip(&arms[0]).map(|(one, first)| one.per_s / first.per_s).collect();
-        let charged: Vec<f64> =
-            rounds.iter().zip(&arms[0]).map(|(one, first)| one.charged_per_s / first.charged_per_s).collect();
         let pages: Vec<String> = (0..Page::ALL.len())
             .map(|page| format!("{:.0}", of(&|seen| seen.by_page[page].1.p99_ms).median))
             .collect();
         report.line(&format!(
-            "| {name} | {} | {} | {} | {} | {} |",
+            "| {name} | {} | {} | {} | {} |",
             of(&|seen| seen.per_s),
             Spread::of(&beside),
-            Spread::of(&charged),
             of(&|seen| seen.waits.p99_ms),
             pages.join(", ")
         ));

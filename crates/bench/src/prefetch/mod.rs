@@ -1,19 +1,16 @@
 //! The use of prefetch: sessions walk over a graph on three nodes in turn, in arms that differ only in `[prefetch]`.
-//! Also measures the cost of prefetch where it cannot help.
 //!
 //! This knows hopcache by its HTTP interface only.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`walks`] | arms beside each other: on walks, on unpredictable clicks, with a full origin |
+//! | [`walks`] | arms beside each other |
 //! | [`limit`] | walks in a closed loop, as fast as Neo4j answers, by `origin.max_concurrent` |
 //! | [`walk`], [`pages`], [`graph`], [`source`] | the clicks, the queries, the graph and its source |
-//! | [`arm`], [`round`], [`background_load`], [`counts`] | configurations, one measurement, other load, the nodes' counters |
-//! | [`verdict`], [`report`] | the conditions; tables, data and plots |
-//! | [`successors`] | reads `/admin/v1/successors` |
+//! | [`arm`], [`round`], [`counts`] | configurations, one measurement, the nodes' counters |
+//! | [`verdict`], [`report`] | the conditions; tables and data |
 
 pub(crate) mod arm;
-mod background_load;
 pub(crate) mod counts;
 mod graph;
 mod limit;
@@ -22,7 +19,6 @@ pub(crate) mod pages;
 mod report;
 mod round;
 pub(crate) mod source;
-mod successors;
 mod verdict;
 pub(crate) mod walk;
 mod walks;

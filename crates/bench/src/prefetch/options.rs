@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use super::arm::Arm;
-use crate::expiry::graph::Graph as Which;
 use crate::expiry::options::Common;
 
 /// How to read the directory that a workload leaves.
@@ -15,26 +14,13 @@ pub(super) const READING: &str = include_str!("reading.md");
 pub(crate) struct WalkOptions {
     #[command(flatten)]
     pub(super) common: Common,
-    /// The graph: `ldbc` is loaded into Neo4j and taken out again, `sample` is inside the nodes.
-    #[arg(long, value_enum, default_value_t = Which::Ldbc)]
-    pub(super) graph: Which,
     /// Directory of LDBC's CSV files.
     #[arg(long, default_value = "data/ldbc-sf0.1")]
     pub(super) data: PathBuf,
-    /// Arms, in the order of the table. `off` is always measured. Default: all; `off` and `both` with `--random` and
-    /// `--saturated`.
+    /// Arms, in the order of the table. `off` is always measured. Default: all.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) arms: Vec<Arm>,
-    /// CPU time by part: `off`, learning alone, learning with gossip, and all of prefetch.
-    #[arg(long, conflicts_with = "arms")]
-    pub(super) parts: bool,
-    /// Unpredictable clicks: the kind of query and its subject are drawn evenly.
-    #[arg(long, conflicts_with = "saturated")]
-    pub(super) random: bool,
-    /// Other load keeps the origin at its limit.
-    #[arg(long)]
-    pub(super) saturated: bool,
-    /// Mean delay that the proxy adds to each run, in ms. The sample graph has no proxy.
+    /// Mean delay that the proxy adds to each run, in ms.
     #[arg(long, default_value_t = 20)]
     pub(super) origin_ms: u64,
     /// Clicks per second, of all sessions together.

@@ -1,8 +1,7 @@
-//! Tables, data and plots of walks. It judges nothing.
+//! Tables and data of walks. It judges nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::arm::Arm;
 use super::counts::{Counts, KINDS};
@@ -11,29 +10,18 @@ use super::pages::Page;
 use super::round::{Measured, Round, Setting};
 use super::verdict::{Beside, Figures, median};
 use super::walk::Click;
-use crate::expiry::cache_status::Kind;
-use crate::expiry::graph::Graph as Which;
 use crate::output::Output;
-use crate::plot::{Chart, Scale, Series};
 use hopcache_testbed::report::Spread;
-
-/// Seconds over which the plotted share is taken: single seconds jump.
-const PLOT_WINDOW_S: u64 = 5;
 
 pub(super) fn open(options: &WalkOptions, setting: &Setting<'_>, output: &mut Output) {
     let WalkOptions { common, .. } = options;
-    let traffic = if options.random {
-        "every click a page of any kind about anything, evenly drawn".to_owned()
-    } else {
-        format!(
-            "{:.0} % of clicks follow from an earlier result (row by AOL's shares of clicks by rank), the others jump to a person (Zipf {} over persons by their friends)",
-            options.follow * 100.0,
-            options.exponent
-        )
-    };
+    let traffic = format!(
+        "{:.0} % of clicks follow from an earlier result (row by AOL's shares of clicks by rank), the others jump to a person (Zipf {} over persons by their friends)",
+        options.follow * 100.0,
+        options.exponent
+    );
     output.report.line(&format!(
-        "graph {:?}: {}; {traffic}; {} clicks/s in sessions of {} clicks ({:?} arrivals, exponential pauses of {} s in the mean), each session's clicks round robin over three nodes; TTL {} s ± {:.0} %, so {:.0} clicks; {} s measured behind {} s of warm-up; {} rounds, arms in turn, the same clicks in every arm; origin time {}; origin.max_concurrent {}{}{}",
-        options.graph,
+        "LDBC SNB: {}; {traffic}; {} clicks/s in sessions of {} clicks ({:?} arrivals, exponential pauses of {} s in the mean), each session's clicks round robin over three nodes; TTL {} s ± {:.0} %, so {:.0} clicks; {} s measured behind {} s of warm-up; {} rounds, arms in turn, the same clicks in every arm; origin time Neo4j's and {} ms more in the mean; origin.max_concurrent {}{}",
         setting.source.size(),
         options.rate,
         options.clicks,
@@ -45,13 +33,9 @@ pub(super) fn open(options: &WalkOptions, setting: &Setting<'_>, output: &mut Ou
         options.seconds,
         options.warm,
         common.rounds,
-        match options.graph {
-            Which::Ldbc => format!("Neo4j's and {} ms more in the mean", options.origin_ms),
-            Which::Sample => "the sample graph's".to_owned(),
-        },
-        setting.slots,
-        if setting.applications > 1 { format!("; sessions belong in turn to {} applications with statements of their own", setting.applications) } else { String::new() },
-        if setting.background_connections > 0 { format!("; {} connections to each node keep them busy", setting.background_connections) } else { String::new() }
+        options.origin_ms,
+        common.max_concurrent,
+        if setting.applications > 1 { format!("; sessions belong in turn to {} applications with statements of their own", setting.applications) } else { String::new() }
     ));
 }
 
@@ -79,38 +63,11 @@ fn percent(part: usize, whole: usize) -> f64 {
     crate::expiry::figures::share(part, whole) * 100.0
 }
 
-pub(super) fn all(arms: &[Measured], setting: &Setting<'_>, output: &mut Output) -> anyhow::Result<()> {
+pub(super) fn all(arms: &[Measured], output: &mut Output) -> anyhow::Result<()> {
     table(arms, output);
     relative(arms, output);
-    cpu_by_part(arms, output);
     details(arms, output);
-    output.keep("rounds.csv", &rounds_csv(arms))?;
-    output.keep("seconds.csv", &seconds_csv(arms))?;
-    plots(arms, setting, output)
-}
-
-/// The CPU time of all nodes for each request, by what an arm does beyond the one before it.
-fn cpu_by_part(arms: &[Measured], output: &mut Output) {
-    let of = |wanted: Arm| arms.iter().find(|each| each.arm == wanted).map(|each| &each.rounds);
-    let [Some(off), Some(alone), Some(shared), Some(all)] = Arm::PARTS.map(of) else { return };
-    let parts = [
-        ("requests, without learning", None, off),
-        ("observing, sending, sessions, counting", Some(off), alone),
-        ("gossip and pulls", Some(alone), shared),
-        ("considering, orders, and the runs launched", Some(shared), all),
-        ("all of prefetch", Some(off), all),
-    ];
-    output.report.line("\nCPU time of all nodes for each request, by part, from their start on. Each part is an arm less another one in the same round, median (min–max).\n");
-    output.report.line("| part | µs per request |");
-    output.report.line("|---|---|");
-    for (name, without, with) in parts {
-        let spent = with.iter().enumerate().map(|(place, round)| {
-            let before = without.and_then(|rounds| rounds.get(place)).map_or(0.0, |round| round.node_cpu_us);
-            round.node_cpu_us - before
-        });
-        let Spread { min, median, max } = Spread::of(&spent.collect::<Vec<f64>>());
-        output.report.line(&format!("| {name} | {median:.0} ({min:.0}–{max:.0}) |"));
-    }
+    output.keep("rounds.csv", &rounds_csv(arms))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
@@ -184,11 +141,10 @@ fn details(arms: &[Measured], output: &mut Output) {
     for Measured { arm, rounds } in arms {
         for (number, round) in rounds.iter().enumerate() {
             let Round { whole, proxied, sent_late_ms, looks, node_cpu_us, .. } = round;
-            let truth = proxied.map_or(String::new(), |runs| format!("; {runs} runs seen before Neo4j"));
             let under_way: Vec<f64> = looks.iter().map(|(_, counts)| counts.in_flight as f64).collect();
             let under_way = Spread::of(&under_way);
             output.report.line(&format!(
-                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}{}; nodes' CPU {node_cpu_us:.0} µs per request; generator's P99 lateness {sent_late_ms:.2} ms",
+                "- {} round {}, from the start on: {} runs counted; {proxied} runs seen before Neo4j, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}{}; nodes' CPU {node_cpu_us:.0} µs per request; generator's P99 lateness {sent_late_ms:.2} ms",
                 arm.name(),
                 number + 1,
                 whole.runs,
@@ -240,86 +196,4 @@ fn rounds_csv(arms: &[Measured]) -> String {
         }
     }
     text
-}
-
-fn seconds_csv(arms: &[Measured]) -> String {
-    let mut text =
-        "arm,round,second,requests,waited,failed,miss_runs,prefetch_runs,launched,used,late,wasted\n"
-            .to_owned();
-    for Measured { arm, rounds } in arms {
-        for (number, round) in rounds.iter().enumerate() {
-            for (second, pair) in round.looks.windows(2).enumerate() {
-                let counts = pair[1].1.since(&pair[0].1);
-                let [requests, waited, failed] = asked(round, second as u64, 1);
-                let _ = writeln!(
-                    text,
-                    "\"{}\",{},{second},{requests},{waited},{failed},{},{},{},{},{},{}",
-                    arm.name(),
-                    number + 1,
-                    counts.miss_runs,
-                    counts.prefetch_runs,
-                    counts.launched,
-                    counts.used,
-                    counts.late,
-                    counts.wasted
-                );
-            }
-        }
-    }
-    text
-}
-
-/// Requests due within this many seconds from one on: how many waited, and how many failed.
-fn asked(round: &Round, second: u64, seconds: u64) -> [usize; 3] {
-    let from_us = second * 1_000_000;
-    let first = round.samples.partition_point(|sample| sample.due_us < from_us);
-    let end = round.samples.partition_point(|sample| sample.due_us < from_us + seconds * 1_000_000);
-    let due = &round.samples[first..end];
-    let of = |kind| due.iter().filter(|sample| sample.status.kind == kind).count();
-    [due.len(), of(Kind::Miss), of(Kind::Failed)]
-}
-
-fn plots(arms: &[Measured], setting: &Setting<'_>, output: &mut Output) -> anyhow::Result<()> {
-    let together = [Arm::Off, Arm::Exact, Arm::Template, Arm::Both];
-    waits(arms, &together, setting, ("waits", "Clients that wait for the origin"), output)?;
-    let alone = [Arm::Off, Arm::BothAlone, Arm::Both];
-    let has_alone = arms.iter().any(|each| each.arm == Arm::BothAlone);
-    if has_alone {
-        waits(arms, &alone, setting, ("gossip", "Learning together and alone"), output)?;
-    }
-    Ok(())
-}
-
-/// Share of requests that waited over time, of all rounds together.
-#[expect(clippy::cast_precision_loss, reason = "seconds and counts far below 2^53")]
-fn waits(
-    arms: &[Measured],
-    wanted: &[Arm],
-    setting: &Setting<'_>,
-    (stem, title): (&str, &str),
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    let windows = setting.span.as_secs() / PLOT_WINDOW_S;
-    let series = arms.iter().filter(|each| wanted.contains(&each.arm)).map(|Measured { arm, rounds }| {
-        let share = |window: u64| {
-            let sums = rounds.iter().map(|round| asked(round, window * PLOT_WINDOW_S, PLOT_WINDOW_S));
-            let (all, waited) = sums.fold((0, 0), |sum, each| (sum.0 + each[0], sum.1 + each[1]));
-            percent(waited, all)
-        };
-        let points = (0..windows).map(|window| (((window + 1) * PLOT_WINDOW_S) as f64, share(window)));
-        Series { name: arm.name().to_owned(), points: points.collect() }
-    });
-    let chart = Chart {
-        title: format!("{title}: share of requests within {PLOT_WINDOW_S} s, all rounds"),
-        across: "seconds since the start (nothing cached, nothing learned)",
-        up: "% of requests that waited",
-        scale: Scale::Linear,
-        names: Vec::new(),
-        series: series.collect(),
-    };
-    if windows < 2 {
-        output.say("too short for a plot");
-        return Ok(());
-    }
-    output.draw(Path::new(stem), &chart)
 }

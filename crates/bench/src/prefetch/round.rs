@@ -9,11 +9,9 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::arm::Arm;
-use super::background_load::BackgroundLoad;
 use super::counts::Counts;
 use super::pages::{Page, parameters};
 use super::source::Source;
-use super::successors;
 use super::verdict::Figures;
 use super::walk::Click;
 use crate::expiry::cache_status::Kind;
@@ -21,7 +19,7 @@ use crate::expiry::figures::Tail;
 use crate::expiry::open_loop::{Due, OpenLoop, Sample};
 use crate::expiry::options::Common;
 use crate::expiry::proxy::MARK;
-use crate::expiry::scene::{NODES, Plan, Scene, login, metrics_of};
+use crate::expiry::scene::{NODES, Origin, Plan, Scene, login, metrics_of};
 use hopcache_testbed::http::post;
 use hopcache_testbed::process::get;
 
@@ -39,12 +37,8 @@ pub(super) struct Setting<'a> {
     /// The part of the span that is not measured: sessions begin one by one, and caches are empty.
     pub(super) warm: Duration,
     pub(super) span: Duration,
-    /// `origin.max_concurrent` of each node.
-    pub(super) slots: u32,
     /// Number of applications; sessions belong to them in turn. Each has its own statements.
     pub(super) applications: usize,
-    /// Number of connections that keep each node's slots busy; none if nodes have free slots.
-    pub(super) background_connections: usize,
 }
 
 /// The result.
@@ -52,9 +46,8 @@ pub(super) struct Round {
     pub(super) figures: Figures,
     /// Counters since the nodes' start, at rest.
     pub(super) whole: Counts,
-    /// Runs that the proxy counted, with those of the background load. `None` without a proxy.
-    pub(super) proxied: Option<usize>,
-    pub(super) samples: Vec<Sample>,
+    /// Runs that the proxy counted.
+    pub(super) proxied: usize,
     /// Seconds since the start of the load, and the counters then.
     pub(super) looks: Vec<(f64, Counts)>,
     /// CPU time of all nodes, from their start on, for each request.
@@ -81,16 +74,16 @@ pub(super) async fn measure(
     clicks: &[Click],
     seed: u64,
 ) -> anyhow::Result<Round> {
-    let Setting { common, source, .. } = setting;
+    let common = setting.common;
     let plan = Plan {
-        origin: source.origin,
+        origin: Origin::Neo4j,
         nodes: NODES,
         entry: "",
         sections: arm.section(setting.applications * Page::ALL.len()),
         ttl: setting.ttl,
         jitter: common.jitter,
         delay: setting.delay,
-        concurrent_max: setting.slots,
+        concurrent_max: common.max_concurrent,
         seed,
     };
     let scene = Scene::start(&plan).await?;
@@ -101,14 +94,11 @@ pub(super) async fn measure(
         .map(|(key, click)| Due { at_us: click.at_us, key, turn: click.turn })
         .collect();
     let nodes = scene.clients();
-    let background_connections =
-        BackgroundLoad::start(&nodes, setting.background_connections, &login(source.origin)?).await?;
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &due, threads: common.threads };
     let start = Instant::now() + Duration::from_millis(200);
     let looking = look(scene.admins(), start, setting.span);
     let seen = tokio::task::block_in_place(|| load.run_from(start))?;
     let mut looks = looking.await.context("the looks at the counters ended")??;
-    background_connections.stop()?;
     tokio::time::sleep(REST).await;
     let whole = Counts::of(&scene.metrics().await?);
     looks.push((start.elapsed().as_secs_f64(), whole));
@@ -116,22 +106,23 @@ pub(super) async fn measure(
     let node_cpu_us = scene.cpu()?.as_secs_f64() * 1e6 / f64::from(sent.max(1));
     let mut forms_known = Vec::new();
     for admin in scene.admins() {
-        let answer: Value = serde_json::from_str(&get(admin, &successors::path("&limit=1")).await?)?;
-        forms_known.push(successors::forms_known(&answer));
+        let answer: Value =
+            serde_json::from_str(&get(admin, "/admin/v1/successors?pattern=&limit=1").await?)?;
+        forms_known.push(answer["forms_known"].as_u64().unwrap_or(0));
     }
-    let proxied = scene.proxy.as_ref().map(|proxy| proxy.runs(MARK));
+    let proxied = scene.proxy.runs(MARK);
     let mut figures = figures(setting, &seen.samples, &looks, &whole);
     figures.forms_known = forms_known.into_iter().min().unwrap_or(0);
     let mut late_us: Vec<u64> =
         seen.samples.iter().map(|sample| sample.sent_us.saturating_sub(sample.due_us)).collect();
     late_us.sort_unstable();
     let sent_late_ms = crate::expiry::figures::percentile(&late_us, 0.99) / 1e3;
-    Ok(Round { figures, whole, proxied, samples: seen.samples, looks, node_cpu_us, sent_late_ms })
+    Ok(Round { figures, whole, proxied, looks, node_cpu_us, sent_late_ms })
 }
 
 fn requests(setting: &Setting<'_>, clicks: &[Click]) -> anyhow::Result<Vec<Vec<u8>>> {
     let source = setting.source;
-    let login = login(source.origin)?;
+    let login = login(Origin::Neo4j)?;
     Ok(clicks
         .iter()
         .map(|click| {

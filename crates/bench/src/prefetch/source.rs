@@ -1,48 +1,36 @@
-//! The source of the graph: LDBC's files, loaded into Neo4j under this run's own names and removed at the end, or the
-//! sample inside the nodes, read from one of them. This module does not decide the walks.
+//! The source of the graph: LDBC's files, loaded into Neo4j under this run's own names and removed at the end. This
+//! module does not decide the walks.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::arm::Arm;
 use super::graph::{Edges, Graph};
 use super::pages::Names;
-use crate::expiry::graph::{Graph as Which, Loaded as People, Names as PeopleNames, columns};
-use crate::expiry::scene::{Origin, Plan, Scene};
+use crate::expiry::graph::{Loaded as People, Names as PeopleNames, columns};
 
 /// A graph that can be asked.
 pub(crate) struct Source {
     pub(crate) graph: Graph,
     pub(crate) names: Names,
-    pub(super) origin: Origin,
     /// In Neo4j, to be taken out by [`Source::remove`].
-    loaded: Option<People>,
+    loaded: People,
 }
 
 impl Source {
-    pub(crate) async fn load(which: Which, data: &Path) -> anyhow::Result<Self> {
-        match which {
-            Which::Ldbc => Self::ldbc(data).await,
-            Which::Sample => Self::sample().await,
-        }
-    }
-
     /// Loads a graph, lends it to a measurement, and takes it out of Neo4j again, also if the measurement has failed.
     pub(crate) async fn lend<T>(
-        which: Which,
         data: &Path,
         measure: impl AsyncFnOnce(&Self) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let source = Self::load(which, data).await?;
+        let source = Self::load(data).await?;
         let measured = measure(&source).await;
         source.remove().await?;
         measured
     }
 
-    async fn ldbc(data: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn load(data: &Path) -> anyhow::Result<Self> {
         let edges = read(data)?.within_reach();
         let names = ldbc_names();
         let people = People::load(data).await?;
@@ -50,63 +38,11 @@ impl Source {
             remove(&people, &names).await.context("left behind in Neo4j")?;
             return Err(error);
         }
-        Ok(Self { graph: Graph::of(&edges), names, origin: Origin::Neo4j, loaded: Some(people) })
-    }
-
-    async fn sample() -> anyhow::Result<Self> {
-        let plan = Plan {
-            origin: Origin::Embedded,
-            nodes: 1,
-            entry: "",
-            sections: Arm::Off.section(0),
-            ttl: Duration::from_secs(60),
-            jitter: 0.0,
-            delay: Duration::ZERO,
-            concurrent_max: 8,
-            seed: 0,
-        };
-        let scene = Scene::start(&plan).await?;
-        let rows = async |text: &str| scene.rows(Origin::Embedded, text).await;
-        let edges = Edges {
-            persons: rows("MATCH (p:Person) RETURN p.id AS id")
-                .await?
-                .iter()
-                .filter_map(|row| row[0].as_i64())
-                .collect(),
-            knows: triples(
-                &rows("MATCH (p:Person)-[k:KNOWS]->(f:Person) RETURN p.id AS p, f.id AS f, k.since AS since")
-                    .await?,
-            ),
-            posted: triples(
-                &rows("MATCH (p:Person)-[:POSTED]->(post:Post) RETURN p.id AS p, post.id AS post, 0 AS zero")
-                    .await?,
-            )
-            .into_iter()
-            .map(|(person, post, _)| (person, post))
-            .collect(),
-            replied: triples(
-                &rows("MATCH (p:Person)-[:LIKES]->(post:Post) RETURN p.id AS p, post.id AS post, p.id AS at")
-                    .await?,
-            ),
-            tagged: rows("MATCH (post:Post)-[:TAGGED]->(tag:Tag) RETURN post.id AS post, tag.name AS name")
-                .await?
-                .iter()
-                .filter_map(|row| Some((row[0].as_i64()?, row[1].as_str()?.to_owned())))
-                .collect(),
-        };
-        Ok(Self {
-            graph: Graph::of(&edges),
-            names: Names::of_sample(),
-            origin: Origin::Embedded,
-            loaded: None,
-        })
+        Ok(Self { graph: Graph::of(&edges), names, loaded: people })
     }
 
     pub(crate) async fn remove(&self) -> anyhow::Result<()> {
-        match &self.loaded {
-            Some(people) => remove(people, &self.names).await,
-            None => Ok(()),
-        }
+        remove(&self.loaded, &self.names).await
     }
 
     /// How large it is, for the report.
@@ -121,13 +57,9 @@ impl Source {
     }
 }
 
-fn triples(rows: &[Value]) -> Vec<(i64, i64, i64)> {
-    rows.iter().filter_map(|row| Some((row[0].as_i64()?, row[1].as_i64()?, row[2].as_i64()?))).collect()
-}
-
 /// As the other benchmarks name persons, and the rest beside them.
 fn ldbc_names() -> Names {
-    let PeopleNames { label, relationship } = PeopleNames::of(Which::Ldbc);
+    let PeopleNames { label, relationship } = PeopleNames::of_run();
     let run = std::process::id();
     Names {
         person: label,

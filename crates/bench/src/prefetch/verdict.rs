@@ -43,9 +43,6 @@ const ACCURACY_LEAST: f64 = 0.70;
 const RUNS_MORE_MOST: f64 = 0.20;
 /// With gossip off a node has to know less than this share of its knowledge with gossip: "clearly less".
 const ALONE_MOST: f64 = 0.80;
-const RANDOM_RUNS_MORE_MOST: f64 = 0.02;
-/// P99 with prefetch over P99 without, at most: two rounds of the same arm differ by as much.
-const P99_SPREAD: f64 = 1.10;
 
 impl Beside {
     pub(super) fn of(arm: &Figures, off: &Figures) -> Self {
@@ -112,40 +109,6 @@ pub(super) fn of_walks(arm: &[Figures], off: &[Figures], alone: Option<&[Figures
     points
 }
 
-/// Must show 3, gossip: an arm that needs to have seen a query saves clearly less where nodes learn alone.
-pub(super) fn of_gossip(name: &str, arm: &[Figures], off: &[Figures], alone: &[Figures]) -> Point {
-    let together = beside(arm, off, |beside| beside.misses_fewer);
-    let apart = beside(alone, off, |beside| beside.misses_fewer);
-    let text = format!(
-        "{name}: demand misses {:.1} % fewer with gossip, {:.1} % without, less than {:.0} % of that",
-        together * 100.0,
-        apart * 100.0,
-        ALONE_MOST * 100.0
-    );
-    point(apart < together * ALONE_MOST, text)
-}
-
-/// Must show 4: traffic that nothing foretells.
-pub(super) fn of_random(arm: &[Figures], off: &[Figures]) -> Vec<Point> {
-    let more = beside(arm, off, |beside| beside.runs_more);
-    let text = format!("origin runs {:+.2} %, at most {:+.0} %", more * 100.0, RANDOM_RUNS_MORE_MOST * 100.0);
-    vec![point(more <= RANDOM_RUNS_MORE_MOST, text), of_errors(arm)]
-}
-
-/// Must show 5: the origin at its limit.
-pub(super) fn of_saturated(arm: &[Figures], off: &[Figures]) -> Vec<Point> {
-    let launched: u64 = arm.iter().map(|each| each.counts.launched).sum();
-    let [with, without] = [arm, off].map(|rounds| median(rounds.iter().map(|each| each.p99_ms)));
-    vec![
-        point(launched == 0, format!("{launched} launches, none wanted")),
-        point(
-            with <= without * P99_SPREAD,
-            format!("P99 {with:.1} ms, {without:.1} ms without prefetch, at most {P99_SPREAD:.2} × that"),
-        ),
-        of_errors(arm),
-    ]
-}
-
 fn of_errors(arm: &[Figures]) -> Point {
     let errors: usize = arm.iter().map(|each| each.errors).sum();
     point(errors == 0, format!("{errors} client errors"))
@@ -200,31 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_learn_from_each_other_is_judged_by_misses() {
-        let off = [figures(1_000, 0, 0, 0); 3];
-        let good = [figures(800, 300, 200, 100); 3];
-        let holds = |alone: Figures| of_gossip("exact", &good, &off, &[alone; 3]).holds;
-        assert!(holds(figures(845, 200, 155, 45)));
-        assert!(!holds(figures(835, 200, 165, 35)));
-    }
-
-    #[test]
     fn rounds_are_paired_before_the_median_is_taken() {
         // Rounds of different weight: each has half of its own partner.
         let off = [figures(1_000, 0, 0, 0), figures(100, 0, 0, 0), figures(10, 0, 0, 0)];
         let arm = [figures(500, 100, 9, 1), figures(50, 10, 9, 1), figures(5, 1, 1, 0)];
         assert!((beside(&arm, &off, |beside| beside.misses_fewer) - 0.5).abs() < 1e-9);
-    }
-
-    #[test]
-    fn random_traffic_and_a_full_origin_have_points_of_their_own() {
-        let off = [figures(1_000, 0, 0, 0); 3];
-        assert_eq!(held(&of_random(&[figures(1_000, 19, 0, 19); 3], &off)), [true, true]);
-        assert_eq!(held(&of_random(&[figures(1_000, 25, 0, 25); 3], &off)), [false, true]);
-        assert_eq!(held(&of_saturated(&off, &off)), [true, true, true]);
-        let launches = [figures(1_000, 0, 0, 0), figures(999, 1, 1, 0)];
-        assert_eq!(held(&of_saturated(&launches, &off)), [false, true, true]);
-        let slow = off.map(|each| Figures { p99_ms: 60.0, ..each });
-        assert_eq!(held(&of_saturated(&slow, &off)), [true, false, true]);
     }
 }

@@ -123,23 +123,6 @@ pub(crate) fn whole_sessions(
     Ok(whole.into_values().collect())
 }
 
-/// Unpredictable clicks: the kind of page and its subject are drawn evenly.
-pub(super) fn unpredictable(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
-    sessions(traffic, |dice, clicks| {
-        (0..clicks)
-            .map(|_| {
-                let page = Page::ALL[dice.below(Page::ALL.len())];
-                let things = match page {
-                    Page::Profile | Page::Friends | Page::Posts => graph.persons.len(),
-                    Page::Replies | Page::Tags => graph.posts.len(),
-                    Page::Tagged => graph.tags.len(),
-                };
-                Seen { page, place: dice.below(things), is_jump: true }
-            })
-            .collect()
-    })
-}
-
 /// Sessions arrive at their rate. Each draws its clicks and pauses from its own dice.
 fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<Seen>) -> Vec<Click> {
     let mut dice = Dice::new(traffic.seed);
@@ -328,17 +311,5 @@ mod tests {
         let begun: std::collections::BTreeSet<usize> = clicks.iter().map(|click| click.session).collect();
         let jumps = clicks.iter().filter(|click| !click.is_follow).count();
         assert_eq!(jumps, begun.len(), "only first clicks jump");
-    }
-
-    #[test]
-    fn unpredictable_clicks_are_even() {
-        let (graph, traffic) = (dense(), traffic());
-        let clicks = unpredictable(&graph, &traffic);
-        let of = |page| clicks.iter().filter(|click| click.page == page).count();
-        for page in Page::ALL {
-            assert!((5_000..7_500).contains(&of(page)), "{page:?}: {}", of(page));
-        }
-        let hub = clicks.iter().filter(|click| click.page == Page::Profile && click.place == 0).count();
-        assert!(hub < 80, "{hub} of about 32");
     }
 }

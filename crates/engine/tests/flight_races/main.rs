@@ -2,8 +2,8 @@
 //! controls, in many thousand interleavings.
 //!
 //! `cargo xtask sim --seeded` proves that the exploration finds mistakes: it builds each of
-//! `crates/sim/seeded/Flight*.patch` into the table and runs `crates/sim/seeded/flight_races.rs` as a module of this
-//! program.
+//! the bugs `Flight*` of `crates/sim/seeded/bugs.patch` into the table and runs `crates/sim/seeded/flight_races.rs` as
+//! a module of this program.
 //!
 //! `HOPCACHE_TEST_SCHEDULES=1000000` asks for more interleavings of each scenario. A failure prints the
 //! schedule; `shuttle::replay` runs it again.

@@ -218,15 +218,6 @@ async fn fresh(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(Connection, 
     Ok((connection, answer))
 }
 
-/// Sends one read on its own connection and records it.
-pub async fn read_once(cluster: &TestCluster, node: usize, user: &'static str, key: i64) -> RequestRecord {
-    let idle = Idle((0..=node).map(|_| Mutex::default()).collect());
-    let question = Question { target: node, user, key, is_write: false, session: None, headers: "" };
-    let asked = ask(cluster, &idle, cluster.nodes[node].client, question).await;
-    cluster.recorder.request(asked.clone());
-    asked
-}
-
 fn record_of(answered: Result<Answer, String>) -> RequestRecord {
     let mut asked = RequestRecord {
         node: 0,

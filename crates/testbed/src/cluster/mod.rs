@@ -321,13 +321,6 @@ impl Node {
         lines.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 
-    /// Whether the node's ring sends keys to a member; `None` if the node does not answer.
-    pub async fn routes_to(&self, name: &str) -> Option<bool> {
-        let ring = self.ring().await.ok()?;
-        let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name);
-        Some(found.is_some_and(|member| member["share"].as_f64().is_some_and(|share| share > 0.0)))
-    }
-
     /// Sum of a metric's series whose labels contain `label`.
     pub async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let text = get(self.admin, "/metrics").await?;

@@ -5,7 +5,7 @@
 //! different principals.) The origin counts a write by its id. It can stall, fail, cut connections, and hold the runs
 //! of one key. Every run is recorded in the history.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,10 +72,6 @@ struct Shared {
     recorder: Arc<Recorder>,
     took: RunTime,
     registers: Mutex<BTreeMap<i64, u64>>,
-    /// Keys whose next run is held.
-    to_hold: Mutex<BTreeSet<i64>>,
-    /// Numbers of held runs that go on.
-    released: watch::Sender<BTreeSet<u64>>,
     behavior: watch::Sender<OriginMode>,
     cuts: watch::Sender<u64>,
     runs: AtomicU64,
@@ -97,8 +93,6 @@ impl Origin {
             recorder,
             took,
             registers: Mutex::default(),
-            to_hold: Mutex::default(),
-            released: watch::Sender::new(BTreeSet::new()),
             behavior: watch::Sender::new(OriginMode::Pass),
             cuts: watch::Sender::new(0),
             runs: AtomicU64::new(0),
@@ -135,16 +129,6 @@ impl Origin {
     /// Closes every connection; new ones are taken.
     pub fn cut(&self) {
         self.shared.cuts.send_modify(|count| *count += 1);
-    }
-
-    /// The next run of this key gets no answer until [`release`](Self::release); those behind it do.
-    pub fn hold_next(&self, key: i64) {
-        locked(&self.shared.to_hold).insert(key);
-    }
-
-    /// Answers this held run with the value that it read.
-    pub fn release(&self, run: u64) {
-        self.shared.released.send_modify(|released| _ = released.insert(run));
     }
 }
 
@@ -188,7 +172,6 @@ struct Session<'a> {
 struct UnderWay<'a> {
     shared: &'a Shared,
     number: u64,
-    is_held: bool,
     ending: Ending,
 }
 
@@ -281,11 +264,11 @@ impl Session<'_> {
         let key = fields.get(1)?.get("k").and_then(Value::as_i64).unwrap_or(-1);
         let version = locked(&self.shared.registers).get(&key).copied().unwrap_or(1);
         let number = self.shared.runs.fetch_add(1, Ordering::Relaxed);
-        let (is_write, is_held) = (kind == "w", locked(&self.shared.to_hold).remove(&key));
+        let is_write = kind == "w";
         let is_demand = fields.get(2).is_some_and(|extra| !extra["tx_metadata"]["traceparent"].is_null());
         let run = RunRecord { is_demand, ..RunRecord::begin(number, key, &user, version, is_write) };
         self.shared.recorder.run_began(run);
-        self.under_way = Some(UnderWay { shared: self.shared, number, is_held, ending: Ending::Broken });
+        self.under_way = Some(UnderWay { shared: self.shared, number, ending: Ending::Broken });
         let row = json!([user, key.to_string(), version.to_string(), number.to_string(), next_key(key)]);
         self.pull = vec![single_field(RECORD, &row), end];
         Some(success(&json!({"fields": ["who", "k", "version", "run", "next"]})))
@@ -303,10 +286,6 @@ impl UnderWay<'_> {
             self.shared.troubled.fetch_add(1, Ordering::Relaxed);
         }
         let _ = behavior.wait_for(|behavior| *behavior != OriginMode::Stall).await;
-        if self.is_held {
-            let mut released = self.shared.released.subscribe();
-            let _ = released.wait_for(|released| released.contains(&self.number)).await;
-        }
         *behavior.borrow() == OriginMode::Fail
     }
 }

@@ -143,33 +143,6 @@ impl PacketFilter {
         Ok(Cut { chain })
     }
 
-    /// Drops this share of the datagrams that arrive at a peer listener, each independently. The sender sees nothing,
-    /// as with a lossy cable.
-    pub fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
-        let chain = Chain::open(&self.number(), "INPUT")?;
-        let share = format!("{share:.3}");
-        for party in parties {
-            let (target, port) = (party.peer.ip().to_string(), party.peer.port().to_string());
-            chain.add(&[
-                "-p",
-                "udp",
-                "-d",
-                &target,
-                "--dport",
-                &port,
-                "-m",
-                "statistic",
-                "--mode",
-                "random",
-                "--probability",
-                &share,
-                "-j",
-                "DROP",
-            ])?;
-        }
-        Ok(Cut { chain })
-    }
-
     fn chain(&self) -> anyhow::Result<Chain> {
         Chain::open(&self.number(), "OUTPUT")
     }

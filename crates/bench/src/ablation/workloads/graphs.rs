@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::Workload;
 use super::kernels;
 use super::rmat::{self, Rmat};
 use super::trace::{SESSION_REQUESTS, SESSIONS, Trace};
-use crate::expiry::graph::{Graph as Which, Hints, Loaded, Names};
+use crate::expiry::graph::{Loaded, Names, columns};
 use crate::expiry::scene::{Origin, login};
-use crate::fresh::social::persons;
 use crate::prefetch::pages::{Page, parameters};
 use crate::prefetch::source::Source;
 use crate::prefetch::walk::whole_sessions;
@@ -57,7 +56,7 @@ impl Graphs {
     ) -> anyhow::Result<()> {
         if workloads.iter().any(|workload| workload.is_social()) {
             let persons = persons(data)?;
-            self.social = Some(Social { source: Source::load(Which::Ldbc, data).await?, persons });
+            self.social = Some(Social { source: Source::load(data).await?, persons });
         }
         if workloads.iter().any(|workload| !workload.is_social()) {
             let graph = Rmat::new(scale, seed);
@@ -115,7 +114,7 @@ impl Graphs {
 
 impl Social {
     fn mix(&self, seed: u64) -> anyhow::Result<Trace> {
-        let requests = Names::of(Which::Ldbc).requests(&self.persons, Origin::Neo4j, Hints::Learned)?;
+        let requests = Names::of_run().requests(&self.persons)?;
         let zipf = Zipf::new(requests.len(), SOCIAL_EXPONENT);
         Trace::drawn(Workload::Social.name(), requests, seed, |dice| zipf.draw(dice))
     }
@@ -136,4 +135,20 @@ impl Social {
         }
         Trace::new(Workload::Walks.name(), requests, &sessions, seed)
     }
+}
+
+/// Persons and the number of their acquaintances, the largest first.
+fn persons(data: &Path) -> anyhow::Result<Vec<(i64, u64)>> {
+    let mut degrees: HashMap<i64, u64> = HashMap::new();
+    for file in ["Person_knows_Person.csv", "Person_knows_Person_1.csv"] {
+        for row in columns(&data.join(file))? {
+            for id in row.iter().take(2).filter_map(|text| text.parse::<i64>().ok()) {
+                *degrees.entry(id).or_default() += 1;
+            }
+        }
+    }
+    ensure!(!degrees.is_empty(), "no persons in {}", data.display());
+    let mut persons: Vec<_> = degrees.into_iter().collect();
+    persons.sort_unstable_by_key(|(id, degree)| (std::cmp::Reverse(*degree), *id));
+    Ok(persons)
 }

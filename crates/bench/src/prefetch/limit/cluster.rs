@@ -1,18 +1,17 @@
-//! One arm's cluster: it answers parts of the trace as fast as it can, and says what they cost.
+//! One arm's cluster: it answers the trace as fast as it can, and says what that costs.
 
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::bail;
 use hopcache_testbed::http::Connection;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::process::{
     ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis, tempdir,
 };
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::prefetch::counts::Counts;
 use crate::prefetch::pages::Page;
@@ -45,71 +44,43 @@ pub(super) struct Found {
     /// How long it was asked.
     pub(super) took: Duration,
     pub(super) counts: Counts,
-    /// CPU time of its nodes: while they were asked, while all rested after that, and in all.
-    pub(super) cpu: [Duration; 3],
+    /// CPU time of its nodes: while they were asked, and in all.
+    pub(super) cpu: [Duration; 2],
     /// The nodes' limits at the end, and the machine's load.
     pub(super) limits: String,
 }
 
-/// Nodes and their store, and what they have answered.
+/// Nodes and their store.
 pub(super) struct Cluster {
     load: Load,
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
-    answers: Vec<Answered>,
-    took: Duration,
-    /// CPU time of the nodes while they were asked, and while all rested after that.
-    cpu: [Duration; 2],
 }
 
 impl Cluster {
-    pub(super) async fn start(load: Load, (arm, dir): (&str, &str)) -> anyhow::Result<Self> {
-        let (dir, binary) = (tempdir()?.join(dir), hopcache_binary()?);
-        std::fs::create_dir_all(&dir)?;
+    pub(super) async fn start(load: Load, arm: &str) -> anyhow::Result<Self> {
+        let (dir, binary) = (tempdir()?, hopcache_binary()?);
         let (redis, redis_addr) = start_redis(&dir)?;
         let common = configuration(load, arm, &redis_addr.to_string())?;
         let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
         let nodes = start_cluster(&plan, load.nodes).await?;
-        Ok(Self {
-            load,
-            nodes,
-            _redis: redis,
-            answers: Vec::new(),
-            took: Duration::ZERO,
-            cpu: [Duration::ZERO; 2],
-        })
+        Ok(Self { load, nodes, _redis: redis })
     }
 
-    /// Asks this part of the trace, and waits for all answers. Then all rest, so that what the nodes do later is theirs.
-    pub(super) async fn answer(
-        &mut self,
-        trace: &Arc<Vec<Ask>>,
-        (asked, rest): (Range<usize>, Duration),
-    ) -> anyhow::Result<()> {
+    /// Asks the whole trace, waits for all answers, and ends the nodes.
+    pub(super) async fn answer(self, trace: &Arc<Vec<Ask>>) -> anyhow::Result<Found> {
         let addrs: Vec<_> = self.nodes.iter().map(|(_, addrs)| addrs.client).collect();
         let cpu_before = self.cpu_so_far()?;
-        let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(asked.start)));
+        let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let mut clients = JoinSet::new();
         for _ in 0..self.load.clients {
-            clients.spawn(client(addrs.clone(), Arc::clone(trace), (Arc::clone(&next), asked.end)));
+            clients.spawn(client(addrs.clone(), Arc::clone(trace), Arc::clone(&next)));
         }
+        let mut answers = Vec::new();
         while let Some(ended) = clients.join_next().await {
-            self.answers.extend(ended??);
+            answers.extend(ended??);
         }
-        self.took += began.elapsed();
-        let cpu_asked = self.cpu_so_far()?;
-        tokio::time::sleep(rest).await;
-        self.cpu[0] += cpu_asked.saturating_sub(cpu_before);
-        self.cpu[1] += self.cpu_so_far()?.saturating_sub(cpu_asked);
-        Ok(())
-    }
-
-    fn cpu_so_far(&self) -> anyhow::Result<Duration> {
-        self.nodes.iter().map(|(process, _)| process.cpu()).sum()
-    }
-
-    /// Ends the nodes.
-    pub(super) async fn end(self) -> anyhow::Result<Found> {
+        let (took, cpu_asked) = (began.elapsed(), self.cpu_so_far()?);
         let (mut metrics, mut limits) = (String::new(), Vec::new());
         for (_, addrs) in &self.nodes {
             let text = get(addrs.admin, "/metrics").await?;
@@ -117,10 +88,14 @@ impl Cluster {
             limits.push(limit.to_string());
             metrics.push_str(&text);
         }
-        let cpu = [self.cpu[0], self.cpu[1], self.cpu_so_far()?];
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let limits = format!("{}; {}", limits.join(" "), load.split(' ').next().unwrap_or(""));
-        Ok(Found { answers: self.answers, took: self.took, counts: Counts::of(&metrics), cpu, limits })
+        let cpu = [cpu_asked.saturating_sub(cpu_before), cpu_asked];
+        Ok(Found { answers, took, counts: Counts::of(&metrics), cpu, limits })
+    }
+
+    fn cpu_so_far(&self) -> anyhow::Result<Duration> {
+        self.nodes.iter().map(|(process, _)| process.cpu()).sum()
     }
 }
 
@@ -143,11 +118,11 @@ fn configuration(load: Load, arm: &str, redis: &str) -> anyhow::Result<String> {
 async fn client(
     addrs: Vec<SocketAddr>,
     trace: Arc<Vec<Ask>>,
-    (next, end): (Arc<AtomicUsize>, usize),
+    next: Arc<AtomicUsize>,
 ) -> anyhow::Result<Vec<Answered>> {
     let mut connections: Vec<Option<Connection>> = addrs.iter().map(|_| None).collect();
     let mut answers = Vec::new();
-    while let Some(ask) = trace[..end].get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(ask) = trace.get(next.fetch_add(1, Ordering::Relaxed)) {
         let (sent, place) = (Instant::now(), ask.turn % addrs.len());
         let status = ask_at(addrs[place], &mut connections[place], &ask.bytes).await;
         let is_ok = status.is_ok_and(|status| status == 202);
@@ -166,42 +141,4 @@ async fn ask_at(addr: SocketAddr, kept: &mut Option<Connection>, request: &[u8])
     let status = connection.ask(request).await?.status();
     *kept = Some(connection);
     Ok(status)
-}
-
-/// Neo4j has one core from some moment on. Dropped, it has all of them again.
-pub(super) struct OneCore {
-    neo4j: u32,
-    task: JoinHandle<()>,
-}
-
-impl OneCore {
-    pub(super) fn after(seconds: u64) -> anyhow::Result<Self> {
-        let neo4j = neo4j::pid()?.context("Neo4j is not on this machine")?;
-        // It works, then, also later.
-        ensure!(has_moved(neo4j, &all_cores()), "taskset cannot move Neo4j: util-linux, and root");
-        let task = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await; // tidy: the moment of the change is part of what is measured
-            has_moved(neo4j, "0");
-        });
-        Ok(Self { neo4j, task })
-    }
-}
-
-impl Drop for OneCore {
-    fn drop(&mut self) {
-        self.task.abort();
-        has_moved(self.neo4j, &all_cores());
-    }
-}
-
-fn all_cores() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("0-{}", cores - 1)
-}
-
-/// Moves all threads of a process to these cores.
-fn has_moved(pid: u32, cores: &str) -> bool {
-    let mut taskset = std::process::Command::new("taskset");
-    taskset.args(["-acp", cores, &pid.to_string()]).stdout(std::process::Stdio::null());
-    taskset.status().is_ok_and(|status| status.success())
 }
