@@ -17,8 +17,8 @@ const REFERENCE: &str = include_str!("../../../docs/reference/metrics.md");
 /// All pages of `docs/operating`, one behind the other.
 static OPERATING: LazyLock<String> = LazyLock::new(|| {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating");
-    let pages = std::fs::read_dir(folder).unwrap();
-    pages.map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap() + "\n").collect()
+    let pages = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    pages.filter_map(|page| Some(std::fs::read_to_string(page.path()).ok()? + "\n")).collect()
 });
 
 /// The part of a page of `docs/operating` below `heading`, up to the next heading.

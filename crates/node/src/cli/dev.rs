@@ -68,7 +68,7 @@ pub(super) async fn dev(args: &DevArgs, output: Output) -> anyhow::Result<()> {
 }
 
 /// Warnings, but for nodes that do not reach each other yet: each one starts and ends beside the others.
-const QUIET: &str = "warn,hopcache::membership=error";
+const QUIET: &str = "warn,hopcache_cluster::membership=error";
 
 /// The log level that replaces the configured one. A configured level counts unless `-v` asks for more.
 const fn level(verbose: u8, is_default: bool) -> Option<&'static str> {
