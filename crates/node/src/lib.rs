@@ -1,9 +1,9 @@
-//! A hopcache node: adapters for the ports of the engine (axum, redis, Bolt, the embedded store and graph), and the
-//! program around them.
+//! A hopcache node: both fronts, the admin listener, credentials, and the program around them.
 //!
-//! Requests come in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators). They go through
-//! `hopcache-engine` and leave through [`store`], [`origin`] and [`peer`]. [`node`] puts the parts together. This crate
-//! does not decide what is cached, for how long, or by which node.
+//! Requests come in at [`front`] (clients over HTTP), `bolt_front` (drivers), `hopcache_cluster::peer` (other nodes) and
+//! [`admin`] (operators). They go through `hopcache-engine` and leave through `hopcache-store`, `hopcache-neo4j` and
+//! `hopcache_cluster::peer`. [`node`] puts the parts together. This crate does not decide what is cached, for how long, or by
+//! which node.
 
 pub mod admin;
 mod audit;
