@@ -41,7 +41,7 @@ fn a_hint_shortens_the_life_of_an_entry() {
         let ttl = answer.cache().split("ttl=").nth(1).and_then(|rest| rest.split(';').next());
         ttl.and_then(|ttl| ttl.parse::<i64>().ok()).unwrap()
     };
-    let short = ask("RETURN 'short' AS x", "ttl=20, degree=500, volatility=1.5, cost-ms=80");
+    let short = ask("RETURN 'short' AS x", "ttl=20, degree=500, volatility=1.5");
     assert!(short.is_stored() && (1..=22).contains(&ttl_s(&short)), "{}", short.cache());
     // A caller cannot make hopcache keep values that the operator does not keep (threats: amplification by hints).
     let long = ask("RETURN 'long' AS x", "ttl=315360000");

@@ -4,7 +4,7 @@
 use super::scripted_cluster::{ScriptedCluster, lines, ttl_s, versioned, with_header};
 
 /// Hint, and the member that the refusal names.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 10] = [
     ("degree=-1", "degree"),
     ("degree=0", "degree"),
     ("degree=1000000001", "degree"),
@@ -12,21 +12,18 @@ const REFUSED: [(&str, &str); 12] = [
     ("volatility=1000000", "volatility"),
     ("volatility=-1.0", "volatility"),
     ("volatility=NaN", "volatility"),
-    ("cost-ms=-1", "cost-ms"),
-    ("cost-ms=86400001", "cost-ms"),
     ("ttl=-1", "ttl"),
     ("ttl=315360001", "ttl"),
     // No number of RFC 9651 has an exponent.
     ("degree=1e9", "Hopcache-Hint"),
 ];
 
-const ACCEPTED: [&str; 6] = [
+const ACCEPTED: [&str; 5] = [
     "degree=1000000000",
     "volatility=100",
-    "cost-ms=86400000",
     "ttl=315360000",
-    "degree=1000000000, volatility=100, cost-ms=86400000, ttl=315360000",
-    "degree=1, volatility=0.01, cost-ms=0",
+    "degree=1000000000, volatility=100, ttl=315360000",
+    "degree=1, volatility=0.01",
 ];
 
 async fn hints_keep_within_limits(mode: &str) {

@@ -76,9 +76,9 @@ fn check_authorization(bytes: &[u8]) {
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     [
-        "degree=500, volatility=1.5, cost-ms=80, ttl=30",
+        "degree=500, volatility=1.5, ttl=30",
         "degree=1e9, ttl=-1",
-        "volatility=0.01;a=b, cost-ms=(1 2)",
+        "volatility=0.01;a=b, ttl=(1 2)",
         "ttl=?1, degree=:AQI=:, x=\"y\\\"z\", d=@1659578233",
         "no-store, no-cache, max-age=5, max-stale, only-if-cached",
         "max-stale=\"7\", max-age=99999999999, private=\"a, b\"",

@@ -8,7 +8,7 @@ use hopcache_config::RefreshSection;
 use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_ops::labels;
-use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};
+use hopcache_ops::meters::{ALL, Exposition, Meters, Readings};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 /// Where the alert rules expect the book, until an operator says where it is published. The domain is reserved (RFC 2606).
@@ -239,7 +239,7 @@ fn every_word_of_a_label_is_explained() {
         for (label, word) in labels_of(line).filter(|(_, word)| !is_number(word)) {
             let metric =
                 metric.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
-            if metric == "hopcache_build_info" || RENAMED.iter().any(|(_, new)| *new == metric) {
+            if metric == "hopcache_build_info" {
                 continue;
             }
             assert!(is_explained(metric, word), "{metric}: {label}=\"{word}\" is not explained");

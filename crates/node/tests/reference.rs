@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hopcache_config::RefreshSection;
-use hopcache_ops::meters::{ALL, Exposition, Meters, RENAMED, Readings};
+use hopcache_ops::meters::{ALL, Exposition, Meters, Readings};
 use serde_json::Value;
 
 /// The variable that makes these tests write the pages.
@@ -140,12 +140,10 @@ fn the_page_of_the_metrics_is_current() {
     let mut page = format!("{FROM_CODE}# Metrics\n\n");
     page.push_str(
         "`GET /metrics` on the admin listener, in Prometheus' text format. Labels and their values:\n\
-         [Monitor with metrics](../operating/metrics.md). A metric with two names is shown under both.\n\n| metric | type | meaning |\n|---|---|---|\n",
+         [Monitor with metrics](../operating/metrics.md).\n\n| metric | type | meaning |\n|---|---|---|\n",
     );
     for metric in metrics {
-        let beside = RENAMED.iter().find(|(old, _)| *old == metric.name);
-        let names = beside.map_or(format!("`{}`", metric.name), |(old, new)| format!("`{new}`, `{old}`"));
-        writeln!(page, "| {names} | {} | {} |", kind_of(metric.name), cell(metric.help)).unwrap();
+        writeln!(page, "| `{}` | {} | {} |", metric.name, kind_of(metric.name), cell(metric.help)).unwrap();
     }
     check("metrics.md", &page);
 }

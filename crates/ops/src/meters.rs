@@ -33,7 +33,6 @@ mod gauges;
 mod prefetches;
 mod process;
 mod refreshes;
-mod renamed;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -49,7 +48,6 @@ use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
 use refreshes::Refreshes;
-pub use renamed::RENAMED;
 use times::Times;
 use tls::TlsCounters;
 
@@ -275,20 +273,18 @@ impl Meters {
         self.tls.get(listener).into_iter().for_each(|counters| counters.reloaded(reload));
     }
 
-    /// What Prometheus reads: every metric under all its names, with the present values of the gauges. The families of
-    /// `more` stand behind them.
+    /// What Prometheus reads: every metric, with the present values of the gauges. The families of `more` stand behind them.
     #[must_use]
     pub fn render(&self, now: Readings, form: Exposition, more: &str) -> String {
         self.gauges.read_process();
         let mut text = self.render_with(now, form);
-        renamed::append(&mut text);
         text.push_str(more);
         form.complete(text)
     }
 
-    /// The same for a reader within the node: without second names, and without a look at the process.
+    /// The same for a reader within the node, without a look at the process.
     #[must_use]
-    pub fn render_first_names(&self, now: Readings) -> String {
+    pub fn render_of_node(&self, now: Readings) -> String {
         self.render_with(now, Exposition::Prometheus)
     }
 

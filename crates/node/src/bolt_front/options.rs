@@ -126,7 +126,7 @@ impl StatementOptions {
                     self.freshness.proved_only = proved_only_in(text)
                         .map_err(|problem| bad_hint(&format!("freshness: {problem}.")))?;
                 }
-                ("ttl" | "degree" | "cost-ms", Value::Int(number)) => push_hint(&mut hint, name, number),
+                ("ttl" | "degree", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Float(number)) => push_hint(&mut hint, name, &format!("{number:.3}")),
                 (name, _) => {

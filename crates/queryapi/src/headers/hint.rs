@@ -8,10 +8,8 @@ use sfv::{BareItem, Dictionary, ListEntry, Parser};
 pub const DEGREE_MAX: f64 = 1e9;
 /// Smallest and largest `volatility`.
 pub const VOLATILITY: (f64, f64) = (0.01, 100.0);
-/// Largest `ttl` and `cost-ms` in their units: ten years of seconds, and a day of milliseconds.
+/// Largest `ttl`: ten years of seconds.
 pub const TTL_S_MAX: i64 = 315_360_000;
-/// See [`TTL_S_MAX`].
-pub const COST_MS_MAX: i64 = 86_400_000;
 
 /// A hint; members that the client left out are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -31,7 +29,7 @@ pub enum HintError {
     #[error("Hopcache-Hint: not a structured dictionary: {0}")]
     Malformed(String),
     /// Not one of our members.
-    #[error("Hopcache-Hint: {0}: unknown member; known are degree, volatility, cost-ms, ttl")]
+    #[error("Hopcache-Hint: {0}: unknown member; known are degree, volatility, ttl")]
     Unknown(String),
     /// A value of the wrong type or out of range.
     #[error("Hopcache-Hint: {member}: {needs}")]
@@ -71,13 +69,6 @@ pub fn parse(value: &str) -> Result<Hint, HintError> {
                     needs: "has to be a number from 0.01 to 100",
                 })?);
             }
-            "cost-ms" => {
-                // INTERFACE names this member. Hopcache measures the cost of runs, so the member has no effect.
-                integer(item, COST_MS_MAX).ok_or(HintError::Value {
-                    member: "cost-ms",
-                    needs: "has to be an integer from 0 to 86400000",
-                })?;
-            }
             "ttl" => {
                 let ttl = integer(item, TTL_S_MAX).ok_or(HintError::Value {
                     member: "ttl",
@@ -115,7 +106,7 @@ mod tests {
 
     #[test]
     fn hints_are_read() {
-        let hint = parse("degree=500, volatility=1.5, cost-ms=80, ttl=30").unwrap();
+        let hint = parse("degree=500, volatility=1.5, ttl=30").unwrap();
         assert_eq!(hint.degree, Some(500.0));
         assert_eq!(hint.volatility, Some(1.5));
         assert_eq!(hint.ttl, Some(Duration::from_secs(30)));
@@ -150,7 +141,7 @@ mod tests {
             ("volatility=inf", "volatility"),
             ("volatility=0.001", "volatility"),
             ("volatility=101", "volatility"),
-            ("cost-ms=-1", "cost-ms"),
+            ("cost-ms=80", "cost-ms"),
             ("ttl=1.5", "ttl"),
             ("ttl", "ttl"),
             ("ttl=(1 2)", "ttl"),

@@ -74,7 +74,7 @@ impl Parts {
                 "epoch": format!("{:016x}", state.engine.view().epoch().0),
                 "members": views::members(state),
             },
-            "series": series::of_exposition(&state.meters.render_first_names(views::readings(state))),
+            "series": series::of_exposition(&state.meters.render_of_node(views::readings(state))),
             "written": self.written(&hottest),
             "hot": self.hot(&hottest),
             "crowds": self.crowds(),
