@@ -33,7 +33,7 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = hopcache_ops::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
-    for warning in loaded.settings.prefetch.warnings() {
+    if let Some(warning) = loaded.settings.prefetch.warning() {
         tracing::warn!("{warning}");
     }
     let mut settings = loaded.settings;

@@ -86,12 +86,6 @@ impl Machine {
         self.state
     }
 
-    /// Whether a transaction is open.
-    #[must_use]
-    pub const fn is_in_transaction(&self) -> bool {
-        matches!(self.state, State::TxReady | State::TxStreaming)
-    }
-
     /// What to do with a request. A violation ends the connection here and now.
     pub fn admit(&mut self, kind: Kind) -> Admission {
         let admission = admission(self.state, kind);

@@ -95,8 +95,8 @@ pub enum Event {
 pub enum InvalidationWord {
     /// A write through this node.
     OwnWrite,
-    /// A write past all nodes, which somebody told, Neo4j's change data capture showed, or a watcher noticed. In the last case
-    /// entries live on, and only their proofs end.
+    /// A write past all nodes, which somebody told or a watcher noticed. In the last case entries live on, and only their
+    /// proofs end.
     ForeignWrite,
     /// A purge that began on this node.
     Purge,

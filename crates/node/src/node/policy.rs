@@ -1,8 +1,6 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
-use hopcache_config::{
-    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
-};
+use hopcache_config::{FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
 use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
@@ -35,7 +33,6 @@ pub(super) fn policy(settings: &Settings) -> Policy {
                 often => often.max(Millis(limits::WATCH_MS_MIN)),
             },
             life_ms_max: settings.freshness.max_life,
-            is_captured: settings.freshness.cdc == CdcUse::Auto,
             is_marked: settings.are_writes_marked(),
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
@@ -160,24 +157,14 @@ mod tests {
             ("exact", Kinds { exact: true, ..none }),
             ("template,overlap", Kinds { template: true, overlap: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
-            ("neighbour,overlap", Kinds { overlap: true, ..none }),
-            ("exact,template,neighbour,overlap", PrefetchPolicy::DEFAULT.kinds),
             ("", none),
         ] {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
-        // A configuration of an older version starts, and is told.
-        let warnings = |set: &str| settings_with(set).prefetch.warnings();
-        for (set, key) in
-            [("prefetch.kinds=neighbour", "prefetch.kinds"), ("prefetch.depth=2", "prefetch.depth")]
-        {
-            let told = warnings(set);
-            assert!(
-                matches!(told[..], [text] if text.contains(key) && text.contains("no effect")),
-                "{told:?}"
-            );
-        }
-        assert!(warnings("prefetch.kinds=exact").is_empty() && warnings("prefetch.depth=1").is_empty());
+        // INTERFACE names the key, so it is read.
+        let warning = |set: &str| settings_with(set).prefetch.warning();
+        assert!(warning("prefetch.depth=2").is_some_and(|text| text.contains("no effect")));
+        assert_eq!(warning("prefetch.depth=1"), None);
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();
