@@ -22,26 +22,15 @@ pub struct BreakerSettings {
     pub probe_ms_max: Millis,
 }
 
-/// A breaker's state, with its name in metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BreakerState {
-    /// Calls go through.
-    Closed,
-    /// Calls are refused.
-    Open,
-    /// One probe is out.
-    HalfOpen,
-}
-
-impl BreakerState {
-    /// Label value.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half_open",
-        }
+crate::words! {
+    /// A breaker's state, with its name in metrics.
+    pub enum BreakerState {
+        /// Calls go through.
+        Closed = "closed",
+        /// Calls are refused.
+        Open = "open",
+        /// One probe is out.
+        HalfOpen = "half_open",
     }
 }
 

@@ -48,15 +48,16 @@ pub struct StoredEntry {
     pub left_ms: Millis,
 }
 
-/// Why a lease was free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GrantKind {
-    /// Nobody held one.
-    Free,
-    /// The previous one lapsed.
-    Expired,
-    /// The previous one was taken from a holder known to be dead.
-    Stolen,
+crate::words! {
+    /// Why a lease was free.
+    pub enum GrantKind {
+        /// Nobody held one.
+        Free = "free",
+        /// The previous one lapsed.
+        Expired = "expired",
+        /// The previous one was taken from a holder known to be dead.
+        Stolen = "stolen",
+    }
 }
 
 /// The store's answer to a [`LeaseAsk`].

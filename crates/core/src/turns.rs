@@ -57,20 +57,22 @@ pub enum LineOrder {
     Arrival,
 }
 
-/// The purpose of a run, which decides its place.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RunClass {
-    /// Clients wait for it, and others may share it.
-    #[default]
-    Miss,
-    /// One client waits for it; writes among them.
-    Bypass,
-    /// Nobody waits: a value exists already. Background questions count as one.
-    Refresh,
-    /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others. The last free
-    /// slot is none of its, because the next client would wait for it. Only where there is always just one, it takes that
-    /// one. In a probe of the origin's limit, which leaves one slot for a moment, it takes none.
-    Prefetch,
+crate::words! {
+    /// The purpose of a run, which decides its place.
+    #[derive(Default)]
+    pub enum RunClass {
+        /// Clients wait for it, and others may share it.
+        #[default]
+        Miss = "miss",
+        /// One client waits for it; writes among them.
+        Bypass = "bypass",
+        /// Nobody waits: a value exists already. Background questions count as one.
+        Refresh = "refresh",
+        /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others. The last free
+        /// slot is none of its, because the next client would wait for it. Only where there is always just one, it takes that
+        /// one. In a probe of the origin's limit, which leaves one slot for a moment, it takes none.
+        Prefetch = "prefetch",
+    }
 }
 
 /// A run that waits.

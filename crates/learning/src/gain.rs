@@ -7,31 +7,19 @@
 
 use hopcache_core::limits::PRICED_RUN_MS_MAX;
 
-/// The kind of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CandidateKind {
-    /// A query that was seen to follow the one asked, with the parameters seen.
-    Exact,
-    /// A template, bound to parameters and result of the query asked.
-    Template,
-    /// A cached entry of the same anchor that is about to expire.
-    Overlap,
+hopcache_core::words! {
+    /// The kind of a candidate.
+    pub enum CandidateKind {
+        /// A query that was seen to follow the one asked, with the parameters seen.
+        Exact = "exact",
+        /// A template, bound to parameters and result of the query asked.
+        Template = "template",
+        /// A cached entry of the same anchor that is about to expire.
+        Overlap = "overlap",
+    }
 }
 
 impl CandidateKind {
-    /// All of them, each at its [`CandidateKind::place`].
-    pub const ALL: [Self; 3] = [Self::Exact, Self::Template, Self::Overlap];
-
-    /// Its place in [`CandidateKind::ALL`].
-    #[must_use]
-    pub const fn place(self) -> usize {
-        match self {
-            Self::Exact => 0,
-            Self::Template => 1,
-            Self::Overlap => 2,
-        }
-    }
-
     /// Its byte in messages. 2 was the neighbours in a result.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
@@ -46,16 +34,6 @@ impl CandidateKind {
     #[must_use]
     pub fn of_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.to_byte() == byte)
-    }
-
-    /// Its name for operators, also in `prefetch.kinds`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Template => "template",
-            Self::Overlap => "overlap",
-        }
     }
 }
 

@@ -11,27 +11,28 @@ use http::Response;
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why a listener ended a connection before a service saw a request, or instead of the next request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unserved {
-    /// The listener has its maximum of connections.
-    Crowded,
-    /// A head was not complete in time.
-    HeadTooSlow,
-    /// A head, or its target alone, is too large, or has too many fields.
-    HeadTooLarge,
-    /// A head is not HTTP/1.1, or its framing has two meanings (F34).
-    HeadUnreadable,
-    /// No byte came in time. The listener sends nothing, because pools connect before they need a connection.
-    Silent,
-    /// The client read no byte of an answer in time. The listener cannot send anything.
-    ReaderTooSlow,
-    /// The listener has TLS, and the first byte is of another protocol. A response is sent without TLS.
-    NotTls,
-    /// A TLS handshake was not complete in time. The listener cannot send anything.
-    HandshakeTooSlow,
-    /// A TLS handshake failed. The client has got TLS' own alert.
-    HandshakeFailed,
+hopcache_core::words! {
+    /// Why a listener ended a connection before a service saw a request, or instead of the next request.
+    pub enum Unserved {
+        /// The listener has its maximum of connections.
+        Crowded = "crowded",
+        /// A head was not complete in time.
+        HeadTooSlow = "head_too_slow",
+        /// A head, or its target alone, is too large, or has too many fields.
+        HeadTooLarge = "head_too_large",
+        /// A head is not HTTP/1.1, or its framing has two meanings (F34).
+        HeadUnreadable = "head_unreadable",
+        /// No byte came in time. The listener sends nothing, because pools connect before they need a connection.
+        Silent = "silent",
+        /// The client read no byte of an answer in time. The listener cannot send anything.
+        ReaderTooSlow = "reader_too_slow",
+        /// The listener has TLS, and the first byte is of another protocol. A response is sent without TLS.
+        NotTls = "not_tls",
+        /// A TLS handshake was not complete in time. The listener cannot send anything.
+        HandshakeTooSlow = "handshake_too_slow",
+        /// A TLS handshake failed. The client has got TLS' own alert.
+        HandshakeFailed = "handshake_failed",
+    }
 }
 
 /// How long a client may take to read a refusal.

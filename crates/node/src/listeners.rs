@@ -9,7 +9,7 @@ use hopcache_config::{Address, Settings};
 use hopcache_core::limits::{ADVERTISE_RESOLVE_MS, SEED_RETRY_MS};
 use hopcache_net::listener::Listening;
 use hopcache_net::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
-use hopcache_ops::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE};
+use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -20,8 +20,8 @@ pub(crate) struct Listeners {
     pub(crate) peer: TcpListener,
     pub(crate) admin: Listening,
     pub(crate) bolt: Option<Listening>,
-    /// The certificates of those with TLS, and the listener's place in [`LISTENERS`](hopcache_ops::labels::LISTENERS).
-    pub(crate) watched: Vec<(usize, Watched)>,
+    /// The certificates of those with TLS, and which listener it is.
+    pub(crate) watched: Vec<(Listener, Watched)>,
 }
 
 impl Listeners {
@@ -29,14 +29,15 @@ impl Listeners {
     pub(crate) async fn bind(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<(Self, UdpSocket)> {
         let node = &settings.node;
         let mut tls = Tls { handshakes: None, meters, watched: Vec::new() };
-        let client_tls = tls.acceptor(("node.client_tls", &node.client_tls), CLIENT_PLACE, ALPN_HTTP).await?;
-        let admin_tls = tls.acceptor(("node.admin_tls", &node.admin_tls), ADMIN_PLACE, ALPN_HTTP).await?;
+        let client_tls =
+            tls.acceptor(("node.client_tls", &node.client_tls), Listener::Client, ALPN_HTTP).await?;
+        let admin_tls = tls.acceptor(("node.admin_tls", &node.admin_tls), Listener::Admin, ALPN_HTTP).await?;
         let client = bind("node.client_addr", &node.client_addr).await?;
         let admin = bind("node.admin_addr", &node.admin_addr).await?;
         let bolt = match &node.bolt_addr {
             Some(address) => {
                 // The same certificate as HTTP: to its clients the node is one host.
-                let acceptor = tls.acceptor(("node.client_tls", &node.client_tls), BOLT_PLACE, ALPN_BOLT);
+                let acceptor = tls.acceptor(("node.client_tls", &node.client_tls), Listener::Bolt, ALPN_BOLT);
                 Some(Listening {
                     acceptor: acceptor.await?,
                     listener: bind("node.bolt_addr", address).await?,
@@ -55,14 +56,14 @@ impl Listeners {
 struct Tls<'a> {
     handshakes: Option<Handshakes>,
     meters: &'a Arc<Meters>,
-    watched: Vec<(usize, Watched)>,
+    watched: Vec<(Listener, Watched)>,
 }
 
 impl Tls<'_> {
     async fn acceptor(
         &mut self,
         (key, files): (&str, &Option<TlsFiles>),
-        place: usize,
+        of: Listener,
         alpn: &'static [&'static [u8]],
     ) -> anyhow::Result<Acceptor> {
         let Some(files) = files else { return Ok(Acceptor::plain()) };
@@ -71,10 +72,10 @@ impl Tls<'_> {
             None => self.handshakes.insert(Handshakes::start().await.context("a thread for TLS")?).clone(),
         };
         let meters = Arc::clone(self.meters);
-        let completed = Arc::new(move || meters.shook_hands(place));
+        let completed = Arc::new(move || meters.shook_hands(of));
         let opened = Acceptor::open(files.clone(), alpn, handshakes, completed);
         let (acceptor, watched) = opened.with_context(|| key.to_owned())?;
-        self.watched.push((place, watched));
+        self.watched.push((of, watched));
         Ok(acceptor)
     }
 }

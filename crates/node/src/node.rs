@@ -40,7 +40,7 @@ use hopcache_net::refusal_response::Unserved;
 use hopcache_net::tls::{Reload, Watched};
 use hopcache_ops::clock::{SystemClock, SystemDice};
 use hopcache_ops::hot::HotRequests;
-use hopcache_ops::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
+use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
 use hopcache_ops::request_log::{Observing, RequestLog};
 use hopcache_ops::traces::Traces;
@@ -225,13 +225,13 @@ impl Node {
         });
     }
 
-    /// Follows the certificate files of one listener, by its place in [`LISTENERS`].
-    fn follow_certificate(&self, place: usize, watched: Watched) {
+    /// Follows the certificate files of one listener.
+    fn follow_certificate(&self, of: Listener, watched: Watched) {
         let meters = Arc::clone(&self.state.meters);
-        let listener = LISTENERS.get(place).copied().unwrap_or_default();
+        let listener = of.as_str();
         self.spawn("a certificate", async move {
             let on_reload = |reload: &Reload| {
-                meters.reloaded_tls(place, reload);
+                meters.reloaded_tls(of, reload);
                 match reload {
                     Reload::Used => tracing::info!(listener, "the new certificate is used"),
                     Reload::Refused(why) => {
@@ -271,7 +271,7 @@ impl Node {
             parting(Arc::clone(&front).service(), Arc::clone(&self.is_leaving)),
             (
                 ListenerBounds { says_addresses, answers_half_closed: true, ..bounds(clients_max(settings)) },
-                self.refusals(CLIENT_PLACE, crate::front::answer::unserved),
+                self.refusals(Listener::Client, crate::front::answer::unserved),
             ),
             self.clients.clone(),
             stop,
@@ -294,7 +294,7 @@ impl Node {
         let stop = self.stop_peers.clone();
         let bounds_and_refusals = (
             bounds(limits::PEER_CONNECTIONS_MAX),
-            self.refusals(1, hopcache_cluster::peer::server::unserved),
+            self.refusals(Listener::Peer, hopcache_cluster::peer::server::unserved),
         );
         let served = serve(listeners.peer, peers, bounds_and_refusals, self.peers.clone(), stop);
         self.peers.spawn(self.guarded("the peer listener", served));
@@ -304,7 +304,7 @@ impl Node {
         let served = serve(
             listeners.admin,
             TowerToHyperService::new(admin.into_service()),
-            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(ADMIN_PLACE, crate::admin::unserved)),
+            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(Listener::Admin, crate::admin::unserved)),
             self.background.clone(),
             stop,
         );
@@ -338,15 +338,15 @@ impl Node {
         let bounds = BoltBounds {
             connections_max: clients_max(settings),
             says_addresses: says_addresses(settings),
-            unserved: Arc::new(move |why| meters.refused_connection(BOLT_PLACE, why)),
+            unserved: Arc::new(move |why| meters.refused_connection(Listener::Bolt, why)),
         };
         let stop = self.stop_clients.clone();
         let served = bolt_front::listener::serve(listening, front, bounds, self.clients.clone(), stop);
         self.clients.spawn(self.guarded("the Bolt listener", served));
     }
 
-    /// The refusals of one listener, given as an index into [`hopcache_ops::labels::LISTENERS`], and how they are counted.
-    fn refusals(&self, listener: usize, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
+    /// The refusals of one listener, and how they are counted.
+    fn refusals(&self, listener: Listener, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
         let meters = Arc::clone(&self.state.meters);
         Refusals { response, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
     }

@@ -16,6 +16,7 @@ use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, Shared
 use hopcache_neo4j::marker::Marker;
 use hopcache_neo4j::relays::Relays;
 use hopcache_ops::clock::SystemClock;
+use hopcache_ops::labels::BreakerOf;
 use hopcache_ops::meters::Meters;
 use hopcache_store::memory::MemoryStore;
 use hopcache_store::redis::{BreakerHook, RedisSettings, RedisStore};
@@ -100,7 +101,8 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
     Ok(match &settings.store {
         StoreUri::Memory => Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), store_bytes(settings))),
         StoreUri::Redis(uri) => {
-            let on_breaker: BreakerHook = Arc::new(move |state| meters.breaker_moved(state));
+            let on_breaker: BreakerHook =
+                Arc::new(move |state| meters.breaker_moved(BreakerOf::Store, state));
             let redis = RedisSettings {
                 on_breaker: Some(on_breaker),
                 shown: settings.store.to_string(),
@@ -153,7 +155,7 @@ pub async fn open_origin(
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
             let meters = Arc::clone(meters);
-            let on_breaker = Arc::new(move |state| meters.origin_breaker_moved(state));
+            let on_breaker = Arc::new(move |state| meters.breaker_moved(BreakerOf::Origin, state));
             Arc::new(BoltOrigin::watched(bolt, on_breaker))
         }
     })

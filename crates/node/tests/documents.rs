@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use hopcache_config::RefreshSection;
-use hopcache_cypher::verdict::BypassReason;
+use hopcache_core::words::Word;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_ops::labels;
-use hopcache_ops::meters::{ALL, Exposition, Meters, Readings};
+use hopcache_ops::meters::{Exposition, Meters, Readings};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 /// Where the alert rules expect the book, until an operator says where it is published. The domain is reserved (RFC 2606).
@@ -44,20 +44,7 @@ fn words_of_table(heading: &str, header: &str) -> BTreeSet<&'static str> {
 /// a detail that is sent.
 #[test]
 fn the_details_of_answers_are_the_rows_of_their_table() {
-    let details = [
-        Detail::Stale,
-        Detail::StaleIfError,
-        Detail::Degraded,
-        Detail::Busy,
-        Detail::TooLarge,
-        Detail::Fenced,
-        Detail::Updates,
-        Detail::Off,
-        Detail::NotCached,
-        Detail::Failed,
-    ];
-    let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
-    assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
+    let mut sent: BTreeSet<&str> = Detail::ALL.into_iter().filter_map(labels::answer_detail).collect();
     sent.extend([labels::DETAIL_OWNER, labels::DETAIL_HOLDER]);
     let rows = words_of_table("## Cache-Status", "| `detail` | meaning |");
     assert_eq!(sent, rows);
@@ -66,36 +53,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
 /// The detail of a bypass, the label of its metric and the reason of `explain` are the same text, and each has a row.
 #[test]
 fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
-    let of_texts = [
-        BypassReason::Schema,
-        BypassReason::Administration,
-        BypassReason::Plan,
-        BypassReason::Prefix,
-        BypassReason::Use,
-        BypassReason::LoadCsv,
-        BypassReason::InTransactions,
-        BypassReason::VolatileFunction,
-        BypassReason::UnknownFunction,
-        BypassReason::Procedure,
-        BypassReason::Unterminated,
-        BypassReason::UnicodeEscape,
-        BypassReason::Unreadable,
-        BypassReason::ManyStatements,
-        BypassReason::UnknownStart,
-    ];
-    let others = [
-        Reason::Write,
-        Reason::Unknown,
-        Reason::NoStore,
-        Reason::Bookmarks,
-        Reason::TooLarge,
-        Reason::Rejected,
-        Reason::Transaction,
-        Reason::OldBolt,
-    ];
-    let reasons = of_texts.into_iter().map(Reason::Text).chain(others);
-    let sent: BTreeSet<&str> = reasons.map(labels::reason_label).collect();
-    assert_eq!(sent, BTreeSet::from(labels::REASONS), "the closed list");
+    let sent: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
     let heading = "### `cache_bypass_total{reason}`";
     assert_eq!(sent, words_of_table(heading, "| `reason` |"));
 }
@@ -137,7 +95,10 @@ fn every_metric_of_an_alert_is_exported() {
     for name in names {
         let base =
             ["_count", "_sum", "_bucket"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
-        assert!(ALL.iter().any(|metric| metric.name == base), "{name}: in alerts.yml, and no node has it");
+        assert!(
+            hopcache_ops::meters::all().any(|metric| metric.name == base),
+            "{name}: in alerts.yml, and no node has it"
+        );
     }
     // Labels too: a selector without a match is as silent.
     for selector in ["hopcache_degraded{part=\"store\"}", "hopcache_degraded{part=\"origin\"}"] {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hopcache_config::RefreshSection;
-use hopcache_ops::meters::{ALL, Exposition, Meters, Readings};
+use hopcache_ops::meters::{Exposition, Meters, Readings, all};
 use serde_json::Value;
 
 /// The variable that makes these tests write the pages.
@@ -135,7 +135,7 @@ fn the_page_of_the_metrics_is_current() {
     let kinds = kinds();
     let kind_of =
         |name: &str| kinds.iter().find(|(known, _)| known == name).map_or("", |(_, kind)| kind.as_str());
-    let mut metrics = ALL.to_vec();
+    let mut metrics: Vec<_> = all().collect();
     metrics.sort_by_key(|metric| metric.name);
     let mut page = format!("{FROM_CODE}# Metrics\n\n");
     page.push_str(

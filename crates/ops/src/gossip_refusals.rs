@@ -1,54 +1,34 @@
 //! Why a node refuses a datagram of gossip: the reasons as metrics and the log name them.
 
-/// Why a datagram is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Larger than any datagram of a node.
-    Oversized,
-    /// Too short for a datagram of a node.
-    Truncated,
-    /// Another version of the format, or a protocol that this node does not understand.
-    Version,
-    /// Sealed under a key that this node does not have.
-    Cluster,
-    /// It names a key of this node, and the proof is wrong.
-    Forged,
-    /// Seen before, or older than the replay window.
-    Replayed,
-    /// Sealed correctly, and still not readable.
-    Unreadable,
-    /// Sent by this node: a seed may be the node itself.
-    Own,
-    /// Its sender gives an address that no node can connect to.
-    Unreachable,
-    /// The table of members is full.
-    Full,
-    /// This node has said goodbye.
-    Left,
+hopcache_core::words! {
+    /// Why a datagram is refused.
+    pub enum Refused {
+        /// Larger than any datagram of a node.
+        Oversized = "oversized",
+        /// Too short for a datagram of a node.
+        Truncated = "truncated",
+        /// Another version of the format, or a protocol that this node does not understand.
+        Version = "version",
+        /// Sealed under a key that this node does not have.
+        Cluster = "cluster",
+        /// It names a key of this node, and the proof is wrong.
+        Forged = "forged",
+        /// Seen before, or older than the replay window.
+        Replayed = "replayed",
+        /// Sealed correctly, and still not readable.
+        Unreadable = "unreadable",
+        /// Sent by this node: a seed may be the node itself.
+        Own = "own",
+        /// Its sender gives an address that no node can connect to.
+        Unreachable = "unreachable",
+        /// The table of members is full.
+        Full = "full",
+        /// This node has said goodbye.
+        Left = "left",
+    }
 }
 
 impl Refused {
-    /// All of them, in the order of [`crate::labels::GOSSIP_REFUSALS`].
-    pub const ALL: [Self; 11] = [
-        Self::Oversized,
-        Self::Truncated,
-        Self::Version,
-        Self::Cluster,
-        Self::Forged,
-        Self::Replayed,
-        Self::Unreadable,
-        Self::Own,
-        Self::Unreachable,
-        Self::Full,
-        Self::Left,
-    ];
-
-    /// Its index in [`Self::ALL`].
-    #[must_use]
-    pub fn place(self) -> usize {
-        Self::ALL.iter().position(|each| *each == self).unwrap_or(0)
-    }
-
     /// Its meaning and the action to take, for the log. `None` if there is nothing to do.
     #[must_use]
     pub const fn advice(self) -> Option<&'static str> {

@@ -16,6 +16,7 @@ use hopcache_core::limits::{
 use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::Millis;
+use hopcache_core::words::Word;
 use hopcache_cypher::forms::pattern::{OfText, shown_pattern};
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Class, How, Reason};
@@ -102,7 +103,7 @@ impl HotRequests {
         let mut sampled = self.sampled.lock();
         let now = self.clock.now();
         let row = sampled.patterns.count(&id, (Answered::Bypass, every), now, about);
-        row.note = Some(labels::reason_label(reason));
+        row.note = Some(reason.word());
         sampled.rate.took_one(now);
         self.every.store(sampled.rate.every(), Ordering::Relaxed);
     }
@@ -163,7 +164,7 @@ fn read(how: &How, took: Duration) -> (Answered, Option<&'static str>) {
     match how.class {
         Class::Hit => (Answered::Hit, detail),
         Class::Miss { .. } => (Answered::Miss(Millis::from(took)), detail),
-        Class::Bypass(reason) => (Answered::Bypass, Some(labels::reason_label(reason))),
+        Class::Bypass(reason) => (Answered::Bypass, Some(reason.word())),
     }
 }
 

@@ -1,259 +1,202 @@
-//! The closed lists of labels that operators see: labels of metrics, and details of `Cache-Status`. Each list is in one
-//! place, and an exhaustive match maps the engine's enums to it.
+//! The closed lists of labels that operators see and that no enum of the engine has: labels of metrics, and details of
+//! `Cache-Status`.
 
 use hopcache_core::refresh::{self, Mode};
-use hopcache_cypher::verdict::BypassReason;
+use hopcache_core::words::Word;
 use hopcache_engine::degree::DegreeSource;
-use hopcache_engine::event::{Cause, FaultWord, ForwardWord};
+#[cfg(doc)]
+use hopcache_engine::event::HandoverWord;
 use hopcache_engine::outcome::{Class, Detail, How, Reason};
-use hopcache_engine::prefetch::Skip;
 use hopcache_engine::refresh_view::Timing;
-use hopcache_net::refusal_response::Unserved;
 
-/// Classes of requests, by [`hopcache_engine::outcome::Class`].
-pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
-/// Labels of requests: the protocol of the client.
-pub const FRONTS: [&str; 2] = ["http", "bolt"];
+hopcache_core::words! {
+    /// The protocol of a client: a label of requests.
+    pub enum Front {
+        /// The Query API.
+        Http = "http",
+        /// Bolt.
+        Bolt = "bolt",
+    }
 
-/// The protocol of a client.
+    /// The class of a request, without its particulars.
+    pub enum Answered {
+        /// [`Class::Hit`].
+        Hit = "hit",
+        /// [`Class::Miss`].
+        Miss = "miss",
+        /// [`Class::Bypass`].
+        Bypass = "bypass",
+    }
+
+    /// Labels of `hopcache_read_anew_total`: whether the answer is the same as before.
+    pub enum ReadAnew {
+        /// The same.
+        Same = "same",
+        /// Another.
+        Other = "other",
+    }
+
+    /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
+    pub enum Part {
+        /// The store cannot be used.
+        Store = "store",
+        /// The origin cannot be used.
+        Origin = "origin",
+        /// Members are missing, or have another ring.
+        Members = "members",
+        /// A peer cannot be used.
+        Peer = "peer",
+        /// This node refused runs in the last seconds.
+        Load = "load",
+        /// This node refused second tries in the last seconds.
+        Retries = "retries",
+    }
+
+    /// Labels of `hopcache_handover_total`.
+    pub enum Handover {
+        /// [`HandoverWord::Fetched`].
+        Fetched = "fetched",
+        /// [`HandoverWord::Absent`].
+        Absent = "absent",
+        /// [`HandoverWord::Unreached`].
+        Unreached = "unreached",
+        /// [`HandoverWord::Given`].
+        Given = "given",
+        /// [`HandoverWord::Notified`].
+        PlansTold = "plans_told",
+        /// [`HandoverWord::Learned`].
+        PlansLearned = "plans_learned",
+        /// [`HandoverWord::HandedOn`].
+        HandedOn = "handed_on",
+    }
+
+    /// Labels of `hopcache_degree_queries_total`.
+    pub enum DegreeAnswer {
+        /// The server gave a degree.
+        Known = "known",
+        /// It gave none.
+        Unknown = "unknown",
+    }
+
+    /// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
+    pub enum PrefetchEnd {
+        /// It began.
+        Launched = "launched",
+        /// Its copy was used.
+        Used = "used",
+        /// A request joined its flight.
+        Late = "late",
+        /// It ended otherwise.
+        Wasted = "wasted",
+    }
+
+    /// Labels of `hopcache_peer_unauthenticated_total`.
+    pub enum Unauthenticated {
+        /// Not in the format, or cut.
+        Malformed = "malformed",
+        /// Of a session that this node does not know.
+        UnknownSession = "unknown_session",
+        /// The proof is wrong.
+        Forged = "forged",
+        /// Seen before.
+        Replayed = "replayed",
+    }
+
+    /// Labels of `hopcache_gossip_bytes_total`.
+    pub enum GossipDirection {
+        /// To this node.
+        Received = "received",
+        /// From this node.
+        Sent = "sent",
+    }
+
+    /// A node's listeners: labels of their connections.
+    pub enum Listener {
+        /// The Query API.
+        Client = "client",
+        /// Other nodes.
+        Peer = "peer",
+        /// Operators.
+        Admin = "admin",
+        /// Bolt.
+        Bolt = "bolt",
+    }
+
+    /// Labels `outcome` of `hopcache_tls_reloads_total`.
+    pub enum TlsReload {
+        /// New connections get the new certificate.
+        Used = "used",
+        /// The files cannot be used.
+        Refused = "refused",
+    }
+
+    /// Labels `peer_kind` of `hopcache_breaker_transitions_total`.
+    pub enum BreakerOf {
+        /// The store's.
+        Store = "store",
+        /// The origin's.
+        Origin = "origin",
+        /// A peer's.
+        Peer = "peer",
+    }
+}
+
+/// The status of an answer, as a label. Statuses without a label of their own count as 500.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Front {
-    /// The Query API.
-    Http,
-    /// Bolt.
-    Bolt,
-}
-/// Labels of `hopcache_origin_runs_total`.
-pub const CAUSES: [&str; 5] = ["miss", "refresh", "write", "bypass", "prefetch"];
-/// Labels of `hopcache_origin_errors_total`.
-pub const FAULTS: [&str; 9] = [
-    "failed",
-    "unauthorized",
-    "transient",
-    "unreachable",
-    "cut",
-    "timed_out",
-    "overloaded",
-    "too_large",
-    "too_many_runs",
-];
-/// Labels of `hopcache_forwards_total`.
-pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
-/// Labels of `hopcache_watched_total`.
-pub const WATCHED: [&str; 3] = ["known", "foreign", "uncertain"];
-/// Labels of `hopcache_read_anew_total`.
-pub const READ_ANEW: [&str; 2] = ["same", "other"];
-/// Labels of `hopcache_shed_total`. The class that is shed last comes first.
-pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
-/// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
-pub const PARTS: [&str; 6] = ["store", "origin", "members", "peer", "load", "retries"];
-/// Labels of `hopcache_handover_total`.
-pub const HANDOVERS: [&str; 7] =
-    ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
-/// Labels of `hopcache_commits_total`.
-pub const KEPT: [&str; 4] = ["stored", "fenced", "skipped", "in_memory"];
-/// Labels of `hopcache_lease_grants_total`.
-pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
-/// Labels of `hopcache_degree_queries_total`.
-pub const DEGREES: [&str; 2] = ["known", "unknown"];
-/// `cause` of `hopcache_invalidations_total`.
-pub const INVALIDATIONS: [&str; 3] = ["own_write", "foreign_write", "purge"];
-/// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
-pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
-/// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].
-pub const SKIPS: [&str; Skip::ALL.len()] = {
-    let mut labels = [""; Skip::ALL.len()];
-    let mut place = 0;
-    while place < labels.len() {
-        labels[place] = Skip::ALL[place].as_str();
-        place += 1;
-    }
-    labels
-};
-/// Labels of `hopcache_peer_unauthenticated_total`.
-pub const UNAUTHENTICATED: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
-/// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip_refusals::Refused::ALL`].
-pub const GOSSIP_REFUSALS: [&str; 11] = [
-    "oversized",
-    "truncated",
-    "version",
-    "cluster",
-    "forged",
-    "replayed",
-    "unreadable",
-    "own",
-    "unreachable",
-    "full",
-    "left",
-];
-/// Labels of `hopcache_gossip_bytes_total`.
-pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
-/// Labels `listener` of `hopcache_connections_refused_total`.
-pub const LISTENERS: [&str; 4] = ["client", "peer", "admin", "bolt"];
-/// Place of the client listener in [`LISTENERS`].
-pub const CLIENT_PLACE: usize = 0;
-/// Place of the admin listener in [`LISTENERS`].
-pub const ADMIN_PLACE: usize = 2;
-/// Place of the Bolt listener in [`LISTENERS`].
-pub const BOLT_PLACE: usize = 3;
-/// Labels `reason` of `hopcache_connections_refused_total`.
-pub const UNSERVED: [&str; 9] = [
-    "crowded",
-    "head_too_slow",
-    "head_too_large",
-    "head_unreadable",
-    "silent",
-    "reader_too_slow",
-    "not_tls",
-    "handshake_too_slow",
-    "handshake_failed",
-];
-/// Labels `outcome` of `hopcache_tls_reloads_total`.
-pub const TLS_RELOADS: [&str; 2] = ["used", "refused"];
-/// Labels `to` of `hopcache_breaker_transitions_total`.
-pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
-/// Statuses with a counter of their own. Other statuses count as 500.
-pub const STATUSES: [&str; 16] = [
-    "200", "202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503",
-    "504",
+pub struct StatusWord(usize);
+
+const STATUSES: [(u16, &str); 16] = [
+    (200, "200"),
+    (202, "202"),
+    (400, "400"),
+    (401, "401"),
+    (403, "403"),
+    (404, "404"),
+    (405, "405"),
+    (406, "406"),
+    (408, "408"),
+    (413, "413"),
+    (415, "415"),
+    (429, "429"),
+    (500, "500"),
+    (501, "501"),
+    (503, "503"),
+    (504, "504"),
 ];
 
-/// Index of a status in [`STATUSES`].
-#[must_use]
-pub fn status_place(status: u16) -> usize {
-    const PLACES: [u16; 16] =
-        [200, 202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
-    PLACES.iter().position(|each| *each == status).unwrap_or(12)
-}
-
-/// Index of a refusal in [`UNSERVED`].
-#[must_use]
-pub const fn unserved_place(why: Unserved) -> usize {
-    match why {
-        Unserved::Crowded => 0,
-        Unserved::HeadTooSlow => 1,
-        Unserved::HeadTooLarge => 2,
-        Unserved::HeadUnreadable => 3,
-        Unserved::Silent => 4,
-        Unserved::ReaderTooSlow => 5,
-        Unserved::NotTls => 6,
-        Unserved::HandshakeTooSlow => 7,
-        Unserved::HandshakeFailed => 8,
+impl StatusWord {
+    /// The label of a status.
+    #[must_use]
+    pub fn of(status: u16) -> Self {
+        let place_of = |status| STATUSES.iter().position(|(each, _)| *each == status);
+        Self(place_of(status).or_else(|| place_of(500)).unwrap_or_default())
     }
 }
 
-/// Index of the purpose of a run in [`CAUSES`].
-#[must_use]
-pub const fn cause_place(cause: Cause) -> usize {
-    match cause {
-        Cause::Miss => 0,
-        Cause::Refresh => 1,
-        Cause::Write => 2,
-        Cause::Bypass => 3,
-        Cause::Prefetch => 4,
+impl Word for StatusWord {
+    const ALL: &'static [Self] = &{
+        let mut all = [Self(0); STATUSES.len()];
+        let mut place = 0;
+        while place < all.len() {
+            all[place] = Self(place);
+            place += 1;
+        }
+        all
+    };
+
+    fn word(self) -> &'static str {
+        STATUSES[self.0].1
     }
-}
 
-/// Index of the fault of a run in [`FAULTS`].
-#[must_use]
-pub const fn fault_place(fault: FaultWord) -> usize {
-    match fault {
-        FaultWord::Failed => 0,
-        FaultWord::Unauthorized => 1,
-        FaultWord::Transient => 2,
-        FaultWord::Unreachable => 3,
-        FaultWord::Cut => 4,
-        FaultWord::TimedOut => 5,
-        FaultWord::Overloaded => 6,
-        FaultWord::TooLarge => 7,
-        FaultWord::TooManyRuns => 8,
+    fn place(self) -> usize {
+        self.0
     }
-}
-
-/// Index of the end of a forward in [`FORWARDS`].
-#[must_use]
-pub const fn forward_place(word: ForwardWord) -> usize {
-    match word {
-        ForwardWord::Answered => 0,
-        ForwardWord::Gone => 1,
-        ForwardWord::TimedOut => 2,
-        ForwardWord::Refused => 3,
-        ForwardWord::LeftOut => 4,
-    }
-}
-
-/// The reasons of bypasses. Nodes send each other places in this list, so new reasons are added at its end only.
-const BYPASSES: [Reason; 23] = [
-    Reason::Write,
-    Reason::Unknown,
-    Reason::NoStore,
-    Reason::Bookmarks,
-    Reason::TooLarge,
-    Reason::Transaction,
-    Reason::OldBolt,
-    Reason::Rejected,
-    Reason::Text(BypassReason::Schema),
-    Reason::Text(BypassReason::Administration),
-    Reason::Text(BypassReason::Plan),
-    Reason::Text(BypassReason::Prefix),
-    Reason::Text(BypassReason::Use),
-    Reason::Text(BypassReason::LoadCsv),
-    Reason::Text(BypassReason::InTransactions),
-    Reason::Text(BypassReason::VolatileFunction),
-    Reason::Text(BypassReason::UnknownFunction),
-    Reason::Text(BypassReason::Procedure),
-    Reason::Text(BypassReason::Unterminated),
-    Reason::Text(BypassReason::UnicodeEscape),
-    Reason::Text(BypassReason::Unreadable),
-    Reason::Text(BypassReason::ManyStatements),
-    Reason::Text(BypassReason::UnknownStart),
-];
-
-/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` use the same labels for a bypass.
-pub const REASONS: [&str; BYPASSES.len()] = {
-    let mut labels = [""; BYPASSES.len()];
-    let mut place = 0;
-    while place < labels.len() {
-        labels[place] = reason_label(BYPASSES[place]);
-        place += 1;
-    }
-    labels
-};
-
-/// The reason at this place of [`REASONS`].
-#[must_use]
-pub fn reason_at(place: usize) -> Option<Reason> {
-    BYPASSES.get(place).copied()
 }
 
 /// The reason with this label.
 #[must_use]
 pub fn reason_of(label: &str) -> Option<Reason> {
-    REASONS.iter().position(|each| *each == label).and_then(reason_at)
-}
-
-/// Index of a reason in [`REASONS`].
-#[must_use]
-pub fn reason_place(reason: Reason) -> usize {
-    let label = reason_label(reason);
-    REASONS.iter().position(|each| *each == label).unwrap_or(1)
-}
-
-/// The label of a reason: in the metric, as the `Cache-Status` detail of the bypass, and as the `reason` of
-/// `explain`.
-#[must_use]
-pub const fn reason_label(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Write => "write",
-        Reason::Unknown => "unknown",
-        Reason::NoStore => "no-store",
-        Reason::Bookmarks => "bookmarks",
-        Reason::TooLarge => "too-large",
-        Reason::Transaction => "transaction",
-        Reason::OldBolt => "old-bolt",
-        Reason::Rejected => "rejected",
-        Reason::Text(reason) => reason.as_str(),
-    }
+    Reason::ALL.iter().copied().find(|reason| reason.word() == label)
 }
 
 /// The `Cache-Status` detail of a node that asked the owner of the key.
@@ -261,34 +204,19 @@ pub const DETAIL_OWNER: &str = "owner";
 /// The `Cache-Status` detail of a node that asked the node that holds the transaction.
 pub const DETAIL_HOLDER: &str = "holder";
 
-/// The `Cache-Status` details of hits and misses. The detail of a bypass is its [`reason_label`].
-pub const ANSWER_DETAILS: [&str; 9] =
-    ["stale", "stale-if-error", "degraded", "busy", "too-large", "fenced", "updates", "off", "not-cached"];
-
-/// The `Cache-Status` detail of a hit or a miss: one of [`ANSWER_DETAILS`].
+/// The `Cache-Status` detail of a hit or a miss. A failure has a status instead.
 #[must_use]
-pub const fn answer_detail(detail: Detail) -> Option<&'static str> {
-    match detail {
-        Detail::Stale => Some("stale"),
-        Detail::StaleIfError => Some("stale-if-error"),
-        Detail::Degraded => Some("degraded"),
-        Detail::Busy => Some("busy"),
-        Detail::TooLarge => Some("too-large"),
-        Detail::Fenced => Some("fenced"),
-        Detail::Updates => Some("updates"),
-        Detail::Off => Some("off"),
-        Detail::NotCached => Some("not-cached"),
-        Detail::Failed => None,
-    }
+pub fn answer_detail(detail: Detail) -> Option<&'static str> {
+    (detail != Detail::Failed).then_some(detail.as_str())
 }
 
-/// Index of a class in [`CLASSES`].
+/// A class without its particulars.
 #[must_use]
-pub const fn class_place(class: &Class) -> usize {
+pub const fn answered(class: &Class) -> Answered {
     match class {
-        Class::Hit => 0,
-        Class::Miss { .. } => 1,
-        Class::Bypass(_) => 2,
+        Class::Hit => Answered::Hit,
+        Class::Miss { .. } => Answered::Miss,
+        Class::Bypass(_) => Answered::Bypass,
     }
 }
 
@@ -296,7 +224,7 @@ pub const fn class_place(class: &Class) -> usize {
 #[must_use]
 pub fn detail_of(how: &How) -> Option<&'static str> {
     match how.class {
-        Class::Bypass(reason) => Some(reason_label(reason)),
+        Class::Bypass(reason) => Some(reason.word()),
         Class::Hit | Class::Miss { .. } => how.detail.and_then(answer_detail),
     }
 }

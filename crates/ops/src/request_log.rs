@@ -11,13 +11,14 @@ use std::time::Duration;
 use hopcache_config::LogSection;
 use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
+use hopcache_core::words::Word;
 use hopcache_cypher::forms::pattern::shown_pattern;
 use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, AnsweredBy, Class, Outcome, Reason};
+use hopcache_engine::outcome::{Answer, AnsweredBy, Outcome, Reason};
 use hopcache_engine::ports::{EndedFetch, Observer};
 
-use crate::labels::{self, Front};
+use crate::labels::{self, Answered, Front};
 use crate::meters::Meters;
 
 /// Which requests have lines.
@@ -56,10 +57,10 @@ impl RequestLog {
         };
         let by = outcome.answered_by.as_ref();
         tracing::info!(
-            front = labels::FRONTS[front as usize],
+            front = front.as_str(),
             database = &*query.database,
             pattern = shown(&query.statement),
-            class = labels::CLASSES[labels::class_place(&outcome.how.class)],
+            class = labels::answered(&outcome.how.class).as_str(),
             detail = labels::detail_of(&outcome.how),
             status,
             took_ms = millis(took),
@@ -109,7 +110,7 @@ impl RequestLog {
         tracing::info!(
             database = &*fetch.query.database,
             pattern = shown(&fetch.query.statement),
-            cause = labels::CAUSES[labels::cause_place(fetch.cause)],
+            cause = fetch.cause.as_str(),
             took_ms = fetch.took_ms.0,
             lease_ms = times.lease_ms().0,
             explain_ms = times.explain_ms().0,
@@ -139,11 +140,11 @@ impl PassedLine {
             return;
         }
         tracing::info!(
-            front = labels::FRONTS[Front::Bolt as usize],
+            front = Front::Bolt.as_str(),
             database = self.database,
             pattern = self.pattern,
-            class = labels::CLASSES[labels::class_place(&Class::Bypass(self.reason))],
-            detail = labels::reason_label(self.reason),
+            class = Answered::Bypass.as_str(),
+            detail = self.reason.word(),
             status = labels::status_of_passed(is_success),
             took_ms = millis(took),
             trace = self.trace,

@@ -33,6 +33,7 @@ use hopcache_core::limits::CARD_BYTES_MAX;
 use hopcache_core::membership::Card;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
+use hopcache_ops::labels::Unauthenticated;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use subtle::ConstantTimeEq;
 
@@ -76,13 +77,12 @@ pub enum AuthError {
 impl AuthError {
     /// The label of a metric.
     #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub const fn label(self) -> Unauthenticated {
         match self {
-            Self::Malformed => "malformed",
-            Self::UnknownSession => "unknown_session",
-            Self::Forged => "forged",
-            Self::Replayed => "replayed",
-            Self::OtherForm => "other_form",
+            Self::Malformed | Self::OtherForm => Unauthenticated::Malformed,
+            Self::UnknownSession => Unauthenticated::UnknownSession,
+            Self::Forged => Unauthenticated::Forged,
+            Self::Replayed => Unauthenticated::Replayed,
         }
     }
 }

@@ -158,7 +158,7 @@ fn sealed(status: StatusCode, body: Vec<u8>) -> Response {
 
 fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
     service.refused(error);
-    tracing::debug!(reason = error.label(), "a message on the peer listener was refused");
+    tracing::debug!(reason = %error, "a message on the peer listener was refused");
     problem(StatusCode::FORBIDDEN)
 }
 

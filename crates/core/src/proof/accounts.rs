@@ -39,15 +39,16 @@ pub type Tallies = BTreeMap<Holder, Tally>;
 /// How many writes each node had begun when Neo4j was asked, or a moment later.
 pub type Begun = BTreeMap<Holder, u64>;
 
-/// What an account finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
-    /// Every id up to this one is of this cluster's writes.
-    Known,
-    /// Some are foreign.
-    Foreign,
-    /// Writes are under way, and nobody knows which ids are theirs.
-    Uncertain,
+crate::words! {
+    /// What an account finds.
+    pub enum Finding {
+        /// Every id up to this one is of this cluster's writes.
+        Known = "known",
+        /// Some are foreign.
+        Foreign = "foreign",
+        /// Writes are under way, and nobody knows which ids are theirs.
+        Uncertain = "uncertain",
+    }
 }
 
 /// The account of one database up to an id.

@@ -90,16 +90,17 @@ pub enum Event {
     Invalidation(InvalidationWord),
 }
 
-/// What ended entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InvalidationWord {
-    /// A write through this node.
-    OwnWrite,
-    /// A write past all nodes, which somebody told or a watcher noticed. In the last case entries live on, and only their
-    /// proofs end.
-    ForeignWrite,
-    /// A purge that began on this node.
-    Purge,
+hopcache_core::words! {
+    /// What ended entries.
+    pub enum InvalidationWord {
+        /// A write through this node.
+        OwnWrite = "own_write",
+        /// A write past all nodes, which somebody told or a watcher noticed. In the last case entries live on, and only their
+        /// proofs end.
+        ForeignWrite = "foreign_write",
+        /// A purge that began on this node.
+        Purge = "purge",
+    }
 }
 
 /// The fate of a prefetch. Launched = used + late + wasted + pending.
@@ -117,42 +118,44 @@ pub enum PrefetchWord {
     Skipped(Skip),
 }
 
-/// The purpose of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// A miss.
-    Miss,
-    /// A refresh.
-    Refresh,
-    /// A write.
-    Write,
-    /// Another request that bypasses the cache.
-    Bypass,
-    /// A prefetch.
-    Prefetch,
+hopcache_core::words! {
+    /// The purpose of a run.
+    pub enum Cause {
+        /// A miss.
+        Miss = "miss",
+        /// A refresh.
+        Refresh = "refresh",
+        /// A write.
+        Write = "write",
+        /// Another request that bypasses the cache.
+        Bypass = "bypass",
+        /// A prefetch.
+        Prefetch = "prefetch",
+    }
 }
 
-/// How a run failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultWord {
-    /// The server refused the statement.
-    Failed,
-    /// The server refused the credentials.
-    Unauthorized,
-    /// A transient error according to the server.
-    Transient,
-    /// No connection.
-    Unreachable,
-    /// The connection broke.
-    Cut,
-    /// Too slow.
-    TimedOut,
-    /// No free slot, or no room for the result.
-    Overloaded,
-    /// Too large.
-    TooLarge,
-    /// Over the principal's share of the queue.
-    TooManyRuns,
+hopcache_core::words! {
+    /// How a run failed.
+    pub enum FaultWord {
+        /// The server refused the statement.
+        Failed = "failed",
+        /// The server refused the credentials.
+        Unauthorized = "unauthorized",
+        /// A transient error according to the server.
+        Transient = "transient",
+        /// No connection.
+        Unreachable = "unreachable",
+        /// The connection broke.
+        Cut = "cut",
+        /// Too slow.
+        TimedOut = "timed_out",
+        /// No free slot, or no room for the result.
+        Overloaded = "overloaded",
+        /// Too large.
+        TooLarge = "too_large",
+        /// Over the principal's share of the queue.
+        TooManyRuns = "too_many_runs",
+    }
 }
 
 impl From<&OriginFault> for FaultWord {
@@ -171,19 +174,20 @@ impl From<&OriginFault> for FaultWord {
     }
 }
 
-/// How a forward ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForwardWord {
-    /// With an answer.
-    Answered,
-    /// Refused or reset.
-    Gone,
-    /// Without an answer in time.
-    TimedOut,
-    /// With a refusal.
-    Refused,
-    /// Not sent: the peer's breaker is open.
-    LeftOut,
+hopcache_core::words! {
+    /// How a forward ended.
+    pub enum ForwardWord {
+        /// With an answer.
+        Answered = "answered",
+        /// Refused or reset.
+        Gone = "gone",
+        /// Without an answer in time.
+        TimedOut = "timed_out",
+        /// With a refusal.
+        Refused = "refused",
+        /// Not sent: the peer's breaker is open.
+        LeftOut = "left_out",
+    }
 }
 
 impl<T> From<&Result<T, PeerError>> for ForwardWord {
@@ -233,110 +237,46 @@ pub enum RefreshWord {
     Dropped,
 }
 
-/// The fate of observations of answered requests, at their entry node or at the owner of their session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObservationWord {
-    /// Sent to the owner of their session, or this node is the owner.
-    Sent,
-    /// The entry node's queue was full.
-    Dropped,
-    /// The query is too long to be learned.
-    TooLong,
-    /// Its session asked more often than a client that waits for answers can.
-    Crowded,
-    /// The owner of their session could not be reached.
-    Unreached,
-    /// Taken by the owner of their session.
-    Taken,
-    /// The owner's queue was full.
-    Refused,
-    /// Came after another of their session, and were learned from.
-    Learned,
-    /// Taken, but not used for candidates: too many others waited for fields.
-    Unconsidered,
-}
-
-impl ObservationWord {
-    /// The names for operators, each at its [`ObservationWord::place`].
-    pub const NAMES: [&str; 9] = [
-        "sent",
-        "dropped",
-        "too_long",
-        "crowded",
-        "unreached",
-        "taken",
-        "refused",
-        "learned",
-        "unconsidered",
-    ];
-
-    /// Its place in [`ObservationWord::NAMES`].
-    #[must_use]
-    pub const fn place(self) -> usize {
-        self as usize
+hopcache_core::words! {
+    /// The fate of observations of answered requests, at their entry node or at the owner of their session.
+    pub enum ObservationWord {
+        /// Sent to the owner of their session, or this node is the owner.
+        Sent = "sent",
+        /// The entry node's queue was full.
+        Dropped = "dropped",
+        /// The query is too long to be learned.
+        TooLong = "too_long",
+        /// Its session asked more often than a client that waits for answers can.
+        Crowded = "crowded",
+        /// The owner of their session could not be reached.
+        Unreached = "unreached",
+        /// Taken by the owner of their session.
+        Taken = "taken",
+        /// The owner's queue was full.
+        Refused = "refused",
+        /// Came after another of their session, and were learned from.
+        Learned = "learned",
+        /// Taken, but not used for candidates: too many others waited for fields.
+        Unconsidered = "unconsidered",
     }
 }
 
-/// The fate of lessons that nodes share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShareWord {
-    /// A piece was spread.
-    Spread,
-    /// A piece could not be spread; pulls transfer its content.
-    Unspread,
-    /// A count or a definition was news.
-    Merged,
-    /// It was known already, or is out of date.
-    Known,
-    /// A piece or a page was refused: unreadable, of another version, or over a bound.
-    Refused,
-    /// A page was pulled from a node.
-    Pulled,
-    /// A node that was asked for a page did not answer.
-    Unreached,
-}
-
-impl ShareWord {
-    /// The names for operators, each at its [`ShareWord::place`].
-    pub const NAMES: [&str; 7] = ["spread", "unspread", "merged", "known", "refused", "pulled", "unreached"];
-
-    /// Its place in [`ShareWord::NAMES`].
-    #[must_use]
-    pub const fn place(self) -> usize {
-        self as usize
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A label that moved would count something else under an old name.
-    #[test]
-    fn each_word_is_at_its_place() {
-        for (word, name) in [
-            (ObservationWord::Sent, "sent"),
-            (ObservationWord::Dropped, "dropped"),
-            (ObservationWord::TooLong, "too_long"),
-            (ObservationWord::Crowded, "crowded"),
-            (ObservationWord::Unreached, "unreached"),
-            (ObservationWord::Taken, "taken"),
-            (ObservationWord::Refused, "refused"),
-            (ObservationWord::Learned, "learned"),
-            (ObservationWord::Unconsidered, "unconsidered"),
-        ] {
-            assert_eq!(ObservationWord::NAMES[word.place()], name);
-        }
-        for (word, name) in [
-            (ShareWord::Spread, "spread"),
-            (ShareWord::Unspread, "unspread"),
-            (ShareWord::Merged, "merged"),
-            (ShareWord::Known, "known"),
-            (ShareWord::Refused, "refused"),
-            (ShareWord::Pulled, "pulled"),
-            (ShareWord::Unreached, "unreached"),
-        ] {
-            assert_eq!(ShareWord::NAMES[word.place()], name);
-        }
+hopcache_core::words! {
+    /// The fate of lessons that nodes share.
+    pub enum ShareWord {
+        /// A piece was spread.
+        Spread = "spread",
+        /// A piece could not be spread; pulls transfer its content.
+        Unspread = "unspread",
+        /// A count or a definition was news.
+        Merged = "merged",
+        /// It was known already, or is out of date.
+        Known = "known",
+        /// A piece or a page was refused: unreadable, of another version, or over a bound.
+        Refused = "refused",
+        /// A page was pulled from a node.
+        Pulled = "pulled",
+        /// A node that was asked for a page did not answer.
+        Unreached = "unreached",
     }
 }

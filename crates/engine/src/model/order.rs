@@ -40,88 +40,40 @@ pub enum Launch {
     Skipped(Skip),
 }
 
-/// Why an order was not carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
-    /// The value is fresh. For an overlap: it will not expire soon.
-    Fresh,
-    /// A flight or a refresh of it is under way, here or elsewhere.
-    InFlight,
-    /// The node's budget of launches is used up.
-    Budget,
-    /// Half of the origin's slots are in use, the greatest number of prefetches runs, or the origin has no place for
-    /// one now.
-    OriginBusy,
-    /// The origin is away or sheds load, or the store is in trouble.
-    Degraded,
-    /// The lexer or the server says that the statement writes or is not cacheable (I6).
-    Write,
-    /// The server could not be asked about the statement (I6).
-    Unclassified,
-    /// The server refuses the statement.
-    Refused,
-    /// Its last runs brought no answer.
-    HeldBack,
-    /// Its result is known to be too large to store.
-    TooLarge,
-    /// Prefetch, caching or sharing is off.
-    Off,
-    /// The key is not this node's, or the node leaves.
-    Elsewhere,
-    /// The greatest number of launched entries waits to be used.
-    Full,
-    /// The key's owner could not be reached. The asking node notes and counts this.
-    Unreached,
-    /// The key's owner could not read the order: of another version, or damaged.
-    Unreadable,
-}
-
-impl Skip {
-    /// All of them, each at its [`Skip::place`].
-    pub const ALL: [Self; 15] = [
-        Self::Fresh,
-        Self::InFlight,
-        Self::Budget,
-        Self::OriginBusy,
-        Self::Degraded,
-        Self::Write,
-        Self::Unclassified,
-        Self::Refused,
-        Self::HeldBack,
-        Self::TooLarge,
-        Self::Off,
-        Self::Elsewhere,
-        Self::Full,
-        Self::Unreached,
-        Self::Unreadable,
-    ];
-
-    /// Its place in [`Skip::ALL`].
-    #[must_use]
-    pub const fn place(self) -> usize {
-        self as usize
-    }
-
-    /// Its name for operators.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fresh => "fresh",
-            Self::InFlight => "in_flight",
-            Self::Budget => "budget",
-            Self::OriginBusy => "origin_busy",
-            Self::Degraded => "degraded",
-            Self::Write => "write",
-            Self::Unclassified => "unclassified",
-            Self::Refused => "refused",
-            Self::HeldBack => "held_back",
-            Self::TooLarge => "too_large",
-            Self::Off => "off",
-            Self::Elsewhere => "elsewhere",
-            Self::Full => "full",
-            Self::Unreached => "unreached",
-            Self::Unreadable => "unreadable",
-        }
+hopcache_core::words! {
+    /// Why an order was not carried out.
+    pub enum Skip {
+        /// The value is fresh. For an overlap: it will not expire soon.
+        Fresh = "fresh",
+        /// A flight or a refresh of it is under way, here or elsewhere.
+        InFlight = "in_flight",
+        /// The node's budget of launches is used up.
+        Budget = "budget",
+        /// Half of the origin's slots are in use, the greatest number of prefetches runs, or the origin has no place for
+        /// one now.
+        OriginBusy = "origin_busy",
+        /// The origin is away or sheds load, or the store is in trouble.
+        Degraded = "degraded",
+        /// The lexer or the server says that the statement writes or is not cacheable (I6).
+        Write = "write",
+        /// The server could not be asked about the statement (I6).
+        Unclassified = "unclassified",
+        /// The server refuses the statement.
+        Refused = "refused",
+        /// Its last runs brought no answer.
+        HeldBack = "held_back",
+        /// Its result is known to be too large to store.
+        TooLarge = "too_large",
+        /// Prefetch, caching or sharing is off.
+        Off = "off",
+        /// The key is not this node's, or the node leaves.
+        Elsewhere = "elsewhere",
+        /// The greatest number of launched entries waits to be used.
+        Full = "full",
+        /// The key's owner could not be reached. The asking node notes and counts this.
+        Unreached = "unreached",
+        /// The key's owner could not read the order: of another version, or damaged.
+        Unreadable = "unreadable",
     }
 }
 

@@ -8,6 +8,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_core::words::Word;
 use hopcache_cypher::verdict::BypassReason;
 
 use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
@@ -77,19 +78,20 @@ pub enum Class {
     Bypass(Reason),
 }
 
-/// What became of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// The store took it.
-    Stored,
-    /// The store refused the token: there is a newer leader (I3). Or the store could not be asked, and the lease had
-    /// ended by this node's own clock, or nothing was offered to it: there may be a newer leader (F2).
-    Fenced,
-    /// It lives in this node's memory only: its key was not run before, and there is no room in the store for such keys
-    /// (`hopcache_core::admission`).
-    InMemory,
-    /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, or the run failed.
-    Skipped,
+hopcache_core::words! {
+    /// What became of a result.
+    pub enum Kept {
+        /// The store took it.
+        Stored = "stored",
+        /// The store refused the token: there is a newer leader (I3). Or the store could not be asked, and the lease had
+        /// ended by this node's own clock, or nothing was offered to it: there may be a newer leader (F2).
+        Fenced = "fenced",
+        /// It lives in this node's memory only: its key was not run before, and there is no room in the store for such keys
+        /// (`hopcache_core::admission`).
+        InMemory = "in_memory",
+        /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, or the run failed.
+        Skipped = "skipped",
+    }
 }
 
 impl Kept {
@@ -132,30 +134,75 @@ pub enum Reason {
     Rejected,
 }
 
-/// More about an answer, for `Cache-Status`' `detail`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// Past the soft TTL, within grace; a refresh is under way.
-    Stale,
-    /// Past the soft TTL, perhaps past grace, and the origin failed or took too long.
-    StaleIfError,
-    /// The store cannot be reached: one run per node that leads, kept briefly in memory only.
-    Degraded,
-    /// The result is larger than an entry may be.
-    TooLarge,
-    /// The store refused the result's token.
-    Fenced,
-    /// The summary shows that the statement was no read.
-    Updates,
-    /// Caching is off (TTL 0).
-    Off,
-    /// `only-if-cached`, and there is no entry.
-    NotCached,
-    /// The run failed.
-    Failed,
-    /// Another run of this key holds the lease. So this result is not stored: it is answered, and kept briefly in
-    /// memory only.
-    Busy,
+impl Word for Reason {
+    // Nodes send each other places in this list.
+    const ALL: &'static [Self] = &[
+        Self::Write,
+        Self::Unknown,
+        Self::NoStore,
+        Self::Bookmarks,
+        Self::TooLarge,
+        Self::Transaction,
+        Self::OldBolt,
+        Self::Rejected,
+        Self::Text(BypassReason::Schema),
+        Self::Text(BypassReason::Administration),
+        Self::Text(BypassReason::Plan),
+        Self::Text(BypassReason::Prefix),
+        Self::Text(BypassReason::Use),
+        Self::Text(BypassReason::LoadCsv),
+        Self::Text(BypassReason::InTransactions),
+        Self::Text(BypassReason::VolatileFunction),
+        Self::Text(BypassReason::UnknownFunction),
+        Self::Text(BypassReason::Procedure),
+        Self::Text(BypassReason::Unterminated),
+        Self::Text(BypassReason::UnicodeEscape),
+        Self::Text(BypassReason::Unreadable),
+        Self::Text(BypassReason::ManyStatements),
+        Self::Text(BypassReason::UnknownStart),
+    ];
+
+    /// The label of `cache_bypass_total`, the `Cache-Status` detail of the bypass, and the `reason` of `explain`.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Unknown => "unknown",
+            Self::NoStore => "no-store",
+            Self::Bookmarks => "bookmarks",
+            Self::TooLarge => "too-large",
+            Self::Transaction => "transaction",
+            Self::OldBolt => "old-bolt",
+            Self::Rejected => "rejected",
+            Self::Text(reason) => reason.as_str(),
+        }
+    }
+}
+
+hopcache_core::words! {
+    /// More about an answer, for `Cache-Status`' `detail`.
+    pub enum Detail {
+        /// Past the soft TTL, within grace; a refresh is under way.
+        Stale = "stale",
+        /// Past the soft TTL, perhaps past grace, and the origin failed or took too long.
+        StaleIfError = "stale-if-error",
+        /// The store cannot be reached: one run per node that leads, kept briefly in memory only.
+        Degraded = "degraded",
+        /// The result is larger than an entry may be.
+        TooLarge = "too-large",
+        /// The store refused the result's token.
+        Fenced = "fenced",
+        /// The summary shows that the statement was no read.
+        Updates = "updates",
+        /// Caching is off (TTL 0).
+        Off = "off",
+        /// `only-if-cached`, and there is no entry.
+        NotCached = "not-cached",
+        /// The run failed.
+        Failed = "failed",
+        /// Another run of this key holds the lease. So this result is not stored: it is answered, and kept briefly in
+        /// memory only.
+        Busy = "busy",
+    }
 }
 
 /// Why there is no answer.

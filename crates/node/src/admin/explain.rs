@@ -11,6 +11,7 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
+use hopcache_core::words::Word;
 use hopcache_engine::Verdict;
 use hopcache_engine::ask::{Hints, Query, QueryParts};
 use hopcache_engine::explain::{Explanation, ProofView};
@@ -187,8 +188,8 @@ fn refresh(view: &RefreshView) -> Value {
 
 fn class(explanation: &Explanation, facts: &Facts) -> (&'static str, String) {
     match (facts.bypass(), explanation.verdict) {
-        (Some(Reason::Write), _) => ("write", labels::reason_label(Reason::Write).to_owned()),
-        (Some(reason), _) => ("bypass", labels::reason_label(reason).to_owned()),
+        (Some(Reason::Write), _) => ("write", Reason::Write.word().to_owned()),
+        (Some(reason), _) => ("bypass", reason.word().to_owned()),
         (None, Verdict::Unasked) if explanation.entry.is_some() => {
             ("read", "it is stored, and only reads are stored".to_owned())
         }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_engine::memory::Memory;
-use hopcache_ops::labels;
+use hopcache_ops::labels::Part;
 use hopcache_ops::meters::{Exposition, Readings};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         bolt_connections: state.bolt_clients.len(),
         http_transactions: state.transactions.len(),
         log_lines_dropped: hopcache_ops::logging::lines_dropped(),
-        degraded: labels::PARTS.map(is_degraded),
+        degraded: Part::ALL.map(|part| is_degraded(part.as_str())),
     }
 }
 

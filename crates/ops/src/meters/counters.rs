@@ -8,14 +8,17 @@
 
 use std::cell::Cell;
 use std::fmt::Write as _;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use metrics::Counter;
 use opentelemetry::TraceId;
 
+use super::definitions::Metric;
 use super::exemplars::Exemplars;
 use super::exposition::Exposition;
+use super::instrument::{Instrument, Label};
 
 /// Number of stripes. More threads share stripes. A power of two.
 const STRIPES: usize = 8;
@@ -64,6 +67,11 @@ impl BusyCounter {
     }
 }
 
+/// The kind of a histogram.
+pub(super) trait Scaled {
+    const SCALE: Scale;
+}
+
 /// The buckets of a histogram, and its unit.
 #[derive(Debug)]
 pub(super) struct Scale {
@@ -80,31 +88,39 @@ const BUCKETS: usize = 18;
 /// Durations in µs, from a memory hit (10 µs) to the longest wait (a minute), in steps of about ×2.5. The last two bounds
 /// lie a little above the default of `origin.timeout` and above the longest wait of a client. So a request that ends by a
 /// deadline falls below its bound, and not into the bucket above.
-pub(super) static TAKEN: Scale = Scale {
-    bounds: [
-        10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 2_500_000,
-        5_000_000, 15_000_000, 31_000_000, 61_000_000,
-    ],
-    text: [
-        "0.00001", "0.000025", "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.01", "0.025",
-        "0.1", "0.25", "1", "2.5", "5", "15", "31", "61",
-    ],
-    per_second: 1_000_000,
-};
+pub(super) struct Taken;
+
+impl Scaled for Taken {
+    const SCALE: Scale = Scale {
+        bounds: [
+            10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 2_500_000,
+            5_000_000, 15_000_000, 31_000_000, 61_000_000,
+        ],
+        text: [
+            "0.00001", "0.000025", "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.01",
+            "0.025", "0.1", "0.25", "1", "2.5", "5", "15", "31", "61",
+        ],
+        per_second: 1_000_000,
+    };
+}
 
 /// Ages and remaining lifetimes in ms. The first bucket holds 0, and the last bound is a day. In µs the sum would
 /// overflow within a day at a hundred thousand hits a second on entries that are an hour old.
-pub(super) static LIVED: Scale = Scale {
-    bounds: [
-        0, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 90_000, 120_000, 300_000, 600_000,
-        1_200_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
-    ],
-    text: [
-        "0", "0.1", "1", "2", "5", "10", "15", "30", "60", "90", "120", "300", "600", "1200", "3600", "7200",
-        "21600", "86400",
-    ],
-    per_second: 1_000,
-};
+pub(super) struct Lived;
+
+impl Scaled for Lived {
+    const SCALE: Scale = Scale {
+        bounds: [
+            0, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 90_000, 120_000, 300_000, 600_000,
+            1_200_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
+        ],
+        text: [
+            "0", "0.1", "1", "2", "5", "10", "15", "30", "60", "90", "120", "300", "600", "1200", "3600",
+            "7200", "21600", "86400",
+        ],
+        per_second: 1_000,
+    };
+}
 
 impl Scale {
     fn units(&self, span: Duration) -> u64 {
@@ -126,25 +142,33 @@ struct Buckets {
 }
 
 /// A histogram of durations.
-pub(super) struct Histogram {
-    name: &'static str,
-    labels: &'static str,
-    scale: &'static Scale,
+pub(super) struct Histogram<S> {
+    metric: Metric,
+    /// As in the exposition, such as `class="read"`, or empty.
+    labels: String,
     stripes: [Stripe<Buckets>; STRIPES],
     exemplars: Exemplars<{ BUCKETS + 1 }>,
+    scale: PhantomData<S>,
 }
 
-impl Histogram {
-    /// An empty histogram. `labels` are as in the exposition, such as `class="read"`, or empty.
-    pub(super) fn new(name: &'static str, labels: &'static str, scale: &'static Scale) -> Self {
+impl<S: Scaled> Instrument for Histogram<S> {
+    fn register(metric: Metric, _: &[&'static str], labels: &[Label]) -> Self {
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let stripes = std::array::from_fn(|_| Stripe(Buckets::default()));
-        Self { name, labels, scale, stripes, exemplars: Exemplars::none() }
+        Self { metric, labels: labels.join(","), stripes, exemplars: Exemplars::none(), scale: PhantomData }
     }
 
+    fn write(&self, text: &mut String, form: Exposition) {
+        self.write_head(text);
+        self.write_series(text, form);
+    }
+}
+
+impl<S: Scaled> Histogram<S> {
     /// Counts a duration.
     pub(super) fn record(&self, span: Duration) {
-        let units = self.scale.units(span);
-        let bucket = self.scale.bucket(units);
+        let units = S::SCALE.units(span);
+        let bucket = S::SCALE.bucket(units);
         let Some(Stripe(mine)) = self.stripes.get(stripe()) else { return };
         mine.sum.fetch_add(units, Ordering::Relaxed);
         if let Some(count) = mine.counts.get(bucket) {
@@ -154,15 +178,18 @@ impl Histogram {
 
     /// A duration that was counted is that of a request of this trace.
     pub(super) fn exemplify(&self, span: Duration, trace: TraceId) {
-        self.exemplars.keep(self.scale.bucket(self.scale.units(span)), span, trace);
+        self.exemplars.keep(S::SCALE.bucket(S::SCALE.units(span)), span, trace);
     }
 
-    /// Appends its lines. Histograms of the same name follow each other, so only the first gets `help`.
-    pub(super) fn write(&self, out: &mut String, help: Option<&str>, form: Exposition) {
-        let Self { name, labels, scale, .. } = self;
-        if let Some(help) = help {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
-        }
+    /// Appends what stands above all histograms of the same name.
+    pub(super) fn write_head(&self, out: &mut String) {
+        let Metric { name, help } = self.metric;
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+    }
+
+    /// Appends its lines.
+    pub(super) fn write_series(&self, out: &mut String, form: Exposition) {
+        let (name, labels, scale) = (self.metric.name, &self.labels, S::SCALE);
         let separator = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
         for (bucket, bound) in scale.text.iter().chain(&["+Inf"]).enumerate() {
@@ -194,14 +221,18 @@ impl Histogram {
 mod tests {
     use super::*;
 
+    fn histogram<S: Scaled>(labels: &[Label]) -> Histogram<S> {
+        Histogram::register(Metric { name: "t_seconds", help: "What." }, &[], labels)
+    }
+
     #[test]
     fn a_histogram_counts_each_duration_once_and_cumulates() {
-        let histogram = Histogram::new("t_seconds", "class=\"read\"", &TAKEN);
+        let histogram = histogram::<Taken>(&[("class", "read")]);
         for us in [10, 11, 70_000_000] {
             histogram.record(Duration::from_micros(us));
         }
         let mut text = String::new();
-        histogram.write(&mut text, Some("What."), Exposition::Prometheus);
+        histogram.write(&mut text, Exposition::Prometheus);
         assert!(text.starts_with("# HELP t_seconds What.\n# TYPE t_seconds histogram\n"), "{text}");
         for line in [
             "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
@@ -217,14 +248,14 @@ mod tests {
 
     #[test]
     fn a_bucket_shows_its_newest_trace_in_open_metrics_only() {
-        let histogram = Histogram::new("t_seconds", "", &TAKEN);
+        let histogram = histogram::<Taken>(&[]);
         for (us, trace) in [(9, 1), (10, 2), (70_000_000, 3)] {
             histogram.record(Duration::from_micros(us));
             histogram.exemplify(Duration::from_micros(us), TraceId::from(trace));
         }
         let (mut open, mut plain) = (String::new(), String::new());
-        histogram.write(&mut open, None, Exposition::OpenMetrics);
-        histogram.write(&mut plain, None, Exposition::Prometheus);
+        histogram.write(&mut open, Exposition::OpenMetrics);
+        histogram.write(&mut plain, Exposition::Prometheus);
         let shown: Vec<&str> = open.lines().filter(|line| line.contains(" # ")).collect();
         let [first, last] = shown[..] else { panic!("{open}") };
         let at = |le: &str, count: u32, trace: u32, took: &str| {
@@ -241,7 +272,7 @@ mod tests {
 
     #[test]
     fn bounds_and_their_text_are_the_same_numbers() {
-        for scale in [&TAKEN, &LIVED] {
+        for scale in [Taken::SCALE, Lived::SCALE] {
             assert!(scale.bounds.is_sorted());
             for (bound, text) in scale.bounds.iter().zip(scale.text) {
                 let seconds: f64 = text.parse().unwrap();
@@ -253,12 +284,12 @@ mod tests {
     /// A copy without time left has a bucket of its own, and ten years do not overflow.
     #[test]
     fn ages_are_counted_from_nothing_to_years() {
-        let histogram = Histogram::new("t_seconds", "", &LIVED);
+        let histogram = histogram::<Lived>(&[]);
         for seconds in [0, 61, 10 * 365 * 86_400] {
             histogram.record(Duration::from_secs(seconds));
         }
         let mut text = String::new();
-        histogram.write(&mut text, None, Exposition::Prometheus);
+        histogram.write(&mut text, Exposition::Prometheus);
         for line in [
             "t_seconds_bucket{le=\"0\"} 1",
             "t_seconds_bucket{le=\"90\"} 2",
@@ -272,14 +303,14 @@ mod tests {
 
     #[test]
     fn threads_add_up() {
-        let histogram = Histogram::new("t_seconds", "", &TAKEN);
+        let histogram = histogram::<Taken>(&[]);
         std::thread::scope(|scope| {
             for _ in 0..2 * STRIPES {
                 scope.spawn(|| (0..100).for_each(|_| histogram.record(Duration::from_millis(1))));
             }
         });
         let mut text = String::new();
-        histogram.write(&mut text, None, Exposition::Prometheus);
+        histogram.write(&mut text, Exposition::Prometheus);
         assert!(text.contains("t_seconds_count 1600"), "{text}");
     }
 }

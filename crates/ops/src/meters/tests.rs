@@ -183,8 +183,9 @@ fn prefetches_add_up() {
     assert_eq!(of("prefetch_attempts_total"), ended + of("prefetch_pending"));
     for (kind, counts) in [(exact, [5.0, 5.0, 0.0, 0.0]), (template, [5.0, 0.0, 3.0, 2.0])] {
         let name = "hopcache_prefetch_kinds_total";
-        let of_kind = labels::PREFETCH_ENDS
-            .map(|end| total(&text, &format!("{name}{{kind=\"{}\",outcome=\"{end}\"}}", kind.as_str())));
+        let of_kind = PrefetchEnd::ALL.map(|end| {
+            total(&text, &format!("{name}{{kind=\"{}\",outcome=\"{}\"}}", kind.as_str(), end.as_str()))
+        });
         assert_eq!(of_kind, counts, "{kind:?}");
     }
     for skip in Skip::ALL {
@@ -196,7 +197,7 @@ fn prefetches_add_up() {
 #[test]
 fn every_metric_is_shown_from_the_start_with_its_definition() {
     let text = meters().render(Readings::default(), PLAIN, "");
-    for metric in ALL {
+    for metric in all() {
         let Metric { name, help } = metric;
         assert!(
             text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")),
@@ -207,7 +208,7 @@ fn every_metric_is_shown_from_the_start_with_its_definition() {
     }
     let typed: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let defined: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
+    let defined: BTreeSet<&str> = all().map(|metric| metric.name).collect();
     assert_eq!(typed, defined, "shown and defined");
     assert_eq!(text.matches("# TYPE ").count(), defined.len(), "each type is given once");
 }

@@ -5,26 +5,13 @@ use hopcache_engine::outcome::Detail;
 use super::{Sentence, reasons};
 use crate::labels;
 
-/// The details of hits and misses, in the order of [`labels::ANSWER_DETAILS`].
-const DETAILS: [Detail; labels::ANSWER_DETAILS.len()] = [
-    Detail::Stale,
-    Detail::StaleIfError,
-    Detail::Degraded,
-    Detail::Busy,
-    Detail::TooLarge,
-    Detail::Fenced,
-    Detail::Updates,
-    Detail::Off,
-    Detail::NotCached,
-];
-
 /// The meaning of a value of `detail`, of a bypass if `is_bypass`; `None` for a value that is none, or needs no words.
 #[must_use]
 pub fn of_word(word: &str, is_bypass: bool) -> Option<Sentence> {
     if is_bypass {
         return labels::reason_of(word).map(|reason| reasons::of(reason, None));
     }
-    let detail = DETAILS.into_iter().find(|detail| labels::answer_detail(*detail) == Some(word))?;
+    let detail = Detail::ALL.into_iter().find(|detail| labels::answer_detail(*detail) == Some(word))?;
     of(detail)
 }
 
@@ -66,16 +53,19 @@ fn of(detail: Detail) -> Option<Sentence> {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::words::Word;
+    use hopcache_engine::outcome::Reason;
+
     use super::*;
 
     #[test]
     fn every_detail_has_a_sentence() {
-        for word in labels::ANSWER_DETAILS {
+        for word in Detail::ALL.into_iter().filter_map(labels::answer_detail) {
             let sentence = of_word(word, false).unwrap_or_else(|| panic!("{word}"));
             assert!(sentence.summary.ends_with('.'), "{word}: {}", sentence.summary);
         }
-        for word in labels::REASONS {
-            assert!(of_word(word, true).is_some(), "{word}");
+        for reason in Reason::ALL {
+            assert!(of_word(reason.word(), true).is_some(), "{reason:?}");
         }
         assert_eq!(of_word(labels::DETAIL_OWNER, false), None);
     }

@@ -20,8 +20,8 @@ mod tests {
 
     #[test]
     fn every_part_has_its_effect() {
-        for part in crate::labels::PARTS {
-            assert!(effect(part).is_some(), "{part}");
+        for part in crate::labels::Part::ALL {
+            assert!(effect(part.as_str()).is_some(), "{part:?}");
         }
         assert_eq!(effect("another"), None);
     }

@@ -1,5 +1,5 @@
 //! Why a request bypasses the cache: a sentence and a remedy for each reason. The reason's label is the same in
-//! `cache_bypass_total`, in `Cache-Status` and in `explain` ([`crate::labels::reason_label`]).
+//! `cache_bypass_total`, in `Cache-Status` and in `explain` (`Word::word` of [`Reason`]).
 
 use hopcache_cypher::verdict::{BypassReason, Decider};
 use hopcache_engine::outcome::Reason;
@@ -155,6 +155,7 @@ fn volatile(decider: Option<&Decider>) -> Sentence {
 mod tests {
     use super::*;
     use crate::labels;
+    use hopcache_core::words::Word;
 
     fn named(name: &str, has_arguments: bool) -> Option<Decider> {
         Some(Decider { name: name.to_owned(), has_arguments })
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn every_reason_has_a_sentence_and_a_remedy() {
         let labels: Vec<&str> = ROWS.iter().map(|(label, _, _)| *label).collect();
-        let mut sorted = (labels.clone(), labels::REASONS.to_vec());
+        let mut sorted = (labels.clone(), Reason::ALL.iter().map(|reason| reason.word()).collect::<Vec<_>>());
         sorted.0.sort_unstable();
         sorted.1.sort_unstable();
         assert_eq!(sorted.0, sorted.1);
@@ -298,8 +299,8 @@ mod tests {
     /// `hopcache query` knows the label alone.
     #[test]
     fn no_sentence_shows_a_gap_where_the_name_is_unknown() {
-        for label in labels::REASONS {
-            let text = told(labels::reason_of(label).unwrap(), None);
+        for reason in Reason::ALL {
+            let text = told(*reason, None);
             assert!(!text.contains("{}") && !text.contains("``"), "{text}");
         }
         let write = told(Reason::Write, None);

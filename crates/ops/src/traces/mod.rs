@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use hopcache_config::TraceSection;
+use hopcache_engine::event::ForwardWord;
 use hopcache_engine::ports::Dice;
 use hopcache_engine::trace::{Fact, LeaseWord, Span, Step, Tracer};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
@@ -27,7 +28,6 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span as SdkSpan};
 
 use crate::clock::SystemDice;
-use crate::labels;
 
 pub use relayed::{RelayedSpans, end_step};
 pub use request::{AnsweredRequest, RequestSpan};
@@ -148,24 +148,22 @@ impl Span for StepSpan {
         let attribute = match fact {
             Fact::Peer(node) => KeyValue::new("hopcache.peer", node.as_str().to_owned()),
             Fact::Forwarded(word) => {
-                let label = labels::FORWARDS[labels::forward_place(word)];
-                if labels::forward_place(word) != 0 {
-                    self.fail(label);
+                if word != ForwardWord::Answered {
+                    self.fail(word.as_str());
                 }
-                KeyValue::new("hopcache.hop", label)
+                KeyValue::new("hopcache.hop", word.as_str())
             }
             Fact::Leased(word) => KeyValue::new("hopcache.lease", lease_label(word)),
             Fact::Cause(cause) => {
                 self.0.set_attribute(KeyValue::new("db.system.name", "neo4j"));
-                KeyValue::new("hopcache.cause", labels::CAUSES[labels::cause_place(cause)])
+                KeyValue::new("hopcache.cause", cause.as_str())
             }
             Fact::Waited(span) => {
                 KeyValue::new("hopcache.waited_ms", i64::try_from(span.0).unwrap_or(i64::MAX))
             }
             Fact::Fault(fault) => {
-                let label = labels::FAULTS[labels::fault_place(fault)];
-                self.fail(label);
-                KeyValue::new("error.type", label)
+                self.fail(fault.as_str());
+                KeyValue::new("error.type", fault.as_str())
             }
         };
         self.0.set_attribute(attribute);

@@ -66,8 +66,7 @@ impl RequestSpan {
     /// The class of an answer, its detail, and whether it was proved.
     pub fn note_how(&mut self, how: &How) {
         self.span.set_attribute(KeyValue::new("db.system.name", "neo4j"));
-        self.span
-            .set_attribute(KeyValue::new("hopcache.class", labels::CLASSES[labels::class_place(&how.class)]));
+        self.span.set_attribute(KeyValue::new("hopcache.class", labels::answered(&how.class).as_str()));
         self.span.set_attribute(KeyValue::new("hopcache.proved", how.is_proved));
         if let Some(detail) = labels::detail_of(how) {
             self.span.set_attribute(KeyValue::new("hopcache.detail", detail));

@@ -51,14 +51,14 @@ pub(super) fn of_exposition(text: &str) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopcache_ops::meters::ALL;
+    use hopcache_ops::meters::all;
 
     #[test]
     fn only_metrics_that_nodes_have_are_drawn() {
         for name in DRAWN {
             let metric = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
             let metric = metric.unwrap_or(name);
-            assert!(ALL.iter().any(|known| known.name == metric), "{name}");
+            assert!(all().any(|known| known.name == metric), "{name}");
         }
     }
 

@@ -11,9 +11,9 @@
 
 use bytes::Bytes;
 use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
+use hopcache_core::words::Word;
 use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 use hopcache_engine::outcome::{Class, How, Kept, Reason, Role};
-use hopcache_ops::labels;
 use hopcache_packstream::{Reader, Token, Writer};
 use http::header::{ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -130,7 +130,7 @@ fn how_to_ints(how: Option<&How>) -> [i64; 3] {
             place(KEPT.iter().position(|each| *each == kept)),
             place(ROLES.iter().position(|each| *each == role)),
         ],
-        Some(Class::Bypass(reason)) => [2, place(Some(labels::reason_place(reason))), 0],
+        Some(Class::Bypass(reason)) => [2, place(Some(reason.place())), 0],
     }
 }
 
@@ -142,7 +142,7 @@ fn how_of_ints([class, word, role]: [i64; 3]) -> Option<How> {
             kept: KEPT.get(at(word)).copied().unwrap_or(Kept::Skipped),
             role: ROLES.get(at(role)).copied().unwrap_or(Role::Joined),
         },
-        2 => Class::Bypass(labels::reason_at(at(word)).unwrap_or(Reason::Transaction)),
+        2 => Class::Bypass(Reason::ALL.get(at(word)).copied().unwrap_or(Reason::Transaction)),
         _ => return None,
     };
     let is_proved = class == Class::Hit && word == 1;
