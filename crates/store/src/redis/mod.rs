@@ -10,12 +10,7 @@
 //! wait, and soon none. The node starts without Redis and finds it later. Small commands and bodies over 64 KiB have
 //! separate connections, so that a body never delays a renewal.
 //!
-//! A call that may be carried out twice is repeated once, on a new connection, when its connection turns out to be
-//! closed: after a restart of Redis, or of an idle connection, the first call finds out (F46). An invalidation also
-//! outlasts a failed attempt to connect: it is tried until its deadline. Three operations are not repeated, because
-//! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the
-//! first (F21), a second `commit` would be fenced by the first, and a second `release` would report that there was no
-//! lease. Such a loss is reported as a timeout, and the engine then asks again in its own way.
+//! [`Scripts`] says of each operation how often it may be repeated.
 //!
 //! The server's ACL has to allow only this:
 //! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
@@ -63,7 +58,7 @@ use self::gate::{Gate, Missed};
 use self::greeting::look_at_server;
 use self::line::{Connection, Line};
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
-use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, remembered_key, slot_keys, written_keys};
+use self::scripts::{LOG_KEY, Lua, PING_KEY, Repeat, Scripts, remembered_key, slot_keys, written_keys};
 pub use self::url::BadStoreUrl;
 use self::url::{Target, names_user};
 use super::log::scope_from_text;
@@ -133,23 +128,6 @@ impl Load {
         if bytes > STORE_INLINE_BYTES_MAX { Self::Body } else { Self::Small }
     }
 }
-
-/// Whether a call may be carried out a second time when it is unknown whether the first one was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Repeat {
-    Never,
-    /// On a new connection.
-    Once,
-    /// On a new connection, and once more after each failed attempt to connect, until the deadline. For
-    /// invalidations: an operator prefers a wait to the message that the store has just restarted.
-    UntilDeadline,
-}
-
-/// A small command that may be repeated.
-const SMALL_ONCE: (Load, Repeat) = (Load::Small, Repeat::Once);
-
-/// A command of an invalidation.
-const INVALIDATION: (Load, Repeat) = (Load::Body, Repeat::UntilDeadline);
 
 /// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to a server that is
 /// not the master.
@@ -224,7 +202,7 @@ impl RedisStore {
         self.bodies.keep_alive(idle, self.settings.command_ms.duration()).await;
     }
 
-    /// One call: breaker, deadline, connection. It is made twice if it may be repeated and its connection was closed.
+    /// One call: breaker, deadline, connection. It is made again as far as `repeat` allows.
     async fn call<T, F>(
         &self,
         load: Load,
@@ -258,7 +236,7 @@ impl RedisStore {
     /// Calls a script by its digest, or by its text if the server does not know it.
     async fn run<T: FromRedisValue>(
         &self,
-        (load, repeat): (Load, Repeat),
+        load: Load,
         lua: &Lua,
         keys: &[String],
         args: impl Fn(&mut Cmd) + Send + Sync,
@@ -276,13 +254,13 @@ impl RedisStore {
                 outcome => outcome,
             }
         };
-        self.call(load, repeat, exchange).await
+        self.call(load, lua.repeat, exchange).await
     }
 
     /// A script on a key's slot that returns 1 or 0.
     async fn run_compared(
         &self,
-        how: (Load, Repeat),
+        load: Load,
         lua: &Lua,
         key: &QueryKey,
         token: Token,
@@ -292,7 +270,7 @@ impl RedisStore {
             command.arg(LEASE_RECORD_LINGER_MS).arg(token.counter).arg(nonce_text(token.nonce));
             rest(command);
         };
-        self.run::<i64>(how, lua, &slot_keys(key), args).await.map(|done| done == 1)
+        self.run::<i64>(load, lua, &slot_keys(key), args).await.map(|done| done == 1)
     }
 
     async fn look(&self, load: Load, key: &QueryKey) -> Result<Answer, StoreError> {
@@ -303,9 +281,7 @@ impl RedisStore {
         let args = |command: &mut Cmd| {
             command.arg(LEASE_RECORD_LINGER_MS).arg(bytes_max);
         };
-        Answer::read(
-            self.run::<Fields>((load, Repeat::Once), &self.scripts.peek, &slot_keys(key), args).await?,
-        )
+        Answer::read(self.run::<Fields>(load, &self.scripts.peek, &slot_keys(key), args).await?)
     }
 
     /// Fetches the bytes of an entry if they were too many for the connection of small commands.
@@ -330,8 +306,7 @@ impl RedisStore {
         // again, and has no value any more.
         let keys = slot_keys(key);
         for _ in 0..GRANT_ROUNDS_MAX {
-            let how = (Load::Small, Repeat::Never);
-            let fields = self.run::<Fields>(how, &self.scripts.get_or_lease, &keys, args);
+            let fields = self.run::<Fields>(Load::Small, &self.scripts.get_or_lease, &keys, args);
             let answer = self.completed(key, Answer::read(fields.await?)?).await?;
             if !answer.is_value() || answer.entry().is_some() {
                 return answer.into_grant();
@@ -361,11 +336,11 @@ impl Store for RedisStore {
         entry: Bytes,
         life_ms: Millis,
     ) -> Result<Commit, StoreError> {
-        let how = (Load::of(entry.len()), Repeat::Never);
+        let load = Load::of(entry.len());
         let rest = |command: &mut Cmd| {
             command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
         };
-        let stored = self.run_compared(how, &self.scripts.commit, key, token, rest).await?;
+        let stored = self.run_compared(load, &self.scripts.commit, key, token, rest).await?;
         Ok(if stored { Commit::Stored } else { Commit::Fenced })
     }
 
@@ -373,11 +348,11 @@ impl Store for RedisStore {
         let rest = |command: &mut Cmd| {
             command.arg(lease_ms.0.min(ENTRY_LIFE_MS_MAX));
         };
-        self.run_compared(SMALL_ONCE, &self.scripts.renew, key, token, rest).await
+        self.run_compared(Load::Small, &self.scripts.renew, key, token, rest).await
     }
 
     async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
-        self.run_compared((Load::Small, Repeat::Never), &self.scripts.release, key, token, |_| ()).await
+        self.run_compared(Load::Small, &self.scripts.release, key, token, |_| ()).await
     }
 
     async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -401,7 +376,7 @@ impl Store for RedisStore {
         };
         let keys = [LOG_KEY.to_owned()];
         let page: (i64, String, u64, u64, Vec<String>, i64) = tokio::join!(
-            self.run(SMALL_ONCE, &self.scripts.log_since, &keys, args),
+            self.run(Load::Small, &self.scripts.log_since, &keys, args),
             self.keep_bodies_alive()
         )
         .0?;
@@ -429,7 +404,7 @@ impl Store for RedisStore {
         let [marks, nodes, _] = written_keys(cluster);
         let keys = [marks, nodes];
         let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
-            self.run(SMALL_ONCE, &self.scripts.tell_written, &keys, args).await?;
+            self.run(Load::Small, &self.scripts.tell_written, &keys, args).await?;
         let (nodes, left, is_full, anew) = answer;
         if is_full == 1 {
             tracing::warn!(
@@ -455,7 +430,7 @@ impl Store for RedisStore {
         };
         let keys = written_keys(cluster);
         let answer: (String, u64, String) =
-            self.run(SMALL_ONCE, &self.scripts.hear_written, &keys, args).await?;
+            self.run(Load::Small, &self.scripts.hear_written, &keys, args).await?;
         let (marks, look, reports) = answer;
         // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
         Ok(Heard {
@@ -470,7 +445,7 @@ impl Store for RedisStore {
             command.arg(WRITTEN_DATABASES_MAX).arg(report.to_text());
         };
         let [_, _, reports] = written_keys(cluster);
-        self.run::<i64>(SMALL_ONCE, &self.scripts.report, &[reports], args).await.map(drop)
+        self.run::<i64>(Load::Small, &self.scripts.report, &[reports], args).await.map(drop)
     }
 
     async fn remember(
@@ -483,7 +458,7 @@ impl Store for RedisStore {
             command.arg(said.map(|said| said.to_hex()).unwrap_or_default()).arg(REMEMBERED_DATABASE_MS);
         };
         let keys = [remembered_key(cluster, at)];
-        let known: String = self.run(SMALL_ONCE, &self.scripts.remember, &keys, args).await?;
+        let known: String = self.run(Load::Small, &self.scripts.remember, &keys, args).await?;
         Ok(DatabaseUuid::from_hex(&known))
     }
 
@@ -493,7 +468,7 @@ impl Store for RedisStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         // The check writes and removes a key, because a full server and a replica answer PING too.
-        self.run::<i64>(SMALL_ONCE, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
+        self.run::<i64>(Load::Small, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
         self.gate.takes_writes();
         Ok(())
     }

@@ -36,15 +36,30 @@ pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
     QueryKey::from_hex(text.split_once('}')?.0)
 }
 
+/// Whether a call may be carried out a second time when it is unknown whether the first one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Redis may have carried out a command whose answer was lost, and a second one would say something else. Such a loss is
+    /// reported as a timeout, and the engine then asks again in its own way.
+    Never,
+    /// Once, on a new connection, when the connection turns out to be closed: after a restart of Redis, or of an idle
+    /// connection, the first call finds out (F46).
+    Once,
+    /// As [`Repeat::Once`], and again after each failed attempt to connect, until the deadline. For invalidations: an operator
+    /// prefers a wait to the message that the store has just restarted.
+    UntilDeadline,
+}
+
 /// One script: its text and its digest.
 pub(super) struct Lua {
     text: &'static str,
     script: Script,
+    pub(super) repeat: Repeat,
 }
 
 impl Lua {
-    fn new(text: &'static str) -> Self {
-        Self { text, script: Script::new(text) }
+    fn new(text: &'static str, repeat: Repeat) -> Self {
+        Self { text, script: Script::new(text), repeat }
     }
 
     /// The call by digest.
@@ -65,22 +80,28 @@ impl Lua {
 }
 
 macro_rules! slot_script {
-    ($file:literal) => {
-        Lua::new(concat!(
-            include_str!("lua/life.lua"),
-            include_str!("lua/slot.lua"),
-            include_str!(concat!("lua/", $file))
-        ))
+    ($file:literal, $repeat:expr) => {
+        Lua::new(
+            concat!(
+                include_str!("lua/life.lua"),
+                include_str!("lua/slot.lua"),
+                include_str!(concat!("lua/", $file))
+            ),
+            $repeat,
+        )
     };
 }
 
 macro_rules! log_script {
-    ($file:literal) => {
-        Lua::new(concat!(
-            include_str!("lua/life.lua"),
-            include_str!("lua/log.lua"),
-            include_str!(concat!("lua/", $file))
-        ))
+    ($file:literal, $repeat:expr) => {
+        Lua::new(
+            concat!(
+                include_str!("lua/life.lua"),
+                include_str!("lua/log.lua"),
+                include_str!(concat!("lua/", $file))
+            ),
+            $repeat,
+        )
     };
 }
 
@@ -102,24 +123,29 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
+    /// Each operation, and how often it may be repeated.
     pub(super) fn new() -> Self {
+        use Repeat::{Never, Once, UntilDeadline};
         Self {
-            get_or_lease: slot_script!("get_or_lease.lua"),
-            commit: slot_script!("commit.lua"),
-            renew: slot_script!("renew.lua"),
-            release: slot_script!("release.lua"),
-            peek: slot_script!("peek.lua"),
-            invalidate: slot_script!("invalidate.lua"),
-            log_append: log_script!("log_append.lua"),
-            log_since: log_script!("log_since.lua"),
-            tell_written: Lua::new(include_str!("lua/tell_written.lua")),
-            hear_written: Lua::new(concat!(
-                include_str!("lua/life.lua"),
-                include_str!("lua/hear_written.lua")
-            )),
-            report: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/report.lua"))),
-            remember: Lua::new(include_str!("lua/remember.lua")),
-            ping: Lua::new(include_str!("lua/ping.lua")),
+            // A second one would find the lease of the first (F21).
+            get_or_lease: slot_script!("get_or_lease.lua", Never),
+            // A second one would be fenced by the first.
+            commit: slot_script!("commit.lua", Never),
+            renew: slot_script!("renew.lua", Once),
+            // A second one would report that there was no lease.
+            release: slot_script!("release.lua", Never),
+            peek: slot_script!("peek.lua", Once),
+            invalidate: slot_script!("invalidate.lua", UntilDeadline),
+            log_append: log_script!("log_append.lua", UntilDeadline),
+            log_since: log_script!("log_since.lua", Once),
+            tell_written: Lua::new(include_str!("lua/tell_written.lua"), Once),
+            hear_written: Lua::new(
+                concat!(include_str!("lua/life.lua"), include_str!("lua/hear_written.lua")),
+                Once,
+            ),
+            report: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/report.lua")), Once),
+            remember: Lua::new(include_str!("lua/remember.lua"), Once),
+            ping: Lua::new(include_str!("lua/ping.lua"), Once),
         }
     }
 }

@@ -25,8 +25,8 @@ use hopcache_engine::ports::{Scope, StoreError};
 use redis::{Cmd, Value};
 
 use super::line::Connection;
-use super::scripts::{LOG_KEY, SLOT_PATTERN, key_of_name, slot_keys};
-use super::{INVALIDATION, RedisStore};
+use super::scripts::{LOG_KEY, Repeat, SLOT_PATTERN, key_of_name, slot_keys};
+use super::{Load, RedisStore};
 use crate::log::scope_text;
 
 const WALKS: u32 = 2;
@@ -79,7 +79,7 @@ impl RedisStore {
             command.arg(cursor).arg("MATCH").arg(SLOT_PATTERN).arg("COUNT").arg(STORE_SCAN_COUNT);
             connection.query_at::<(u64, Vec<Vec<u8>>)>(server, &command).await
         };
-        let (next, names) = self.call(INVALIDATION.0, INVALIDATION.1, exchange).await?;
+        let (next, names) = self.call(Load::Body, Repeat::UntilDeadline, exchange).await?;
         Ok((next, names.iter().filter_map(|name| key_of_name(name)).collect()))
     }
 
@@ -88,7 +88,7 @@ impl RedisStore {
             let only = only.map(|Tag::Database(database)| format!("{:016x}", database.0)).unwrap_or_default();
             command.arg(LEASE_RECORD_LINGER_MS).arg(only);
         };
-        self.run(INVALIDATION, &self.scripts.invalidate, &slot_keys(key), args).await
+        self.run(Load::Body, &self.scripts.invalidate, &slot_keys(key), args).await
     }
 
     pub(super) async fn log_append(&self, scope: &Scope) -> Result<(), StoreError> {
@@ -96,7 +96,7 @@ impl RedisStore {
             command.arg(INVALIDATION_LOG_LEN_MAX).arg(rand::random::<u64>()).arg(scope_text(scope));
         };
         let keys = [LOG_KEY.to_owned()];
-        let deleted: i64 = self.run(INVALIDATION, &self.scripts.log_append, &keys, args).await?;
+        let deleted: i64 = self.run(Load::Body, &self.scripts.log_append, &keys, args).await?;
         tell_foreign_log(deleted);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl RedisStore {
             let masters: BTreeMap<_, _> = ranges.iter().filter_map(master_of).collect();
             Ok(masters.into_values().map(Some).collect())
         };
-        self.call(INVALIDATION.0, INVALIDATION.1, exchange).await
+        self.call(Load::Body, Repeat::UntilDeadline, exchange).await
     }
 }
 
