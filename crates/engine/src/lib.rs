@@ -42,7 +42,7 @@ pub use model::{
     ask, degree, event, fetch_times, identity, inspection, live, order, outcome, policy, ports, rendering,
     trace, trouble, worker,
 };
-pub use path::{Path, TransactionReads, explain, sizes};
+pub use path::{Path, ReadText, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{

@@ -62,7 +62,7 @@ impl Marker {
         Closing {
             statement: STATEMENT,
             params: &self.params,
-            may_call: words.may_call,
+            may_call: words.calls_procedure(),
             is_due: may_have_written,
         }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_cypher::checks::calls::may_call_procedure;
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
@@ -18,8 +17,6 @@ use hopcache_packstream::Value;
 pub struct WriteWords {
     /// Whether it may write at all.
     pub may_write: bool,
-    /// Whether it may call a procedure that writes.
-    pub may_call: bool,
     /// Whether parts of it may be committed before its end.
     pub parts: Parts,
     /// Whether it may name a graph by itself (`USE`).
@@ -35,7 +32,6 @@ impl WriteWords {
     pub fn of(statement: &str, params: &[u8]) -> Self {
         Self {
             may_write: may_write(statement),
-            may_call: may_call_procedure(statement),
             parts: Parts::of(statement, params),
             may_name_graph: may_name_graph(statement),
             changes_rights: may_change_rights(statement),
@@ -43,7 +39,7 @@ impl WriteWords {
         }
     }
 
-    /// Whether it calls what may commit by itself, in an explicit transaction too.
+    /// Whether it may call a procedure that writes: that may commit by itself, in an explicit transaction too.
     pub fn calls_procedure(&self) -> bool {
         matches!(self.parts, Parts::Called { .. })
     }

@@ -13,7 +13,7 @@ use hopcache_neo4j::own_login;
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::meters::Meters;
 use hopcache_ops::request_log::RequestLog;
-use hopcache_ops::traces::Traces;
+use hopcache_ops::traces::{AnsweredRequest, RequestSpan, Traces};
 use hopcache_store::problem::StoreProblem;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -94,6 +94,19 @@ impl NodeState {
             parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
         }
         parts
+    }
+
+    /// The account of a request that became a query and was answered: counters, the hottest keys, its line in the log and its
+    /// span, if it is traced.
+    pub(crate) fn answered(&self, request: &AnsweredRequest<'_>, span: Option<&mut RequestSpan>) {
+        let AnsweredRequest { front, query, outcome, status, took, .. } = *request;
+        self.meters.count(front, &outcome.how, status, took);
+        self.hot.saw(query, &outcome.how, took);
+        self.request_log.answered(request);
+        if let Some(span) = span {
+            self.meters.exemplify(&outcome.how, took, span.trace());
+            span.answered(request);
+        }
     }
 
     /// Notes that a task has panicked, and makes the node leave.

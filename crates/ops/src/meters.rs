@@ -10,7 +10,7 @@ use hopcache_config::RefreshSection;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::proof::Finding;
 use hopcache_engine::event::{Event, HandoverWord, PrefetchWord, RefreshWord};
-use hopcache_engine::outcome::{Class, Detail, How, Outcome, Reason, Role};
+use hopcache_engine::outcome::{Class, Detail, How, Reason, Role};
 use hopcache_engine::ports::Observer;
 use hopcache_net::refusal_response::Unserved;
 use hopcache_net::tls::Reload;
@@ -59,10 +59,10 @@ impl Meters {
         })
     }
 
-    /// Counts a request from its outcome. `status` is the status of the response; for Bolt, the one that HTTP would have.
-    pub fn count(&self, front: Front, outcome: &Outcome, status: u16, took: Duration) {
-        let answered = labels::answered(&outcome.how.class);
-        self.count_class(&outcome.how);
+    /// Counts a request from how it was answered. `status` is the status of the response; for Bolt, the one that HTTP would have.
+    pub fn count(&self, front: Front, how: &How, status: u16, took: Duration) {
+        let answered = labels::answered(&how.class);
+        self.count_class(how);
         self.count_status(front, answered, status);
         self.counted.request_times.of(answered).record(took);
     }

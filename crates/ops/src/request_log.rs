@@ -13,13 +13,13 @@ use hopcache_core::limits::PATTERN_TEXT_BYTES_MAX;
 use hopcache_core::time::Millis;
 use hopcache_core::words::Word;
 use hopcache_cypher::forms::pattern::shown_pattern;
-use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, AnsweredBy, Outcome, Reason};
+use hopcache_engine::outcome::{Answer, AnsweredBy, Reason};
 use hopcache_engine::ports::{EndedFetch, Observer};
 
 use crate::labels::{self, Answered, Front};
 use crate::meters::Meters;
+use crate::traces::AnsweredRequest;
 
 /// Which requests have lines.
 #[derive(Debug, Clone, Copy)]
@@ -36,18 +36,8 @@ impl RequestLog {
     }
 
     /// Writes the line of an answered request, if it has one.
-    pub fn answered(self, front: Front, ask: &Ask, ended: (&Outcome, u16), took: Duration) {
-        self.answered_query(front, (&ask.query, ask.traceparent.as_deref()), ended, took);
-    }
-
-    /// The same, for a request whose ask is gone. With the query comes the request's `traceparent`.
-    pub fn answered_query(
-        self,
-        front: Front,
-        (query, traceparent): (&Query, Option<&str>),
-        (outcome, status): (&Outcome, u16),
-        took: Duration,
-    ) {
+    pub fn answered(self, request: &AnsweredRequest<'_>) {
+        let AnsweredRequest { front, query, outcome, status, took, traceparent } = *request;
         if !self.has_line(took) {
             return;
         }

@@ -11,7 +11,6 @@ use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_cypher::verdict::Lexed;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -119,14 +118,13 @@ impl Classifier {
     /// The verdict as far as it is known without asking the server.
     #[must_use]
     pub(crate) fn verdict(&self, query: &Query) -> Verdict {
-        match &query.lexed {
-            Lexed::Write => Verdict::Bypass(Reason::Write),
-            Lexed::Bypass(reason) => Verdict::Bypass(Reason::Text(*reason)),
-            Lexed::PerhapsRead | Lexed::PerhapsReadOfParams => match self.words.get(query) {
-                None => Verdict::Unasked,
-                Some(StatementKind::Read) => Verdict::Read,
-                Some(_) => Verdict::Bypass(Reason::Write),
-            },
+        if let Some(reason) = Reason::of_text(query.lexed) {
+            return Verdict::Bypass(reason);
+        }
+        match self.words.get(query) {
+            None => Verdict::Unasked,
+            Some(StatementKind::Read) => Verdict::Read,
+            Some(_) => Verdict::Bypass(Reason::Write),
         }
     }
 

@@ -9,7 +9,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_core::words::Word;
-use hopcache_cypher::verdict::BypassReason;
+use hopcache_cypher::verdict::{BypassReason, Lexed};
 
 use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
 use crate::model::rendering::RenderError;
@@ -132,6 +132,18 @@ pub enum Reason {
     OldBolt,
     /// It was refused before it became a query (malformed, unauthorised, over a limit).
     Rejected,
+}
+
+impl Reason {
+    /// Why a text goes past the cache, if it does so whatever the server says of it.
+    #[must_use]
+    pub const fn of_text(lexed: Lexed) -> Option<Self> {
+        match lexed {
+            Lexed::Write => Some(Self::Write),
+            Lexed::Bypass(reason) => Some(Self::Text(reason)),
+            Lexed::PerhapsRead | Lexed::PerhapsReadOfParams => None,
+        }
+    }
 }
 
 impl Word for Reason {

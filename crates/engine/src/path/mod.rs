@@ -33,6 +33,7 @@ mod transaction;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
 use hopcache_cypher::tags::statement;
@@ -45,6 +46,7 @@ use crate::invalidate::Invalidate;
 use crate::model::ask::{Query, QueryParts};
 use crate::model::context::Context;
 use crate::model::event::{Cause, Event};
+use crate::model::identity::Identity;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
@@ -55,6 +57,7 @@ use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 use crate::writes::Writes;
 
+pub use texts::ReadText;
 pub use transaction::TransactionReads;
 
 /// Plain data: the rooms below, as the path uses them.
@@ -139,12 +142,32 @@ impl Path {
 
     /// Reads a client's statement. Walking over a long text happens off the workers.
     #[must_use]
-    pub fn read(&self, mut parts: QueryParts) -> Query {
-        let statement = self.texts.read(&mut parts, |text| {
+    pub fn read(&self, parts: QueryParts) -> Query {
+        let QueryParts { database, statement, params, impersonated, identity } = parts;
+        self.query_of(self.read_text(database, statement), params, (impersonated, identity))
+    }
+
+    /// As [`Path::read`], of the text alone: a front that itself passes statements on to the origin asks first whether this one
+    /// [passes](ReadText::passes), and makes no query of it then.
+    #[must_use]
+    pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
+        self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
             statement(text, &self.procedures, self.hasher.shares_spellings())
-        });
-        Query::of_statement(parts, &self.hasher, statement)
+        })
+    }
+
+    /// The query of a text with these parameters (one canonical PackStream map), for the user to act as and the one who asks.
+    #[must_use]
+    pub fn query_of(
+        &self,
+        read: ReadText,
+        params: Bytes,
+        (impersonated, identity): (Option<String>, Arc<Identity>),
+    ) -> Query {
+        let parts =
+            QueryParts { database: read.database, statement: read.text, params, impersonated, identity };
+        Query::of_statement(parts, &self.hasher, read.statement)
     }
 
     /// The budget of prefetches grows with the runs of clients' misses.

@@ -1,8 +1,9 @@
 //! One request, start to end (DESIGN section 3), in one file. Each step is one call into the room that decides it:
 //!
 //! ```text
-//! request  hit?          a copy in this node's memory                 cache
-//!   answer classify      a write goes past the cache                  fetch::classify, path::bypass
+//! request  passes?       a certain write goes past the cache at once  path::bypass
+//!          hit?          a copy in this node's memory                 cache
+//!   answer classify      the server knows of other writes             fetch::classify
 //!     at_owner           one hop to the owner of the key              path::forward
 //!       answer_here      memory, else a flight                        cache
 //!         compete        join a flight, or lead it                    cache::flight
@@ -44,6 +45,11 @@ pub(super) enum Looked {
 impl Path {
     /// Answers a client's request at its entry node, which is this one. `came` is its arrival.
     pub async fn request(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Outcome {
+        if let Some(reason) = passes(ask) {
+            let outcome = Box::pin(self.bypass(ask, reason)).await;
+            self.note_answered(ask, &outcome, came);
+            return outcome;
+        }
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
@@ -60,6 +66,9 @@ impl Path {
     /// # Errors
     /// The reason why the request bypasses the cache. Then nothing was run for it, except to find that out.
     pub async fn request_cached(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Result<Outcome, Reason> {
+        if let Some(reason) = passes(ask) {
+            return Err(reason);
+        }
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
@@ -421,6 +430,11 @@ impl Path {
         let job = FetchJob::of(ask, Cause::Miss);
         if self.policy.ttl_ms > Millis::ZERO { job } else { FetchJob { bounds: ValueBounds::NOTHING, ..job } }
     }
+}
+
+/// Why a request goes past the cache by its text alone. `only-if-cached` asks for no run of anything.
+fn passes(ask: &Ask) -> Option<Reason> {
+    Reason::of_text(ask.query.lexed).filter(|_| !ask.freshness.only_if_cached)
 }
 
 /// Completes when the client has gone, if it ends what it leaves.

@@ -9,21 +9,32 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use hopcache_core::limits::{KNOWN_TEXT_BYTES_MAX, KNOWN_TEXTS_MAX};
 use hopcache_cypher::forms::normal::NormalForm;
+use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::statement::Statement;
 
-use crate::model::ask::QueryParts;
+use crate::model::outcome::Reason;
+
+/// A client's statement as it was read, before its parameters are.
+#[derive(Clone)]
+pub struct ReadText {
+    pub(super) database: Arc<str>,
+    pub(super) text: Arc<str>,
+    pub(super) statement: Statement,
+}
+
+impl ReadText {
+    /// Why the text goes past the cache, whatever its parameters are: it writes, or it is no read that can be cached.
+    #[must_use]
+    pub const fn passes(&self) -> Option<Reason> {
+        Reason::of_text(self.statement.lexed)
+    }
+}
 
 /// Statements, each with the database that it was sent to.
 pub(super) struct Texts {
-    places: Box<[ArcSwapOption<KnownText>]>,
+    places: Box<[ArcSwapOption<ReadText>]>,
     // The same in every process, so that a simulated run can be repeated. Texts that are chosen to share a place are lexed again.
     hasher: BuildHasherDefault<DefaultHasher>,
-}
-
-struct KnownText {
-    database: Arc<str>,
-    text: Arc<str>,
-    statement: Statement,
 }
 
 impl Texts {
@@ -32,30 +43,36 @@ impl Texts {
         Self { places, hasher: BuildHasherDefault::new() }
     }
 
-    /// The statement of a query, which then shares its texts. `lex` reads one that is not known.
-    pub(super) fn read(&self, parts: &mut QueryParts, lex: impl FnOnce(&str) -> Statement) -> Statement {
-        if parts.statement.len() > KNOWN_TEXT_BYTES_MAX {
-            return lex(&parts.statement);
+    /// Reads the text of a query, which then shares its allocations. `lex` reads one that is not known.
+    pub(super) fn read(
+        &self,
+        database: Arc<str>,
+        text: Arc<str>,
+        lex: impl FnOnce(&str) -> Statement,
+    ) -> ReadText {
+        if text.len() > KNOWN_TEXT_BYTES_MAX {
+            let statement = lex(&text);
+            return ReadText { database, text, statement };
         }
         #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-        let at = self.hasher.hash_one((&parts.statement, &parts.database)) as usize % KNOWN_TEXTS_MAX;
+        let at = self.hasher.hash_one((&text, &database)) as usize % KNOWN_TEXTS_MAX;
         let place = &self.places[at];
         if let Some(known) = &*place.load()
-            && known.text == parts.statement
-            && known.database == parts.database
+            && known.text == text
+            && known.database == database
         {
-            (parts.statement, parts.database) = (Arc::clone(&known.text), Arc::clone(&known.database));
-            return known.statement.clone();
+            return ReadText::clone(known);
         }
-        let mut statement = lex(&parts.statement);
-        if statement.shared.as_ref().is_some_and(|shared| shared.weight_bytes() > KNOWN_TEXT_BYTES_MAX) {
-            return statement;
+        let mut statement = lex(&text);
+        let is_long = |shared: &SharedForm| shared.weight_bytes() > KNOWN_TEXT_BYTES_MAX;
+        if statement.shared.as_ref().is_some_and(is_long) {
+            return ReadText { database, text, statement };
         }
-        if statement.normal.as_str() == &*parts.statement {
-            statement.normal = NormalForm::as_told(Arc::clone(&parts.statement));
+        if statement.normal.as_str() == &*text {
+            statement.normal = NormalForm::as_told(Arc::clone(&text));
         }
-        let (database, text) = (Arc::clone(&parts.database), Arc::clone(&parts.statement));
-        place.store(Some(Arc::new(KnownText { database, text, statement: statement.clone() })));
-        statement
+        let read = ReadText { database, text, statement };
+        place.store(Some(Arc::new(read.clone())));
+        read
     }
 }

@@ -235,7 +235,7 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (started, came) = (Instant::now(), self.clock.now());
         let (head, body) = request.into_parts();
-        let span = self.state.traces.request(QUERY_ROUTE, started, || ask::trace_of(&head));
+        let mut span = self.state.traces.request(QUERY_ROUTE, started, || ask::trace_of(&head));
         let asked = tokio::select! {
             biased;
             asked = self.asked(head, body) => asked,
@@ -271,13 +271,10 @@ impl Front {
             answer::of_unsent(&outcome, me)
         };
         let (took, status) = (started.elapsed(), response.status().as_u16());
-        self.state.meters.count(labels::Front::Http, &outcome, status, took);
-        self.state.hot.saw(&ask.query, &outcome.how, took);
-        self.state.request_log.answered(labels::Front::Http, &ask, (&outcome, status), took);
-        if let Some(mut span) = span {
-            self.state.meters.exemplify(&outcome.how, took, span.trace());
-            span.answered(&AnsweredRequest { query: &ask.query, outcome: &outcome, status: Some(status) });
-        }
+        let front = labels::Front::Http;
+        let (query, outcome, traceparent) = (&ask.query, &outcome, ask.traceparent.as_deref());
+        let answered = AnsweredRequest { front, query, outcome, status, took, traceparent };
+        self.state.answered(&answered, span.as_mut());
         response
     }
 

@@ -287,7 +287,7 @@ impl HeldTransaction {
     /// A statement has ended well. Returns what it may have written.
     fn note_end(&mut self, words: &WriteWords, finished: &Finished) -> Option<Touched> {
         let kind = finished.statement_type.as_deref();
-        let touched = may_have_written(kind, &finished.summary, words.may_call)
+        let touched = may_have_written(kind, &finished.summary, words.calls_procedure())
             .then(|| words.touched(&finished.summary))?;
         self.writes.wrote(&touched, Some(Effects::net_change(&finished.summary)));
         Some(touched)

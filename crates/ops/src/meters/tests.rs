@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Event, PrefetchWord, RefreshWord};
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::outcome::{Class, Detail, How, Kept, Reason, Role};
 use hopcache_engine::ports::Observer;
 use hopcache_engine::prefetch::Skip;
 use hopcache_learning::gain::CandidateKind;
@@ -65,11 +64,6 @@ fn refresh() -> impl Strategy<Value = Refresh> {
     ]
 }
 
-fn ended(how: How) -> Outcome {
-    let answer = Answer::Failed(FailureKind::NotCached.into());
-    Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range: None }
-}
-
 fn send(meters: &Meters, request: &Request) {
     let hit = |ttl_ms, detail| {
         let (age_ms, ttl_ms) = (Some(Millis(9)), Some(ttl_ms));
@@ -98,7 +92,7 @@ fn send(meters: &Meters, request: &Request) {
         }
         Request::Bypass(reason) => How::bypass(reason),
     };
-    meters.count(Front::Http, &ended(how), 202, Duration::from_micros(80));
+    meters.count(Front::Http, &how, 202, Duration::from_micros(80));
 }
 
 fn go(meters: &Meters, refresh: &Refresh) {

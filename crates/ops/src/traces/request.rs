@@ -1,5 +1,7 @@
 //! The span of a client's request.
 
+use std::time::Duration;
+
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Answer, How, Outcome};
@@ -9,7 +11,7 @@ use opentelemetry::{KeyValue, TraceId};
 use opentelemetry_sdk::trace::Span;
 
 use super::traceparent_of;
-use crate::labels;
+use crate::labels::{self, Front};
 
 /// Longest statement in a span, in bytes; the rest is cut. With it, spans that wait take 8 MiB at most.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -23,12 +25,18 @@ pub struct RequestSpan {
 
 /// A request that became a query, and its answer.
 pub struct AnsweredRequest<'a> {
+    /// The client's protocol.
+    pub front: Front,
     /// The statement.
     pub query: &'a Query,
     /// How it was answered.
     pub outcome: &'a Outcome,
-    /// The status of the response; `None` over Bolt.
-    pub status: Option<u16>,
+    /// The status of the response; over Bolt, the one that HTTP would have.
+    pub status: u16,
+    /// How long it took.
+    pub took: Duration,
+    /// Its trace context.
+    pub traceparent: Option<&'a str>,
 }
 
 impl RequestSpan {
@@ -48,11 +56,11 @@ impl RequestSpan {
 
     /// A request was answered. The names are those of OpenTelemetry's semantic conventions for HTTP and databases, and our own.
     pub fn answered(&mut self, request: &AnsweredRequest<'_>) {
-        let AnsweredRequest { query, outcome, status } = *request;
+        let AnsweredRequest { front, query, outcome, status, .. } = *request;
         self.note_how(&outcome.how);
         self.note_database(&query.database);
         self.note_statement(&query.statement);
-        self.note_status(status);
+        self.note_status((front == Front::Http).then_some(status));
         self.span.set_attribute(KeyValue::new("hopcache.pattern", format!("{:016x}", query.pattern.0)));
         if let Some(by) = &outcome.answered_by {
             self.span.set_attribute(KeyValue::new("hopcache.answered_by", by.node.as_str().to_owned()));

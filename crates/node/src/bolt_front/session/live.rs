@@ -210,16 +210,17 @@ impl Session {
         }
         let status = if matches!(outcome.answer, Answer::Body(_)) && is_success { 202 } else { 503 };
         self.is_counted = true;
-        let (state, took) = (&self.front.state, live.begun.elapsed());
-        state.meters.count(Front::Bolt, &outcome, status, took);
-        state.hot.saw(&live.query, &outcome.how, took);
-        let traceparent = live.span.as_ref().map(RequestSpan::traceparent);
-        let asked = (&*live.query, traceparent.as_deref());
-        state.request_log.answered_query(Front::Bolt, asked, (&outcome, status), took);
-        if let Some(mut span) = live.span.take() {
-            state.meters.exemplify(&outcome.how, took, span.trace());
-            span.answered(&AnsweredRequest { query: &live.query, outcome: &outcome, status: None });
-        }
+        let mut span = live.span.take();
+        let traceparent = span.as_ref().map(RequestSpan::traceparent);
+        let answered = AnsweredRequest {
+            front: Front::Bolt,
+            query: &live.query,
+            outcome: &outcome,
+            status,
+            took: live.begun.elapsed(),
+            traceparent: traceparent.as_deref(),
+        };
+        self.front.state.answered(&answered, span.as_mut());
         Ok(cache_status(&outcome, &self.front.engine.me().node))
     }
 

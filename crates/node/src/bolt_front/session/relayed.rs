@@ -292,8 +292,8 @@ impl Session {
             return Ok((success, true));
         }
         let kind = success.get("type").and_then(Value::as_str);
-        let touched =
-            may_have_written(kind, &success, result.words.may_call).then(|| result.words.touched(&success));
+        let touched = may_have_written(kind, &success, result.words.calls_procedure())
+            .then(|| result.words.touched(&success));
         let mut marked = None;
         if result.is_wrapped {
             let committed = match &touched {
@@ -419,7 +419,7 @@ impl Session {
         self.is_counted = true;
         if let Some(reason) = reason {
             let status = labels::status_of_passed(is_success);
-            self.front.state.meters.count(Front::Bolt, &bypass_outcome(reason), status, Duration::ZERO);
+            self.front.state.meters.count(Front::Bolt, &How::bypass(reason), status, Duration::ZERO);
         }
     }
 }

@@ -9,7 +9,8 @@ use hopcache_bolt::server::old_values::has_other_times;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ask::{Ask, QueryParts, RequestBypass, SessionTag};
+use hopcache_engine::ReadText;
+use hopcache_engine::ask::{Ask, RequestBypass, SessionTag};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
@@ -85,7 +86,16 @@ impl Session {
             )
             .into());
         }
-        let mut ask = self.ask_of(options, statement, identity, came).await?;
+        let text = self.read_text(options, statement).await?;
+        // Without a relay the engine runs what it cannot cache, but not in a transaction.
+        let goes_to_neo4j = has_relays || self.transaction.is_some();
+        if let Some(reason) = text.passes()
+            && goes_to_neo4j
+            && !options.freshness.only_if_cached
+        {
+            return Ok(Asked::ToNeo4j(Some(reason)));
+        }
+        let mut ask = self.ask_of(options, statement, (identity, text), came).await?;
         if let Some(span) = span {
             ask.traceparent = Some(span.traceparent());
         }
@@ -159,14 +169,10 @@ impl Session {
         self.is_counted = true;
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
         let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
-        let (state, took) = (&self.front.state, started.elapsed());
-        state.meters.count(Front::Bolt, outcome, status, took);
-        state.hot.saw(&ask.query, &outcome.how, took);
-        state.request_log.answered(Front::Bolt, ask, (outcome, status), took);
-        if let Some(span) = span {
-            state.meters.exemplify(&outcome.how, took, span.trace());
-            span.answered(&AnsweredRequest { query: &ask.query, outcome, status: None });
-        }
+        let (query, traceparent) = (&ask.query, ask.traceparent.as_deref());
+        let (front, took) = (Front::Bolt, started.elapsed());
+        let answered = AnsweredRequest { front, query, outcome, status, took, traceparent };
+        self.front.state.answered(&answered, span);
     }
 
     /// The session of a statement: the one that its options name, else that of the client's address.
@@ -185,30 +191,34 @@ impl Session {
         self.read_apart(statement.params.len(), || has_other_times(&statement.params, has_utc)).await
     }
 
-    async fn ask_of(
+    async fn read_text(
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-        identity: Arc<Identity>,
-        came: MonoTime,
-    ) -> Result<Ask, RequestError> {
+    ) -> Result<ReadText, RequestError> {
         let database: Arc<str> = match &options.database {
             Some(name) => name.as_str().into(),
             None => self.home(options).await?,
         };
         let engine = Arc::clone(&self.front.engine);
+        let read = || engine.path().read_text(database, statement.text.as_str().into());
+        self.read_apart(statement.text.len(), read).await
+    }
+
+    async fn ask_of(
+        &mut self,
+        options: &StatementOptions,
+        statement: &Statement,
+        (identity, text): (Arc<Identity>, ReadText),
+        came: MonoTime,
+    ) -> Result<Ask, RequestError> {
+        let engine = Arc::clone(&self.front.engine);
         let read = || {
             let params = Reader::new(&statement.params).value()?;
-            let parts = QueryParts {
-                database,
-                statement: statement.text.as_str().into(),
-                params: statement.room.kept_by(encode_canonical(&params).into()),
-                impersonated: options.impersonated.clone(),
-                identity,
-            };
-            Ok(engine.path().read(parts))
+            let params = statement.room.kept_by(encode_canonical(&params).into());
+            Ok(engine.path().query_of(text, params, (options.impersonated.clone(), identity)))
         };
-        let query = self.read_apart(statement.text.len() + statement.params.len(), read).await?;
+        let query = self.read_apart(statement.params.len(), read).await?;
         let query =
             query.map_err(|error: DecodeError| BoltFailure::invalid(format!("parameters: {error}.")))?;
         let front = &self.front;

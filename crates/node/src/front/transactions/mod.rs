@@ -144,8 +144,7 @@ impl Front {
         let Answer::Body(body) = answer else { return self.refuse(refusals::leaving(verb)) };
         match how {
             Some(how) => {
-                let (how, status) = (outcome_of(how), status.as_u16());
-                self.state.meters.count(labels::Front::Http, &how, status, started.elapsed());
+                self.state.meters.count(labels::Front::Http, &how, status.as_u16(), started.elapsed());
             }
             None => self.state.meters.count_rejected(labels::Front::Http, status.as_u16()),
         }
