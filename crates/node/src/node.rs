@@ -85,6 +85,7 @@ pub struct Backends {
 /// A running node.
 pub struct Node {
     state: Arc<NodeState>,
+    transactions: Arc<OpenTransactions>,
     gossip: GossipHandle,
     stop_clients: CancellationToken,
     stop_peers: CancellationToken,
@@ -134,6 +135,7 @@ impl Node {
             tracer: Arc::clone(&traces) as Arc<dyn Tracer>,
         };
         let transactions = open_transactions(settings, &me);
+        let open = Arc::clone(&transactions);
         let engine = Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports);
         let state = Arc::new(NodeState {
             engine,
@@ -148,7 +150,7 @@ impl Node {
             virtual_nodes,
             joining: Joining::default(),
             bolt_clients: TaskTracker::new(),
-            transactions,
+            http_transactions: Box::new(move || open.len()),
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
@@ -157,6 +159,7 @@ impl Node {
             bolt_addr,
             bolt_advertised,
             state,
+            transactions,
             gossip,
             stop_clients: CancellationToken::new(),
             stop_peers: CancellationToken::new(),
@@ -213,7 +216,7 @@ impl Node {
         self.spawn("the ring", async move { watch_ring(&state).await });
         let state = Arc::clone(&self.state);
         self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
-        let transactions = Arc::clone(&self.state.transactions);
+        let transactions = Arc::clone(&self.transactions);
         self.spawn("expiring transactions", async move { match transactions.expire_for_ever().await {} });
     }
 
@@ -318,7 +321,7 @@ impl Node {
         link: &Arc<PeerLink>,
     ) -> TransactionParts {
         TransactionParts {
-            open: Arc::clone(&self.state.transactions),
+            open: Arc::clone(&self.transactions),
             relays,
             databases: Arc::clone(&shared.databases),
             peers: Arc::new(PeerClient::new(Arc::clone(link), Arc::clone(&self.state.members))),

@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::memory::CopyMemory;
-use crate::transactions::OpenTransactions;
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -47,8 +46,8 @@ pub struct NodeState {
     pub joining: Joining,
     /// Connections of Bolt clients.
     pub bolt_clients: TaskTracker,
-    /// The transactions that this node holds for HTTP clients.
-    pub(crate) transactions: Arc<OpenTransactions>,
+    /// The number of transactions that this node holds for HTTP clients.
+    pub http_transactions: Box<dyn Fn() -> usize + Send + Sync>,
     /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
     /// A necessary task that has panicked. The node leaves because of it.

@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
-use crate::front::directives::hints_in;
+use crate::hints::hints_in;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -72,7 +72,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         learning_bytes: learned.bytes + learned.session_bytes,
         observations_waiting: learned.waiting,
         bolt_connections: state.bolt_clients.len(),
-        http_transactions: state.transactions.len(),
+        http_transactions: (state.http_transactions)(),
         log_lines_dropped: hopcache_ops::logging::lines_dropped(),
         degraded: Part::ALL.map(|part| is_degraded(part.as_str())),
     }

@@ -12,7 +12,8 @@ use hopcache_packstream::Value;
 
 use super::failure::BoltFailure;
 use crate::front::ask::is_traceparent;
-use crate::front::directives::{control_in, hints_in, proved_only_in};
+use crate::front::directives::{control_in, proved_only_in};
+use crate::hints::hints_in;
 
 /// The name of Hopcache's part of the metadata.
 const OURS: &str = "hopcache";

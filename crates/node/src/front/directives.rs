@@ -4,12 +4,12 @@
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_queryapi::headers::cache_control::CacheControlError;
-use hopcache_queryapi::headers::hint::HintError;
-use hopcache_queryapi::headers::{cache_control, hint};
+use hopcache_queryapi::headers::cache_control;
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderName};
 
 use crate::front::refusal::Refusal;
+use crate::hints::hints_in;
 
 /// `Hopcache-Hint`.
 pub(super) const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
@@ -44,20 +44,6 @@ pub(super) fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<St
 pub(super) fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
     let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
     hints_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
-}
-
-/// Reads the value of a `Hopcache-Hint`.
-///
-/// # Errors
-/// [`HintError`], which names the member.
-pub(crate) fn hints_in(value: &str) -> Result<Hints, HintError> {
-    let hint = hint::parse(value)?;
-    Ok(Hints {
-        ttl_ms: hint.ttl.map(Millis::from),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the hint is 1 to 10^9")]
-        degree: hint.degree.map(|degree| degree as u64),
-        volatility: hint.volatility,
-    })
 }
 
 /// What a request's `Cache-Control` and `Hopcache-Freshness` say.

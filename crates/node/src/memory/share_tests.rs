@@ -1,18 +1,43 @@
 //! The copies that memory keeps when one principal sends ever new keys (F37), and the budget (I9).
 
+use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope};
 use hopcache_core::limits::PRINCIPAL_OVERHEAD_BYTES;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::tags::Tags;
 use hopcache_core::time::MonoTime;
 use hopcache_engine::copy::{CopyTimes, ScopeTag};
-use hopcache_engine::rendering::RenderingId;
+use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
 use hopcache_packstream::Value;
 
 use super::*;
-use crate::front::QueryApiRenderer;
 
 const LIFE: Millis = Millis(600_000);
+
+/// Renderings as long as what is rendered.
+struct Verbatim;
+
+impl Renderer for Verbatim {
+    fn knows(&self, _: RenderingId) -> bool {
+        true
+    }
+
+    fn render(&self, _: RenderingId, result: &ResultSet, _: Option<&str>) -> Result<Vec<u8>, RenderError> {
+        Ok([result.fields.concat().as_bytes(), &result.records[..]].concat())
+    }
+
+    fn with_bookmark(&self, _: RenderingId, rendered: Bytes, _: &str) -> Bytes {
+        rendered
+    }
+
+    fn has_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> bool {
+        true
+    }
+
+    fn with_columns(&self, _: RenderingId, _: &[u8], _: &[Box<str>]) -> Option<Bytes> {
+        None
+    }
+}
 
 fn principal(name: &str) -> PrincipalScope {
     PrincipalScope::of(&KeyHasher::new(b""), "basic", name, None)
@@ -235,7 +260,7 @@ fn a_copy_that_becomes_heavier_takes_the_place_of_an_older_one() {
     }
     let before = memory.copies.len();
     for (key, copy) in eves.iter().rev() {
-        copy.rendering(RenderingId(0), &QueryApiRenderer).unwrap();
+        copy.rendering(RenderingId(0), &Verbatim).unwrap();
         memory.weigh_again(*key, copy, LIFE);
         let shares = memory.shares.lock();
         assert_eq!(shares.queued(), memory.copies.len());
@@ -255,10 +280,10 @@ fn a_sweep_removes_what_is_over_and_drops_what_nobody_asks_for() {
     memory.put(key(0, 1), SharedCopy::clone(&kept), LIFE);
     // It is weighed with Ann's account as well.
     let bare = u64::try_from(kept.weight_bytes()).unwrap() + u64::from(PRINCIPAL_OVERHEAD_BYTES);
-    kept.rendering(RenderingId(0), &QueryApiRenderer).unwrap();
+    kept.rendering(RenderingId(0), &Verbatim).unwrap();
     memory.weigh_again(key(0, 1), &kept, LIFE);
     assert!(memory.size().1 > bare);
-    kept.rendering(RenderingId(0), &QueryApiRenderer).unwrap();
+    kept.rendering(RenderingId(0), &Verbatim).unwrap();
     assert_eq!(memory.sweep(), Swept { ended: 1, cooled: 0 }, "it was asked for again");
     assert_eq!(memory.sweep(), Swept { ended: 0, cooled: 1 });
     assert_eq!((memory.size(), memory.shares.lock().total_bytes()), ((1, bare), bare));

@@ -57,7 +57,7 @@ impl Node {
         let state = &self.state;
         state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
-        self.state.transactions.close();
+        self.transactions.close();
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the other nodes know of the change. Otherwise their first requests would reach the new owners first.
         let plans =
@@ -101,7 +101,7 @@ impl Node {
         let orderly = async {
             self.clients.wait().await;
             // Clients come through other nodes by now. Those end their transactions here, or let them expire.
-            self.state.transactions.all_ended().await;
+            self.transactions.all_ended().await;
             engine.path().peers_are_answered().await;
             engine.path().finish().await;
             // A peer whose connection is refused goes to the next node. Answers that are on their way still arrive.
@@ -115,7 +115,7 @@ impl Node {
             return;
         }
         if let Ok(transactions @ 1..) =
-            timeout_at(schedule.turn_away, self.state.transactions.roll_back()).await
+            timeout_at(schedule.turn_away, self.transactions.roll_back()).await
         {
             tracing::info!(transactions, "open transactions are rolled back");
         }
@@ -131,7 +131,7 @@ impl Node {
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
-                transactions = self.state.transactions.len(),
+                transactions = self.transactions.len(),
                 flights = engine.path().flights_under_way(),
                 leases = engine.fetch().leases_held(),
                 "leaving before everything has ended; leases are given back"
