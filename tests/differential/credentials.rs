@@ -1,5 +1,5 @@
 //! Promise I5: a node checks credentials before it serves a hit, and serves no request from another principal's entry.
-//! (Accepted credentials expire after 30 s: `crates/node/src/credentials/check/tests.rs` shows it on a clock of its
+//! (Accepted credentials expire after 30 s: `crates/fronts/src/credentials/check/tests.rs` shows it on a clock of its
 //! own, and `tests/faults/isolation/password_change.rs` on three nodes.)
 
 use serde_json::json;

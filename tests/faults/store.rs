@@ -1,6 +1,6 @@
 //! F15 to F22, F24, F43, F46, F55: a Redis that is slow, gone, empty, full, read-only, restored or lying, under load.
 //!
-//! `crates/node/tests/store_contract/faults.rs` tests the adapter alone under most of these. Here it is a `hopcache
+//! `crates/store/tests/store_contract/faults.rs` tests the adapter alone under most of these. Here it is a `hopcache
 //! serve` process with clients and operators. `outage_under_load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60`
 //! (default 2) sets how long Redis is stopped, and gone, in it.
 

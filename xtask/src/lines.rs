@@ -13,7 +13,7 @@ use crate::command::{finish, target};
 /// How a comment begins, by suffix of files that hold code. YAML, Markdown and data are none.
 const LANGUAGES: &[(&str, &str)] = &[("//", "rs js java go css html"), ("#", "py sh"), ("--", "lua")];
 /// Crates that ship.
-const PRODUCT: &str = "packstream queryapi core learning tags cypher engine slots bolt gossip embedded net config ops store neo4j cluster node";
+const PRODUCT: &str = "packstream queryapi core learning tags cypher engine slots bolt gossip embedded net config ops store neo4j cluster state fronts admin node";
 const PARTS: &[&str] = &["product", "tests", "sim", "lab", "tools", "other"];
 
 /// Prints the table for `commit`.

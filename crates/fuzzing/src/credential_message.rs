@@ -1,8 +1,8 @@
 //! Messages of nodes about credentials, and the answers to them: any bytes that a holder of the cluster key sends.
 
-use hopcache::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
 use hopcache_core::limits::REFUSALS_TOLD_AT_ONCE;
 use hopcache_core::time::Millis;
+use hopcache_fronts::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
 
 pub(crate) fn check(bytes: &[u8]) {
     let answer = CredentialAnswer::decode(bytes);

@@ -2,11 +2,11 @@
 //! key sends.
 
 use bytes::Bytes;
-use hopcache::front::transactions::Handled;
-use hopcache::front::transactions::messages::{
+use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
+use hopcache_fronts::front::transactions::Handled;
+use hopcache_fronts::front::transactions::messages::{
     HolderRequest, Nonce, decode_answer, decode_request, encode_answer, encode_request,
 };
-use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 pub(crate) fn check(bytes: &[u8]) {

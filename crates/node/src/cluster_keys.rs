@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::audit;
 use hopcache_cluster::peer::auth::{ClusterKey, Keyring};
 use hopcache_config::{Secret, Settings};
+use hopcache_state::audit;
 
 /// The keys that peers have to prove. A node without a configured key gets a random key that no other node knows.
 pub(crate) fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {

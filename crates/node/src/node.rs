@@ -52,21 +52,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::Admin;
-use crate::admin::console::Console;
-use crate::bolt_front::advertised::bolt_addrs;
-use crate::bolt_front::listener::BoltBounds;
-use crate::bolt_front::{self, BoltFront};
 use crate::cluster_keys::keyring;
-use crate::front::transactions::TransactionParts;
-use crate::front::{Front, FrontBody, FrontShared};
 use crate::listeners::{Listeners, advertised};
-use crate::memory::{self, CopyMemory};
 use crate::memory_split::copies_bytes;
-use crate::node_state::NodeState;
 use crate::peer_service::PeerService;
-use crate::renderer::FrontsRenderer;
-use crate::transactions::OpenTransactions;
+use hopcache_admin::Admin;
+use hopcache_admin::console::Console;
+use hopcache_fronts::bolt_front::advertised::bolt_addrs;
+use hopcache_fronts::bolt_front::listener::BoltBounds;
+use hopcache_fronts::bolt_front::{self, BoltFront};
+use hopcache_fronts::front::transactions::TransactionParts;
+use hopcache_fronts::front::{Front, FrontBody, FrontShared};
+use hopcache_fronts::renderer::FrontsRenderer;
+use hopcache_fronts::transactions::OpenTransactions;
+use hopcache_state::memory::{self, CopyMemory};
+use hopcache_state::node_state::NodeState;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
@@ -274,7 +274,7 @@ impl Node {
             parting(Arc::clone(&front).service(), Arc::clone(&self.is_leaving)),
             (
                 ListenerBounds { says_addresses, answers_half_closed: true, ..bounds(clients_max(settings)) },
-                self.refusals(Listener::Client, crate::front::answer::unserved),
+                self.refusals(Listener::Client, hopcache_fronts::front::answer::unserved),
             ),
             self.clients.clone(),
             stop,
@@ -307,7 +307,7 @@ impl Node {
         let served = serve(
             listeners.admin,
             TowerToHyperService::new(admin.into_service()),
-            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(Listener::Admin, crate::admin::unserved)),
+            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(Listener::Admin, hopcache_admin::unserved)),
             self.background.clone(),
             stop,
         );

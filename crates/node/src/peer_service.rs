@@ -13,12 +13,12 @@ use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 use hopcache_ops::meters::Meters;
 
-use crate::admin::console::Console;
-use crate::credentials::Credentials;
-use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
-use crate::databases::Databases;
-use crate::front::Front;
-use crate::peer_credentials::answer;
+use hopcache_admin::console::Console;
+use hopcache_fronts::credentials::Credentials;
+use hopcache_fronts::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use hopcache_fronts::databases::Databases;
+use hopcache_fronts::front::Front;
+use hopcache_fronts::peer_credentials::answer;
 
 /// Answers peers with the engine.
 pub struct PeerService {

@@ -61,7 +61,7 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     }
     let state = Arc::clone(node.state());
     tokio::select! {
-        () = stop.signalled() => crate::audit::drain("signal"),
+        () = stop.signalled() => hopcache_state::audit::drain("signal"),
         () = state.leaving.cancelled() => {}
     }
     // A second signal ends the node at once.

@@ -1,7 +1,7 @@
 //! I5 on the real Neo4j with three nodes. A changed password and a dropped user are refused everywhere within 30 s. A
 //! wrong password never gets a hit, on any node and under any fault. Two users share nothing.
 //!
-//! (`crates/node/src/credentials/check/tests.rs` shows on a clock of its own that accepted credentials expire after 30
+//! (`crates/fronts/src/credentials/check/tests.rs` shows on a clock of its own that accepted credentials expire after 30
 //! s.)
 
 use std::sync::Arc;

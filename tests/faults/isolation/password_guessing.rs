@@ -1,7 +1,7 @@
 //! Threats: a client that guesses thousands of passwords gets no access. Other clients, also at their first log-on,
 //! lose neither their hits nor their cluster.
 //!
-//! (`crates/node/src/credentials/check/tests.rs` shows that credentials are checked again beside guesses that Neo4j has
+//! (`crates/fronts/src/credentials/check/tests.rs` shows that credentials are checked again beside guesses that Neo4j has
 //! not answered.)
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use hopcache_core::time::Millis;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Node;
-use crate::node_state::NodeState;
+use hopcache_state::node_state::NodeState;
 
 /// The latest end of each step of leaving.
 struct Schedule {
@@ -114,9 +114,7 @@ impl Node {
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
-        if let Ok(transactions @ 1..) =
-            timeout_at(schedule.turn_away, self.transactions.roll_back()).await
-        {
+        if let Ok(transactions @ 1..) = timeout_at(schedule.turn_away, self.transactions.roll_back()).await {
             tracing::info!(transactions, "open transactions are rolled back");
         }
         let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));

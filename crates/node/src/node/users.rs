@@ -8,12 +8,12 @@ use hopcache_config::Settings;
 use hopcache_engine::ports::Users;
 use hopcache_ops::clock::SystemClock;
 
-use crate::credentials::Credentials;
-use crate::databases::Databases;
-use crate::front::FrontShared;
-use crate::node_state::NodeState;
-use crate::peer_credentials::OtherMembers;
-use crate::senders::Senders;
+use hopcache_fronts::credentials::Credentials;
+use hopcache_fronts::databases::Databases;
+use hopcache_fronts::front::FrontShared;
+use hopcache_fronts::peer_credentials::OtherMembers;
+use hopcache_fronts::senders::Senders;
+use hopcache_state::node_state::NodeState;
 
 /// The shared parts of a node's fronts. The engine tells them of changes of users and rights. `has_homes`: whether there is a
 /// Neo4j, which knows which database a user means.

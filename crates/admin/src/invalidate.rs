@@ -1,0 +1,84 @@
+//! `POST /admin/v1/invalidate`: ends the entries that a write past Hopcache has touched, on every node.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use hopcache_core::limits::INVALIDATE_NAMES_MAX;
+use hopcache_core::tags::Touched;
+use hopcache_engine::{Effects, Invalidated};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::problem::{Problem, read};
+use super::{Admin, json as answer};
+use hopcache_state::audit;
+
+/// What the write has touched: names, or anything.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Order {
+    database: Option<String>,
+    nodes: bool,
+    labels: Vec<String>,
+    types: Vec<String>,
+    keys: Vec<String>,
+    anything: bool,
+}
+
+impl Order {
+    fn tags(&self) -> usize {
+        self.labels.len() + self.types.len() + self.keys.len()
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        if self.anything == (self.nodes || self.tags() > 0) {
+            return Err(Problem::bad(
+                "send what the write has touched (nodes, labels, types, keys), or anything (true), and not both",
+            ));
+        }
+        if self.tags() > INVALIDATE_NAMES_MAX {
+            return Err(Problem::bad(format!(
+                "labels, types, keys: over {INVALIDATE_NAMES_MAX} names together; send anything (true)"
+            )));
+        }
+        let is_named = self.database.as_ref().is_some_and(|name| !name.is_empty());
+        is_named.then_some(()).ok_or_else(|| Problem::bad("database: the name of the database is missing"))
+    }
+
+    fn touched(&self) -> Touched {
+        if self.anything {
+            Touched::Anything
+        } else {
+            Effects::told(self.nodes, &self.labels, &self.types, &self.keys).touched()
+        }
+    }
+}
+
+pub(super) async fn invalidate(State(admin): State<Arc<Admin>>, body: Body) -> Response {
+    let order = read::<Order>(body).await.and_then(|order| order.check().map(|()| order));
+    let order = match order {
+        Ok(order) => order,
+        Err(problem) => return problem.into_response(),
+    };
+    let (engine, touched) = (Arc::clone(&admin.state.engine), order.touched());
+    let database = order.database.clone().unwrap_or_default();
+    // A task of its own: when the sender hangs up, the order still reaches all nodes.
+    let ended = tokio::spawn(async move { engine.writes().invalidate(&database, touched).await }).await;
+    let database = order.database.as_deref().unwrap_or_default();
+    let tags = (!order.anything).then(|| order.tags());
+    audit::invalidate(admin.operator(), database, matches!(ended, Ok(Some(_))), tags);
+    match ended {
+        Ok(Some(Invalidated::Touched)) => answer(StatusCode::OK, &json!({"ended": "touched"})),
+        Ok(Some(Invalidated::Database)) => answer(StatusCode::OK, &json!({"ended": "database"})),
+        Ok(None) => Problem::new(
+            StatusCode::CONFLICT,
+            "freshness.mode is \"ttl\": entries do not know what they depend on; purge them (/admin/v1/purge)",
+        )
+        .into_response(),
+        Err(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the invalidation broke off; send it again")
+            .into_response(),
+    }
+}

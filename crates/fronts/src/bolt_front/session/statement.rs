@@ -1,0 +1,338 @@
+//! Whether the cache answers a statement. The statement becomes an ask of the engine, with the same key as over HTTP.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use hopcache_bolt::server::ExtraBytes;
+use hopcache_bolt::server::old_values::has_other_times;
+use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_core::result::ResultSet;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ReadText;
+use hopcache_engine::ask::{Ask, RequestBypass, SessionTag};
+use hopcache_engine::identity::Identity;
+use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
+use hopcache_engine::ports::Clock;
+use hopcache_engine::rendering::RenderingId;
+use hopcache_net::body_budget::SharedRoom;
+use hopcache_ops::labels::Front;
+use hopcache_ops::logging::query_text;
+use hopcache_ops::traces::{AnsweredRequest, RequestSpan, TraceContext};
+use hopcache_packstream::{DecodeError, Reader, encode_canonical};
+
+use super::live::{LiveResult, Waited};
+use super::route::RouteOptions;
+use super::{RequestError, Session};
+use crate::bolt_front::failure::BoltFailure;
+use crate::bolt_front::messages::MESSAGES;
+use crate::bolt_front::options::StatementOptions;
+use crate::bolt_front::records::{CachedResult, RecordForm};
+use crate::credentials::Acceptance;
+use crate::front::answer::cache_status;
+use crate::front::ask::answer_timeout_ms;
+use hopcache_state::audit::ClientListener;
+
+/// The statement of a RUN.
+pub(super) struct Statement {
+    pub(super) text: String,
+    pub(super) params: Bytes,
+    pub(super) extra: ExtraBytes,
+    /// The whole message.
+    pub(super) message: Bytes,
+    /// The room that the bytes take. A run can outlive its request.
+    pub(super) room: SharedRoom,
+}
+
+/// The cache's response to a statement.
+pub(super) enum Asked {
+    /// An answer.
+    Answered(Box<CachedResult>),
+    /// The records of a run that goes on.
+    Live(Box<LiveResult>),
+    /// Neo4j has to answer, for this reason. `None` if the request is counted already.
+    ToNeo4j(Option<Reason>),
+}
+
+impl Session {
+    /// Asks the cache. `span` is that of the request, if it is traced.
+    pub(super) async fn ask(
+        &mut self,
+        options: &StatementOptions,
+        statement: &Statement,
+        remembered: Option<Arc<Acceptance>>,
+        span: &mut Option<RequestSpan>,
+    ) -> Result<Asked, RequestError> {
+        let (started, came) = (Instant::now(), self.front.clock.now());
+        if let Some(routing) = RouteOptions::of_call(self.version, &statement.text, &statement.params) {
+            return Ok(Asked::Answered(self.route_as_result(routing).await?));
+        }
+        let identity = self.acting(options)?;
+        let has_relays = self.front.relays.is_some();
+        if has_relays && options.asked.is_none() {
+            return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
+        }
+        if self.has_other_times(statement).await? {
+            if has_relays {
+                return Ok(Asked::ToNeo4j(Some(Reason::OldBolt)));
+            }
+            let message = "The sample graph takes date-times of Bolt 5 only.";
+            return Err(BoltFailure::own("OldBolt", message).into());
+        }
+        if statement.text.len() > STATEMENT_BYTES_MAX {
+            return Err(BoltFailure::own(
+                "RequestTooLarge",
+                format!("The statement is over {STATEMENT_BYTES_MAX} bytes."),
+            )
+            .into());
+        }
+        let text = self.read_text(options, statement).await?;
+        // Without a relay the engine runs what it cannot cache, but not in a transaction.
+        let goes_to_neo4j = has_relays || self.transaction.is_some();
+        if let Some(reason) = text.passes()
+            && goes_to_neo4j
+            && !options.freshness.only_if_cached
+        {
+            return Ok(Asked::ToNeo4j(Some(reason)));
+        }
+        let mut ask = self.ask_of(options, statement, (identity, text), came).await?;
+        if let Some(span) = span {
+            ask.traceparent = Some(span.traceparent());
+        }
+        let ask = Arc::new(ask);
+        let engine = Arc::clone(&self.front.engine);
+        let answered = if let Some(outcome) = engine.path().request_hit(&ask, came) {
+            Ok(outcome)
+        } else if has_relays {
+            match self.wait_or_stream(options, &ask, came).await? {
+                Waited::Answered(answered) => answered,
+                Waited::Live(mut live) => {
+                    live.trace(span.take());
+                    return Ok(Asked::Live(live));
+                }
+            }
+        } else if self.transaction.is_some() {
+            // In a transaction the cache may run nothing that a rollback could not undo, also if there is no relay.
+            self.out.wait_for(engine.path().request_cached(&ask, came)).await?
+        } else {
+            Ok(self.out.wait_for(engine.path().request(&ask, came)).await?)
+        };
+        let outcome = match answered {
+            Ok(outcome) => outcome,
+            Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
+        };
+        if let (Answer::Body(_), Some(acceptance)) = (&outcome.answer, remembered) {
+            self.remember(&statement.message, options, &ask, acceptance);
+        }
+        self.count_answer(&ask, &outcome, started, span.as_mut());
+        self.take_note(&ask, &outcome);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.was_answered(&outcome.how);
+        }
+        self.result_of(options, &ask, outcome, has_relays)
+    }
+
+    /// The result of a hit.
+    pub(in crate::bolt_front) fn hit_of(
+        &mut self,
+        options: &StatementOptions,
+        ask: &Ask,
+        outcome: Outcome,
+        started: Instant,
+    ) -> Option<Box<CachedResult>> {
+        let mut span = self.span_of("RUN", options, started);
+        self.count_answer(ask, &outcome, started, span.as_mut());
+        match self.result_of(options, ask, outcome, false) {
+            Ok(Asked::Answered(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// Begins the span of a request, if it is traced. Its name is that of its message.
+    pub(super) fn span_of(
+        &self,
+        name: &'static str,
+        options: &StatementOptions,
+        started: Instant,
+    ) -> Option<RequestSpan> {
+        let context = || TraceContext { traceparent: options.traceparent.as_deref(), tracestate: None };
+        self.front.state.traces.request(name, started, context)
+    }
+
+    fn count_answer(
+        &mut self,
+        ask: &Ask,
+        outcome: &Outcome,
+        started: Instant,
+        span: Option<&mut RequestSpan>,
+    ) {
+        self.is_counted = true;
+        tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
+        let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
+        let (query, traceparent) = (&ask.query, ask.traceparent.as_deref());
+        let (front, took) = (Front::Bolt, started.elapsed());
+        let answered = AnsweredRequest { front, query, outcome, status, took, traceparent };
+        self.front.state.answered(&answered, span);
+    }
+
+    /// The session of a statement: the one that its options name, else that of the client's address.
+    pub(in crate::bolt_front) fn session_tag(&self, options: &StatementOptions) -> Option<SessionTag> {
+        let senders = &self.front.shared.senders;
+        let named = options.session.as_ref().map(|name| senders.session_of_name(name.as_bytes()));
+        named.unwrap_or_else(|| senders.session_of_address(self.client.as_ref()?))
+    }
+
+    /// Whether a parameter of a client of Bolt 4 has a form that Bolt 5 does not.
+    async fn has_other_times(&mut self, statement: &Statement) -> Result<bool, RequestError> {
+        let has_utc = self.has_utc_patch;
+        if self.version.major >= 5 {
+            return Ok(false);
+        }
+        self.read_apart(statement.params.len(), || has_other_times(&statement.params, has_utc)).await
+    }
+
+    async fn read_text(
+        &mut self,
+        options: &StatementOptions,
+        statement: &Statement,
+    ) -> Result<ReadText, RequestError> {
+        let database: Arc<str> = match &options.database {
+            Some(name) => name.as_str().into(),
+            None => self.home(options).await?,
+        };
+        let engine = Arc::clone(&self.front.engine);
+        let read = || engine.path().read_text(database, statement.text.as_str().into());
+        self.read_apart(statement.text.len(), read).await
+    }
+
+    async fn ask_of(
+        &mut self,
+        options: &StatementOptions,
+        statement: &Statement,
+        (identity, text): (Arc<Identity>, ReadText),
+        came: MonoTime,
+    ) -> Result<Ask, RequestError> {
+        let engine = Arc::clone(&self.front.engine);
+        let read = || {
+            let params = Reader::new(&statement.params).value()?;
+            let params = statement.room.kept_by(encode_canonical(&params).into());
+            Ok(engine.path().query_of(text, params, (options.impersonated.clone(), identity)))
+        };
+        let query = self.read_apart(statement.params.len(), read).await?;
+        let query =
+            query.map_err(|error: DecodeError| BoltFailure::invalid(format!("parameters: {error}.")))?;
+        let front = &self.front;
+        // A limit of the client counts only if it is shorter than the operator's.
+        let run_ms_max =
+            options.timeout_ms.map(Millis).filter(|run_ms_max| *run_ms_max < front.run_timeout_ms);
+        Ok(Ask {
+            query: Arc::new(query),
+            rendering: match self.record_form() {
+                RecordForm::AsStored => MESSAGES,
+                RecordForm::Old(_) => RenderingId::RECORDS,
+            },
+            freshness: options.freshness,
+            hints: options.hints,
+            mode: options.mode,
+            bypass: match &options.asked {
+                None => Some(RequestBypass::Bookmarks(options.bookmarks.clone())),
+                Some(_) => options.no_store.then_some(RequestBypass::NoStore),
+            },
+            bookmarks: options.asked.clone().unwrap_or_default(),
+            written: None,
+            deadline: came + answer_timeout_ms(run_ms_max.unwrap_or(front.run_timeout_ms)),
+            run_ms_max,
+            traceparent: options.traceparent.clone(),
+            is_forwarded: false,
+            live: None,
+            client: None,
+            session: self.session_tag(options),
+        })
+    }
+
+    /// The identity with which a statement runs.
+    pub(super) fn acting(&self, options: &StatementOptions) -> Result<Arc<Identity>, RequestError> {
+        let login = self.login()?;
+        let acting = match &options.impersonated {
+            None => Some(Arc::clone(&login.identity)),
+            user => self.front.shared.senders.acting(login.credentials.clone(), user.as_deref()),
+        };
+        let refusal = "imp_user: this cache runs every statement as its own service user; remove it.";
+        acting.ok_or_else(|| BoltFailure::own("NoImpersonation", refusal).into())
+    }
+
+    /// The database of a client that names none.
+    pub(super) async fn home(&mut self, options: &StatementOptions) -> Result<Arc<str>, RequestError> {
+        let identity = self.acting(options)?;
+        let impersonated = options.impersonated.as_deref();
+        if let Some(known) = self.front.shared.databases.known_home(&identity, impersonated) {
+            return Ok(known);
+        }
+        let databases = Arc::clone(&self.front.shared.databases);
+        let home = self.out.wait_for(databases.find(&identity, impersonated, None)).await?;
+        home.map_err(|error| BoltFailure::of_fault(&error.kind).into())
+    }
+
+    fn take_note(&self, ask: &Ask, outcome: &Outcome) {
+        if let Answer::Failed(Failure { kind: FailureKind::Neo4j(error), .. }) = &outcome.answer {
+            self.front.shared.refused_by_neo4j(&ask.query.identity, error, ClientListener::Bolt);
+        }
+    }
+
+    fn result_of(
+        &self,
+        options: &StatementOptions,
+        ask: &Ask,
+        mut outcome: Outcome,
+        has_relays: bool,
+    ) -> Result<Asked, RequestError> {
+        if !self.front.shared.outgoing.admit(&mut outcome.answer) {
+            let message = "Too many large answers are being read slowly. Try again shortly.";
+            return Err(BoltFailure::new("Neo.TransientError.Hopcache.TooManyAnswers", message).into());
+        }
+        let failure = match &outcome.answer {
+            Answer::Body(body) => {
+                let unreadable = |_| {
+                    BoltFailure::new(
+                        "Neo.DatabaseError.General.UnknownError",
+                        "A kept result cannot be read.",
+                    )
+                };
+                let mut result = ResultSet::from_bytes(body).map_err(unreadable)?;
+                ask.query.name_columns(&mut result.fields);
+                let status = cache_status(&outcome, &self.front.engine.me().node);
+                let of =
+                    if ask.rendering == MESSAGES { CachedResult::of_messages } else { CachedResult::new };
+                let mut result = of(result, status);
+                result.set_range(outcome.range);
+                if self.transaction.is_none() {
+                    result.set_bookmark(&options.asked.clone().unwrap_or_default());
+                }
+                return Ok(Asked::Answered(Box::new(result)));
+            }
+            Answer::Failed(failure) => failure,
+        };
+        if has_relays && self.is_better_relayed(failure) {
+            return Ok(Asked::ToNeo4j(None));
+        }
+        let sent = BoltFailure::of_failure(failure, &outcome.how.class);
+        match &failure.fields {
+            Some(fields) => {
+                let result = CachedResult::failed(fields.clone(), failure.records.clone(), sent);
+                Ok(Asked::Answered(Box::new(result)))
+            }
+            None => Err(sent.into()),
+        }
+    }
+
+    /// Whether Neo4j itself should answer a statement for which the cache's run failed. There are two such cases: a
+    /// result that is too large for the cache is relayed as it comes; from 5.7 on a failure has a GQL status that
+    /// only Neo4j can give. Both statements are reads, so asking once more changes nothing.
+    fn is_better_relayed(&self, failure: &Failure) -> bool {
+        match &failure.kind {
+            FailureKind::TooLarge { .. } => true,
+            FailureKind::Neo4j(failure) => self.version.has_gql_failures() && failure.refuses_statement(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! How clients reach the cache: over HTTP ([`front`]) and over Bolt ([`bolt_front`]), with the same credentials, principals,
+//! keys and transactions.
+
+pub mod bolt_front;
+pub mod credentials;
+pub mod databases;
+pub mod front;
+pub mod parse_turns;
+pub mod peer_credentials;
+pub mod renderer;
+pub mod senders;
+pub mod transactions;

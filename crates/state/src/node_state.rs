@@ -1,0 +1,121 @@
+//! The state of a running node as the admin listener, the client listener and the CLI read it. It decides nothing
+//! except whether the node is ready and which of its parts are degraded.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use hopcache_cluster::joining::Joining;
+use hopcache_cluster::routing::{Members, listed};
+use hopcache_config::Report;
+use hopcache_engine::Engine;
+use hopcache_engine::ports::Origin;
+use hopcache_neo4j::own_login;
+use hopcache_ops::hot::HotRequests;
+use hopcache_ops::meters::Meters;
+use hopcache_ops::request_log::RequestLog;
+use hopcache_ops::traces::{AnsweredRequest, RequestSpan, Traces};
+use hopcache_store::problem::StoreProblem;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::memory::CopyMemory;
+
+/// The parts and flags of a running node that its listeners read.
+pub struct NodeState {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The members.
+    pub members: Arc<Members>,
+    /// Copies in memory.
+    pub memory: Arc<CopyMemory>,
+    /// The origin, for its gauges.
+    pub origin: Arc<dyn Origin>,
+    /// Metrics.
+    pub meters: Arc<Meters>,
+    /// The keys and patterns that are asked most.
+    pub hot: HotRequests,
+    /// Traces of requests.
+    pub traces: Arc<Traces>,
+    /// Lines about single requests.
+    pub request_log: RequestLog,
+    /// The configuration in force.
+    pub report: Report,
+    /// Virtual nodes of each node on the ring.
+    pub virtual_nodes: u32,
+    /// How far the node has joined the cluster.
+    pub joining: Joining,
+    /// Connections of Bolt clients.
+    pub bolt_clients: TaskTracker,
+    /// The number of transactions that this node holds for HTTP clients.
+    pub http_transactions: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Cancelled when the node has to leave.
+    pub leaving: CancellationToken,
+    /// A necessary task that has panicked. The node leaves because of it.
+    pub broken: OnceLock<&'static str>,
+}
+
+impl NodeState {
+    /// Why this node is not ready. Empty when it is ready.
+    #[must_use]
+    pub fn reasons_not_ready(&self) -> Vec<String> {
+        let leaving = self.leaving.is_cancelled().then(|| "leaving".to_owned());
+        leaving.into_iter().chain(self.joining.reason()).collect()
+    }
+
+    /// Parts that do not work as they should, with the reason. The node still serves.
+    #[must_use]
+    pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
+        let mut parts = Vec::new();
+        if let Some(error) = self.engine.store().trouble() {
+            let advice = StoreProblem::of(&error).advice();
+            parts.push((
+                "store",
+                format!("{advice} (store.uri is {})", self.report.value("store.uri")).into(),
+            ));
+        }
+        if let Some(advice) = own_login::problem(&*self.origin) {
+            parts.push(("origin", advice.into()));
+        }
+        if let Some(why) = self.members.problem() {
+            parts.push(("members", why.into()));
+        }
+        let left_out = self.engine.peers().left_out();
+        if !left_out.is_empty() {
+            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
+        }
+        if self.engine.fetch().is_shedding() {
+            parts.push((
+                "load",
+                "runs are refused: more runs are needed than origin.max_concurrent allows".into(),
+            ));
+        }
+        if self.engine.fetch().is_short_of_retries() {
+            parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
+        }
+        parts
+    }
+
+    /// The account of a request that became a query and was answered: counters, the hottest keys, its line in the log and its
+    /// span, if it is traced.
+    pub fn answered(&self, request: &AnsweredRequest<'_>, span: Option<&mut RequestSpan>) {
+        let AnsweredRequest { front, query, outcome, status, took, .. } = *request;
+        self.meters.count(front, &outcome.how, status, took);
+        self.hot.saw(query, &outcome.how, took);
+        self.request_log.answered(request);
+        if let Some(span) = span {
+            self.meters.exemplify(&outcome.how, took, span.trace());
+            span.answered(request);
+        }
+    }
+
+    /// Notes that a task has panicked, and makes the node leave.
+    pub fn broke(&self, what: &'static str) {
+        tracing::error!(
+            task = what,
+            "a task broke, which is a defect of hopcache; the node leaves because of it"
+        );
+        // When several tasks panic, the first one is reported.
+        let _ = self.broken.set(what);
+        self.leaving.cancel();
+    }
+}
