@@ -17,7 +17,7 @@
 //! parameters that are PackStream already.
 //!
 //! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 4.1 to 5.8), and
-//! NEO4J.md for the behaviour of a real 5.26.
+//! recordings of a real 5.26.
 
 mod address;
 mod auth;

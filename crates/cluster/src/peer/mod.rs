@@ -28,7 +28,7 @@ pub(crate) mod tests;
 pub enum PeerPath {
     /// `GET`: asks for the node's identity, and opens a session.
     Probe,
-    /// `POST`: a forwarded request, or a purge of memory copies, sealed.
+    /// `POST`: a sealed message of any kind.
     Ask,
 }
 

@@ -339,7 +339,7 @@ impl WrittenTable {
         }
     }
 
-    /// The mark that a request needs which another node has sent on with `told`: that, or a later one that this node knows.
+    /// The mark that a forwarded request needs: the later one of the sender's (`told`) and of this node's own.
     #[must_use]
     pub fn needed_beside(
         &self,

@@ -148,8 +148,8 @@ impl Coverage {
 }
 
 impl Cache {
-    /// How a copy stands to a request's bookmarks. To be asked before the marks and the proof: what is accounted for now has left its
-    /// marks before. The other way round:
+    /// How a copy stands to a request's bookmarks. Callers read this first, then the marks, then the proof. A node takes a write's mark before
+    /// it takes the write's count, so whoever sees the count sees the mark too. The other way round:
     ///   no mark ends the copy · write W is heard of: its mark, and its count · the copy covers W's bookmark.
     pub(crate) fn coverage(&self, copy: &MemoryCopy, asked: &Bookmark) -> Coverage {
         if copy.covers(asked) {

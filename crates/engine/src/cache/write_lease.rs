@@ -4,8 +4,8 @@
 //! (Gray and Cheriton, "Leases", SOSP 1989.) So a node whose lease has run out looks first. It counts the lease from
 //! before it asked, by its own clock; the store counts it from when it answered, which is later.
 //!
-//! If the store cannot be reached, the node serves by age: it is out of touch. A first failed look says that only if
-//! the looks before it were in time. After a pause the store's connection may be dead although the store is there (F55):
+//! If a poll of the store fails and the poll before it was in time, the store is away: the node serves by age at once. If the poll
+//! before it was late, this node may have been paused: its requests wait for a poll that succeeds. After a pause the store's connection may be dead although the store is there (F55):
 //!
 //! 1. The process is stopped. A write ends, and nobody can tell this node. The store closes this node's connection.
 //! 2. The process goes on, and a request finds the lease run out: doubt. It waits. The first look fails.

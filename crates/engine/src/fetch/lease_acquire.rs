@@ -44,7 +44,7 @@ pub(super) enum Acquired {
     BusyStale(SharedCopy),
     /// Another holder runs, for longer than this fetch waits.
     Busy,
-    /// The store is unreachable.
+    /// The store is away, refuses (full, read-only, no right), or holds an entry that cannot be read.
     NoStore,
 }
 
@@ -264,7 +264,7 @@ impl Fetch {
         held: Option<&'a SharedCopy>,
         now: MonoTime,
     ) -> Competition<'a> {
-        // Of an entry of before the client's bookmarks, or of before a write, the first round is not told: memory has it.
+        // This node's memory may hold an entry that is too old for this request. Then the first question asks for younger entries only.
         let older = held.filter(|held| !self.cache.is_late_enough(held, &job.bounds));
         let limit = AgeLimit::of(job, now);
         let limit = older.map_or(limit, |older| limit.younger_than(least_age(older, now), now));

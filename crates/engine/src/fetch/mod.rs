@@ -124,7 +124,8 @@ impl Fetch {
     /// Competes, asks a former owner, runs, in this order, and stops at the first that has a value. `held` is the copy
     /// in memory that the value will replace.
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
-        // A value from before the newest write would be no hit for anybody. Refreshes and prefetches have no mark yet.
+        // Every fetch asks for a value that has seen the newest write that this node knows of. A client's job brings that mark; a refresh or
+        // a prefetch gets it here.
         let written = self.cache.written().needed(&job.query, job.bounds.written);
         let bounds = ValueBounds { written, ..job.bounds.clone() };
         let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };

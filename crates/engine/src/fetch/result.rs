@@ -115,7 +115,7 @@ pub(crate) enum FetchResult {
     Ran {
         /// Its result.
         copy: SharedCopy,
-        /// The answer in the leader's rendering with this run's bookmark, where that is not understood.
+        /// The body that all followers with the leader's rendering share, so that the copy need not keep it.
         live: Option<(RenderingId, Bytes)>,
         /// Whether it was stored.
         kept: Kept,

@@ -82,7 +82,8 @@ pub trait Store: Send + Sync + 'static {
         cluster: ClusterTag,
         records: &[WrittenRecord],
     ) -> Result<StoreTold, StoreError>;
-    /// A look: every mark, and every watcher's report. From now on, for `lease_ms`, this node listens for writes.
+    /// Polls the store. It returns all marks and all watchers' reports, and notes that node `me` may serve for `lease_ms` without another
+    /// poll: writers wait that long for a node that they cannot tell.
     async fn hear_written(
         &self,
         cluster: ClusterTag,
@@ -98,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
         at: (ServerTag, DatabaseTag),
         said: Option<DatabaseUuid>,
     ) -> Result<Option<DatabaseUuid>, StoreError>;
-    /// Entry and lease under a key, changing nothing (for `explain`).
+    /// Entry and lease under a key, changing nothing.
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
     /// Whether the store answers and takes writes.
     async fn ping(&self) -> Result<(), StoreError>;
@@ -212,7 +213,7 @@ pub trait Users: Send + Sync + 'static {
 /// travels and authenticates senders.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
-    /// Sends a request to its owner and waits for the answer at most `timeout_ms`.
+    /// Sends a message of any kind to a node, and waits for the answer at most `timeout_ms`. The node may get the message twice.
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError>;
     /// Whether the peer is alive: its incarnation, or why it could not be reached.
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError>;

@@ -286,8 +286,8 @@ impl Path {
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 
-    /// Raises doubts about Neo4j while another node is late. It may wait for Neo4j, which this node asks nothing meanwhile. Then this node
-    /// knows of a silence as soon as that one.
+    /// Probes Neo4j every 0.3 s while the owner is late. The owner may be waiting for Neo4j; this node then learns of the silence as early
+    /// as the owner.
     async fn doubt_meanwhile(&self) -> Infallible {
         loop {
             self.context.sleep(Millis(ORIGIN_DOUBT_MS)).await;
@@ -295,8 +295,8 @@ impl Path {
         }
     }
 
-    /// Whether another node has answered as well as a node can that does not reach Neo4j, and this node does: then what a write has
-    /// ended is no answer, nor is a failure.
+    /// Whether the caller asks the next node: this node reaches Neo4j, and the other node's answer shows that it does not. So it is too if the
+    /// client needs a proved result, and the answer may be old.
     fn is_of_an_outage_there(&self, ask: &Ask, outcome: &Outcome) -> bool {
         let is_of_outage = match &outcome.answer {
             Answer::Failed(failure) => matches!(failure.kind, FailureKind::OriginUnreachable),

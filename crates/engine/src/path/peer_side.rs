@@ -93,7 +93,8 @@ impl Path {
         Ok(encoded(forwarded.understood(reply)).await)
     }
 
-    /// What a run of this node has met while Neo4j is away is an outage here: the sender may reach Neo4j, and asks on.
+    /// If the run failed and this node does not reach Neo4j, the answer is `OriginUnreachable`. The sender may reach Neo4j, and then asks
+    /// the next node.
     fn name_outage(&self, outcome: &mut Outcome) {
         if let Answer::Failed(failure) = &mut outcome.answer
             && matches!(

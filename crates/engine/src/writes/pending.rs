@@ -73,8 +73,8 @@ impl PendingWrite {
         Self { open }
     }
 
-    /// It is one statement of an explicit transaction, which calls a procedure: at its end, however it ends, only what the procedure has
-    /// committed in transactions of its own is told. The rest is for the COMMIT to tell.
+    /// For a statement that calls a procedure inside an explicit transaction. When the statement ends, the node tells only what the procedure
+    /// has committed by itself. COMMIT tells the rest.
     pub fn within_a_transaction(mut self) -> Self {
         if let Some(open) = &mut self.open {
             open.is_within = true;

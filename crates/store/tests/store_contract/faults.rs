@@ -115,7 +115,7 @@ async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
     }
 }
 
-/// Callers that leave at any point leave the connection intact (DEPENDENCIES: neo4rs #295 was this).
+/// Callers that leave at any point leave the connection intact (measured: neo4rs #295 was this).
 #[tokio::test]
 async fn dropped_calls_never_mix_replies() {
     let server = RedisServer::start(&[]);

@@ -55,8 +55,8 @@ impl Transaction {
         self.results.len()
     }
 
-    /// Whether a result comes from a run that goes on. Only its end tells what it has read, and until then the cache
-    /// might answer with something older.
+    /// Whether the client still reads a result whose run has not ended. Its position is unknown until then: the cache could answer the
+    /// next statement from an older state.
     fn has_live(&self) -> bool {
         self.results.values().any(|result| matches!(result, OpenResult::Live(_)))
     }
