@@ -3,6 +3,7 @@
 //!
 //! `HOPCACHE_TEST_ROUNDS=30` repeats each fault 30 times. The tests print figures to stderr (`-- --nocapture`).
 
+mod captured;
 mod collapse;
 mod commits;
 mod hits;

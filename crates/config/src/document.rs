@@ -15,7 +15,7 @@ use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::freshness::{FreshnessMode, FreshnessSection};
+pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
 use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;

@@ -31,8 +31,8 @@ pub use catalog::schema;
 pub use concurrency::{MaxConcurrent, RunLine};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
-    AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection, PrefetchKind,
-    PrefetchSection, RefreshMode, RefreshSection, TraceSection,
+    AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
+    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

@@ -29,6 +29,7 @@ const READ: &str = "MATCH (n) RETURN n.version AS version";
 const PROOFS: ProofSettings = ProofSettings {
     watch_ms: Millis(100),
     life_ms_max: Millis(600_000),
+    is_captured: false,
     is_marked: false,
 };
 

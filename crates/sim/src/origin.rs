@@ -13,6 +13,7 @@ use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
 mod behavior;
+mod capture;
 mod faults;
 mod line;
 mod port;
@@ -25,6 +26,7 @@ pub(crate) use self::faults::seeded_panic;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
+use capture::Captured;
 pub use line::{Line, WAITING_PER_SLOT};
 pub use port::OriginPort;
 pub use results::{BIG_BYTES, report_in};
@@ -61,6 +63,7 @@ struct State {
     degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
     transactions: Transactions,
+    captured: Captured,
     write_fate: WriteFate,
     is_away: bool,
     is_late: bool,
@@ -117,6 +120,7 @@ impl ScriptedOrigin {
             degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
+            captured: Captured::default(),
             write_fate: WriteFate::Well,
             is_away: false,
             is_late: false,

@@ -336,7 +336,12 @@ fn proves(seed: u64) -> bool {
 fn proof_settings(seed: u64) -> ProofSettings {
     let watch_ms = if seed % 8 == 5 { 0 } else { 50 + seed % 4 * 50 };
     let life_ms_max = if seed.is_multiple_of(4) { 5_000 } else { 600_000 };
-    ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(life_ms_max), is_marked: false }
+    ProofSettings {
+        watch_ms: Millis(watch_ms),
+        life_ms_max: Millis(life_ms_max),
+        is_captured: false,
+        is_marked: false,
+    }
 }
 
 fn has_one_name(seed: u64) -> bool {

@@ -32,7 +32,12 @@ const NOTICED_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2_000;
 
 /// A node whose Neo4j has this address.
 fn at(address: &str) -> Policy {
-    let proofs = ProofSettings { watch_ms: Millis(500), life_ms_max: Millis(600_000), is_marked: false };
+    let proofs = ProofSettings {
+        watch_ms: Millis(500),
+        life_ms_max: Millis(600_000),
+        is_captured: false,
+        is_marked: false,
+    };
     Policy {
         origin: address.to_owned(),
         freshness_lease_ms: Some(Millis(FRESHNESS_LEASE_MS_DEFAULT)),

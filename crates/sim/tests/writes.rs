@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 mod away;
+mod captured;
 mod fallbacks;
 mod hot_keys;
 mod outages;

@@ -19,6 +19,18 @@ pub enum FreshnessMode {
     Ttl,
 }
 
+/// Whether change data capture of Neo4j is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum CdcUse {
+    /// It is not asked. A write past Hopcache ends all proofs of its database.
+    Off,
+    /// Where the server has it (Enterprise and Aura) and its user may call `db.cdc.*`, a write past Hopcache ends only what it
+    /// touches.
+    Auto,
+}
+
 /// What writes do to entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -40,6 +52,8 @@ pub struct FreshnessSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "200ms", "x-max" = "1min"))]
     pub lease: Millis,
+    /// Whether Neo4j's change data capture tells what writes past Hopcache have touched. It was never tried on an Enterprise edition.
+    pub cdc: CdcUse,
     /// Whether each write through Hopcache also counts up a node `:HopcacheMarker`, in the same transaction. Then no write past
     /// Hopcache can hide behind one that changes nothing. It costs a write one more statement, and who writes needs the right to
     /// write that label. All nodes of a cluster need the same value.
@@ -57,6 +71,7 @@ impl Default for FreshnessSection {
             watch_interval: Millis(WATCH_MS_DEFAULT),
             lease: Millis(FRESHNESS_LEASE_MS_DEFAULT),
             max_life: Millis(PROOF_LIFE_MS_DEFAULT),
+            cdc: CdcUse::Off,
             marker: false,
             triggers: false,
         }

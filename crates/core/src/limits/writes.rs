@@ -35,6 +35,8 @@ pub const WATCH_ASK_MS_MAX: u64 = 1_000;
 /// The longest question for the run of the server, once for a new connection. Usually it takes some milliseconds, and a second or
 /// more as the first statement of a server that has just been started.
 pub const WATCH_RUN_MS_MAX: u64 = 10_000;
+/// Records of captured changes that a watcher reads at a time: those of some hundred writes. More count as anything.
+pub const CAPTURED_BYTES_MAX: usize = 1 << 20;
 /// Pause of a watcher after it found writes under way: they end in a few milliseconds.
 pub const WATCH_AGAIN_MS: u64 = 10;
 /// How often in one interval a watcher looks again whether the writes that had begun are over.

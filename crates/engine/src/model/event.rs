@@ -95,8 +95,8 @@ hopcache_core::words! {
     pub enum InvalidationWord {
         /// A write through this node.
         OwnWrite = "own_write",
-        /// A write past all nodes, which somebody told or a watcher noticed. In the last case entries live on, and only their
-        /// proofs end.
+        /// A write past all nodes, which somebody told, Neo4j's change data capture showed, or a watcher noticed. In the last
+        /// case entries live on, and only their proofs end.
         ForeignWrite = "foreign_write",
         /// A purge that began on this node.
         Purge = "purge",

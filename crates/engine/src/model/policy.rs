@@ -55,6 +55,8 @@ pub struct ProofSettings {
     pub watch_ms: Millis,
     /// The longest life of a proved entry, from the start of its read.
     pub life_ms_max: Millis,
+    /// Whether the watcher reads what the server's change data capture tells of foreign transactions.
+    pub is_captured: bool,
     /// Whether the origin has each write that changes something take exactly one transaction id, by a marker that it counts up
     /// in the write's transaction.
     pub is_marked: bool,

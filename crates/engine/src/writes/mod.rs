@@ -20,13 +20,16 @@
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `databases` | which database a name leads to here, and whose stored entries are taken |
 //! | `watch` | notices transactions that went past this cluster |
+//! | `capture`, `changes` | what those have touched, where the server tells it |
 //!
 //! A mark is a position in the database, of a tag or of everything (`core::written`). An entry whose run carried less than
 //! the marks of what it depends on is ended: `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
 //!
-//! This room runs no statement of clients. It asks Neo4j for its newest transaction.
+//! This room runs no statement of clients. It asks Neo4j for its newest transaction, and for captured changes.
 
 mod asking;
+mod capture;
+mod changes;
 mod databases;
 mod effects;
 mod ended;
@@ -61,6 +64,7 @@ use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::ports::{Origin, Routing, Users, WriteOf};
 use crate::peers::PeerCalls;
+use crate::writes::capture::Capture;
 use crate::writes::databases::Asking;
 pub(crate) use crate::writes::databases::Unfit;
 use crate::writes::ended::Doubt;
@@ -93,6 +97,7 @@ pub struct Writes {
     telling: Telling,
     tallies: Arc<OwnTallies>,
     watching: Watching,
+    capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
     doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
     /// Restored databases whose entries are being purged.
@@ -130,6 +135,7 @@ impl Writes {
             telling: Telling::default(),
             tallies: Arc::default(),
             watching: Watching::default(),
+            capture: Capture::default(),
             doubts: Mutex::default(),
             purging: Purging::default(),
             asking: Asking::default(),

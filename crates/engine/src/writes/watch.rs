@@ -36,6 +36,7 @@ use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::peers::TallyWanted;
 use crate::writes::Writes;
+use crate::writes::capture::{ChangeId, ForeignIds};
 
 /// The database of users and rights.
 const SYSTEM: &str = "system";
@@ -61,6 +62,8 @@ struct Account {
     run: Option<ServerRun>,
     foreign: TransactionId,
     accounts: Accounts,
+    /// A change from before `accounts.settled`, where the server captures changes.
+    change: Option<ChangeId>,
 }
 
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
@@ -167,7 +170,7 @@ impl Writes {
         let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some(account.clone()));
-        let Account { database, epoch, run, foreign, accounts } = account;
+        let Account { database, epoch, run, foreign, accounts, .. } = account;
         let (system, server) = (system.id, self.cache.server());
         let report = Report { name, database, epoch, foreign, system, run, server, looked, accounts };
         let _ = self.store.report(self.cluster, &report).await;
@@ -177,22 +180,37 @@ impl Writes {
     async fn accounted(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) -> Option<Account> {
         let asked = self.origin.newest_and_run(of, Millis(WATCH_ASK_MS_MAX));
         let within = WATCH_ASK_MS_MAX + WATCH_RUN_MS_MAX;
+        // Before the question: what comes later is after it.
+        let change = self.change_before(name, of).await;
         let (newest, run) = self.known_within((name, of), within, asked).await?;
         let Some(mut account) = self.account_before(name, (newest, run)) else {
-            return self.new_account(name, (newest, run)).await;
+            return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
+        let ids = ForeignIds { after: account.accounts.settled, newest, epoch: account.epoch };
+        let from = std::mem::replace(&mut account.change, change);
         let finding = self.settle(name, &mut account, newest).await;
         self.context.note(Event::Watched(finding));
         match finding {
             Finding::Known => Some(account),
+            Finding::Foreign if self.tell_captured((name, of), from, &ids).await => Some(account),
             Finding::Foreign => {
                 account.foreign = newest.id;
                 self.context.note(Event::Invalidation(InvalidationWord::ForeignWrite));
                 self.tell_foreign(name, newest);
+                // Capture may have been switched on since it was refused.
+                if account.change.is_none() {
+                    account.change = self.current_change(of).await;
+                }
                 Some(account)
             }
             Finding::Uncertain => None,
         }
+    }
+
+    /// The change to go on from next time. A server that has refused it is asked again when something is foreign.
+    async fn change_before(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
+        let is_refused = self.watching.account(name).is_some_and(|account| account.change.is_none());
+        if is_refused { None } else { self.current_change(of).await }
     }
 
     /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
@@ -218,7 +236,7 @@ impl Writes {
         let of_store = || {
             let report = self.cache.proofs().report(name, newest.database)?;
             let Report { database, epoch, run, foreign, accounts, .. } = report;
-            Some(Account { database, epoch, run, foreign, accounts })
+            Some(Account { database, epoch, run, foreign, accounts, change: None })
         };
         let account = self.watching.account(name).or_else(of_store)?;
         let is_of_now = account.database == newest.database
@@ -245,7 +263,8 @@ impl Writes {
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);
         let accounts = Accounts { settled: newest.id, ..Accounts::default() };
-        let mut account = Account { database: newest.database, epoch, run, foreign: newest.id, accounts };
+        let mut account =
+            Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
         let tallies = self.tallies(name, &account, newest.id).await;
         account.accounts = Accounts::begin(newest.id, &tallies);
         Some(account)

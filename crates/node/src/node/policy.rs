@@ -1,6 +1,8 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
-use hopcache_config::{FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
+use hopcache_config::{
+    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
+};
 use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
@@ -33,6 +35,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
                 often => often.max(Millis(limits::WATCH_MS_MIN)),
             },
             life_ms_max: settings.freshness.max_life,
+            is_captured: settings.freshness.cdc == CdcUse::Auto,
             is_marked: settings.are_writes_marked(),
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),

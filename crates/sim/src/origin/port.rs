@@ -21,7 +21,7 @@ use super::behavior::OriginBehavior;
 use super::faults::{failed, seeded_panic};
 use super::line::Line;
 use super::results::{cut, result};
-use super::{ScriptedOrigin, UnderWay, writes};
+use super::{ScriptedOrigin, UnderWay, capture, writes};
 use crate::clock::sim_now;
 use crate::process::Process;
 use crate::record::{Life, RunEnd, What};
@@ -63,6 +63,12 @@ impl Origin for OriginPort {
         self.process.on().await;
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
+        }
+        if capture::is_question(run) {
+            let told = self.shared.tell_changes(run);
+            tokio::time::sleep(Millis(1).duration()).await;
+            self.process.on().await;
+            return told;
         }
         if let Some(write) = writes::write_of(run)
             && self.shared.state.lock().transactions.tells

@@ -267,6 +267,7 @@ impl ScriptedOrigin {
         let taken = state.transactions.take(by, write);
         state.version += taken.ids;
         let written = state.version;
+        state.captured.note(written, write);
         drop(state);
         let version = u32::try_from(written).unwrap_or(0);
         self.record.note(What::Version { version, by: Some(by), touches });

@@ -29,7 +29,12 @@ pub(super) const BOUND_MS: u64 = 2 * FRESHNESS_LEASE_MS_DEFAULT + 2 * WATCH_MS +
 pub(super) const LONG_MS: u64 = 5 * TTL_MS;
 
 pub(super) fn policy(watch_ms: u64) -> Policy {
-    let proofs = ProofSettings { watch_ms: Millis(watch_ms), life_ms_max: Millis(600_000), is_marked: false };
+    let proofs = ProofSettings {
+        watch_ms: Millis(watch_ms),
+        life_ms_max: Millis(600_000),
+        is_captured: false,
+        is_marked: false,
+    };
     Policy { ttl_ms: Millis(TTL_MS), proofs: Some(proofs), ..super::proved() }
 }
 

@@ -1,0 +1,140 @@
+//! Change data capture: where the server has it, foreign transactions end what they have touched, and not all proofs of their
+//! database.
+//!
+//! Before each question for the newest transaction the watcher asks for the current change (`db.cdc.current`), to go on from
+//! there later. If ids turn out to be foreign, it asks what came after the last such change (`db.cdc.query`), and tells the marks
+//! of what that has touched, as of own writes. Only when the store and the other nodes have them, the watcher reports the ids as
+//! known. Schedule:
+//!
+//!   settled is 40, and the change of then is C · foreign 41 touches `:A` · newest is 41, and one id is foreign · rows after C:
+//!   41 touches `:A` · the mark (`:A`, 41) is told · the report says: all up to 41 is known.
+//!
+//! Whatever goes wrong (no capture, an old change, a row that is not understood, an id without a row) makes the ids foreign, as
+//! without capture. So does the first look of a node that takes the watcher's place: it knows no change from before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, TransactionId};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::{CAPTURED_BYTES_MAX, WATCH_ASK_MS_MAX};
+use hopcache_core::result::ResultSet;
+use hopcache_core::tags::TagId;
+use hopcache_core::time::Millis;
+use hopcache_core::turns::RunClass;
+use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
+use hopcache_packstream::{Reader, Value, encode};
+
+use crate::model::event::InvalidationWord;
+use crate::model::fetch_times::FetchTimes;
+use crate::model::ports::{AccessMode, OriginError, OriginRun, RunBookmarks, WriteOf};
+use crate::writes::Writes;
+use crate::writes::changes::touched_in;
+
+const CURRENT: &str = "CALL db.cdc.current() YIELD id RETURN id";
+const CHANGES: &str = "CALL db.cdc.query($from, []) YIELD txId, event RETURN txId, event";
+
+/// A change of a database, by the name that the server gave it.
+pub(super) type ChangeId = Arc<str>;
+
+/// Whether captured changes are read.
+#[derive(Debug, Default)]
+pub(super) struct Capture {
+    is_trouble_said: AtomicBool,
+}
+
+/// Ids that are accounted for, and that nobody here has written.
+pub(super) struct ForeignIds {
+    pub(super) after: TransactionId,
+    pub(super) newest: Position,
+    pub(super) epoch: WrittenEpoch,
+}
+
+impl Writes {
+    /// The current change of a database, if its server captures changes.
+    pub(super) async fn current_change(&self, of: &WriteOf) -> Option<ChangeId> {
+        let settings = self.cache.proofs().settings()?;
+        if !settings.is_captured {
+            return None;
+        }
+        let result = self.ask_capture(of, (CURRENT, Vec::new()), Bookmark::NONE).await?;
+        let row = Reader::new(&result.records).value().ok()?;
+        row.as_list()?.first()?.as_str().map(Arc::from)
+    }
+
+    /// Tells what foreign transactions have touched. Returns whether all of it is known, and the store has it.
+    pub(super) async fn tell_captured(
+        self: &Arc<Self>,
+        (name, of): (DatabaseTag, &WriteOf),
+        from: Option<ChangeId>,
+        ids: &ForeignIds,
+    ) -> bool {
+        let Some(from) = from else { return false };
+        let params = vec![("from".to_owned(), Value::from(&*from))];
+        let carried = Bookmark::NONE.with(Some(ids.newest));
+        let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
+        let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
+        let records = if self.has_triggers {
+            vec![WrittenRecord::of_all(name, Written::at(ids.epoch, ids.newest))]
+        } else {
+            records_of(name, (ids.newest.database, ids.epoch), &touched)
+        };
+        !self.note(&records, InvalidationWord::ForeignWrite).is_full() && self.tell(&records).await
+    }
+
+    async fn ask_capture(
+        &self,
+        of: &WriteOf,
+        (statement, params): (&str, Vec<(String, Value)>),
+        carried: Bookmark,
+    ) -> Option<ResultSet> {
+        let run = OriginRun {
+            identity: Arc::clone(&of.identity),
+            impersonated: of.impersonated.clone(),
+            database: Arc::clone(&of.database),
+            statement: statement.into(),
+            params: Bytes::from(encode(&Value::Map(params))),
+            mode: AccessMode::Read,
+            bookmarks: RunBookmarks::After { client: carried, written: None },
+            timeout_ms: Millis(WATCH_ASK_MS_MAX),
+            bytes_max: CAPTURED_BYTES_MAX,
+            traceparent: None,
+            class: RunClass::Refresh,
+            live: None,
+            times: FetchTimes::default(),
+        };
+        let within = self.context.sleep(Millis(WATCH_ASK_MS_MAX));
+        let answer = tokio::select! {
+            biased;
+            answer = self.origin.run(&run) => answer,
+            () = within => return None,
+        };
+        answer.map_err(|error| self.capture.say(&error)).ok()
+    }
+}
+
+impl Capture {
+    fn say(&self, error: &OriginError) {
+        if !self.is_trouble_said.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                ?error,
+                "change data capture does not answer: writes past Hopcache count as touching anything"
+            );
+        }
+    }
+}
+
+fn records_of(
+    name: DatabaseTag,
+    (database, epoch): (DatabaseUuid, WrittenEpoch),
+    touched: &BTreeMap<TagId, TransactionId>,
+) -> Vec<WrittenRecord> {
+    let record = |(tag, id): (&TagId, &TransactionId)| WrittenRecord {
+        name,
+        written: Written::at(epoch, Position { database, id: *id }),
+        tag: Some(*tag),
+    };
+    touched.iter().map(record).collect()
+}

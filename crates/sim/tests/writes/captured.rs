@@ -1,0 +1,139 @@
+//! Change data capture: a write past all nodes ends what it touches, and keeps all other proofs. Where capture does not tell all, it ends
+//! all proofs.
+
+use hopcache_engine::ask::Ask;
+use hopcache_engine::{Policy, ProofSettings};
+use hopcache_sim::World;
+use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
+
+use super::proofs::{BOUND_MS, FIRST, LONG_MS, WATCH_MS, policy, proved, warm_world_with};
+use super::{NODES, read, world_of};
+use crate::outcome::version;
+
+fn captured() -> Policy {
+    let usual = policy(WATCH_MS);
+    let proofs = usual.proofs.map(|proofs| ProofSettings { is_captured: true, ..proofs });
+    Policy { proofs, ..usual }
+}
+
+async fn world(seed: u64) -> (World, [Ask; 2]) {
+    warm_world_with(seed, &captured(), |world| world.origin.capture_changes()).await
+}
+
+/// What each node answers, if it is proved.
+async fn all(world: &World, ask: &Ask) -> Vec<Option<i64>> {
+    let mut answers = Vec::new();
+    for node in 0..NODES {
+        answers.push(proved(&read(world, node, ask).await));
+    }
+    answers
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_write_ends_what_it_touches_and_nothing_else() {
+    let (world, [left, right]) = world(491).await;
+    for write in 1..=3 {
+        world.origin.write_past_with(WRITE_LEFT);
+        world.origin.write_past_with(WRITE_ELSEWHERE);
+        world.pass(BOUND_MS).await;
+        let runs = world.origin.runs();
+        assert_eq!(all(&world, &right).await, [Some(FIRST); NODES]);
+        assert_eq!(world.origin.runs(), runs);
+        for node in 0..NODES {
+            assert_eq!(version(&read(&world, node, &left).await), FIRST + 2 * write);
+        }
+        assert_eq!(world.origin.runs(), runs + 1);
+        world.pass(LONG_MS).await;
+        assert_eq!(all(&world, &left).await, [Some(FIRST + 2 * write); NODES]);
+        assert_eq!(all(&world, &right).await, [Some(FIRST); NODES]);
+        assert_eq!(world.origin.runs(), runs + 1);
+    }
+}
+
+/// Where rights depend on labels, a write may change more than it touches (`freshness.triggers`): what is captured of it too.
+#[tokio::test(start_paused = true)]
+async fn a_captured_write_may_change_more_than_it_touches() {
+    let policy = Policy { has_triggers: true, ..captured() };
+    let (world, [left, right]) = warm_world_with(495, &policy, |world| world.origin.capture_changes()).await;
+    world.origin.write_past_with(WRITE_LEFT);
+    world.pass(BOUND_MS).await;
+    for ask in [&left, &right] {
+        assert_eq!(version(&read(&world, 0, ask).await), FIRST + 1);
+    }
+}
+
+/// Own writes beside: the watcher's question brings their changes too.
+#[tokio::test(start_paused = true)]
+async fn own_writes_and_foreign_ones_together() {
+    let (world, [left, right]) = world(492).await;
+    for _ in 0..5 {
+        world.send(0, &world.ask(WRITE_ELSEWHERE)).await.unwrap();
+        world.origin.write_past_with(WRITE_ELSEWHERE);
+        world.pass(WATCH_MS / 3).await;
+    }
+    world.pass(LONG_MS).await;
+    world.origin.write_past_with(WRITE_LEFT);
+    world.send(1, &world.ask(WRITE_ELSEWHERE)).await.unwrap();
+    world.pass(BOUND_MS).await;
+    for node in 0..NODES {
+        assert!(version(&read(&world, node, &left).await) > FIRST);
+    }
+    // The first write of a type takes an id without a row: that is as a foreign write that may have touched anything.
+    assert!(version(&read(&world, 0, &right).await) >= FIRST);
+}
+
+/// An id without a row: the schema, or a new label.
+#[tokio::test(start_paused = true)]
+async fn a_gap_ends_all_proofs() {
+    let (world, [left, right]) = world(493).await;
+    world.origin.write_past();
+    world.origin.write_past_with(WRITE_ELSEWHERE);
+    world.pass(BOUND_MS).await;
+    for ask in [&left, &right] {
+        assert_eq!(all(&world, ask).await, [None; NODES]);
+    }
+}
+
+/// The log was rotated: the change to go on from is gone. From the next one on it tells again.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_too_old_ends_all_proofs_once() {
+    let (world, [left, right]) = world(494).await;
+    world.origin.write_past_with(WRITE_LEFT);
+    world.origin.forget_changes();
+    world.pass(BOUND_MS).await;
+    assert_eq!(all(&world, &right).await, [None; NODES]);
+    world.pass(LONG_MS).await;
+    for ask in [&left, &right] {
+        read(&world, 0, ask).await;
+    }
+    world.pass(LONG_MS).await;
+    world.origin.write_past_with(WRITE_LEFT);
+    world.pass(BOUND_MS).await;
+    assert_eq!(all(&world, &right).await, [Some(FIRST + 1); NODES]);
+}
+
+/// A server without capture is asked when an account begins and when something is foreign, and not with every look.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_capture_is_left_alone() {
+    let (world, [left, _]) = warm_world_with(495, &captured(), |_| {}).await;
+    let asked = world.origin.changes_asked();
+    world.pass(LONG_MS).await;
+    assert_eq!(world.origin.changes_asked(), asked);
+    assert_eq!(all(&world, &left).await, [Some(FIRST); NODES]);
+    world.origin.write_past_with(WRITE_ELSEWHERE);
+    world.pass(BOUND_MS).await;
+    assert_eq!(all(&world, &left).await, [None; NODES]);
+    assert!(world.origin.changes_asked() <= asked + 2 * NODES);
+}
+
+/// It is asked only if that is configured.
+#[tokio::test(start_paused = true)]
+async fn capture_is_not_read_unless_configured() {
+    let world = world_of(NODES, 496, &policy(WATCH_MS)).await;
+    world.origin.capture_changes();
+    world.origin.count_exactly();
+    let ask = world.ask(super::proofs::LEFT);
+    read(&world, 0, &ask).await;
+    world.pass(LONG_MS).await;
+    assert_eq!(world.origin.changes_asked(), 0);
+}
