@@ -5,7 +5,7 @@ use hopcache_core::seeded::Bug;
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::policy::default_policy;
 
 use super::{answered, run_with};
 

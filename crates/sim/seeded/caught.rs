@@ -17,10 +17,10 @@ use hopcache_engine::outcome::Answer;
 use hopcache_engine::ports::Scope;
 use hopcache_sim::World;
 use hopcache_sim::check::Violation;
-use hopcache_sim::net::NetWeather;
-use hopcache_sim::process::Power;
-use hopcache_sim::simulate::{Keep, simulate};
-use hopcache_sim::store::Weather;
+use hopcache_sim::drive::simulate::{Keep, simulate};
+use hopcache_sim::world::net::NetWeather;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::store::Weather;
 
 /// Seeds in which a bug has to show itself: as many as a CI run has.
 const SEEDS: u64 = 2_000;

@@ -11,15 +11,15 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
-use hopcache_sim::members::SimRouting;
-use hopcache_sim::names::node_name;
-use hopcache_sim::net::NetWeather;
-use hopcache_sim::node_handle::Start;
-use hopcache_sim::origin::{ScriptedOrigin, WriteFate, bookmark};
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::record::Life;
-use hopcache_sim::write_statement::{WRITE, WRITE_IN_PARTS, WRITE_LEFT};
+use hopcache_sim::check::record::Life;
+use hopcache_sim::world::members::SimRouting;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::net::NetWeather;
+use hopcache_sim::world::node_handle::Start;
+use hopcache_sim::world::origin::{ScriptedOrigin, WriteFate, bookmark};
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::write_statement::{WRITE, WRITE_IN_PARTS, WRITE_LEFT};
 
 use super::{hits, run_with};
 
@@ -313,7 +313,9 @@ async fn answers_from_before_a_batch() -> usize {
 fn a_batch_that_is_told_late_is_seen() {
     let well = run_with(None, answers_from_before_a_batch());
     let ill = run_with(Some(Bug::BatchToldLate), answers_from_before_a_batch());
-    println!("BatchToldLate: {ill} answers are from before a batch that is long visible, and {well} without it");
+    println!(
+        "BatchToldLate: {ill} answers are from before a batch that is long visible, and {well} without it"
+    );
     assert!(well == 0 && ill > 0, "{well}, {ill}");
 }
 

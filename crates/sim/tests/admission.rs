@@ -7,8 +7,8 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::outcome::{Class, Kept, Outcome, Role};
 use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 
 use crate::outcome::version;
 

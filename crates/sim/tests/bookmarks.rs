@@ -10,8 +10,8 @@ use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Reason};
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, bookmark};
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::origin::{OriginBehavior, bookmark};
+use hopcache_sim::world::policy::default_policy;
 
 use crate::outcome::version;
 

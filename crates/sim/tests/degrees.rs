@@ -14,9 +14,9 @@ use hopcache_engine::degree::{Degree, DegreeSource};
 use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::DegreeBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::DegreeBehavior;
+use hopcache_sim::world::policy::default_policy;
 
 const READ: &str = "MATCH (p:Person {id: 7})-[:KNOWS]-(f) RETURN f";
 

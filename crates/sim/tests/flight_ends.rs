@@ -12,10 +12,10 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 
 use crate::outcome::version_in;
 use tokio::time::Instant;

@@ -13,14 +13,14 @@ use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::members::SimRouting;
-use hopcache_sim::names::node_name;
-use hopcache_sim::node_handle::Start;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::record::{Life, What};
-use hopcache_sim::store::Weather;
+use hopcache_sim::check::record::{Life, What};
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::members::SimRouting;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::node_handle::Start;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::store::Weather;
 
 use crate::outcome::version_or_failure;
 

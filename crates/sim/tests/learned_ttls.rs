@@ -8,8 +8,8 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::event::Event;
 use hopcache_engine::outcome::Class;
 use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::write_statement::WRITE;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::write_statement::WRITE;
 
 use crate::outcome::version;
 

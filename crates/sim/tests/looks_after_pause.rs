@@ -14,10 +14,10 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept};
 use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 
 use crate::outcome::{version, version_in, version_or_failure};
 

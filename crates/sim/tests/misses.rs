@@ -4,8 +4,8 @@
 use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::{Class, Detail, Kept, Role};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::store::Weather;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::store::Weather;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 

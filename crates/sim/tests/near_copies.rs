@@ -14,11 +14,11 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_engine::ports::Scope;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use hopcache_sim::World;
-use hopcache_sim::net::NetWeather;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::query_api_renderer::rendering_of;
-use hopcache_sim::store::Mode;
+use hopcache_sim::world::net::NetWeather;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::query_api_renderer::rendering_of;
+use hopcache_sim::world::store::Mode;
 
 const TYPED: ResponseForm = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -482,7 +482,7 @@ async fn hits_that_could_not_be_told_are_told_later() {
     let names: Vec<_> = scene.world.nodes.iter().map(|node| node.engine.me().node.clone()).collect();
     scene.world.nodes[scene.third].process.set(Power::Off);
     scene.world.net.set_cut(&owner.engine.me().node, true);
-    let short = Ask { deadline: hopcache_sim::clock::sim_now() + Millis(100), ..scene.ask.clone() };
+    let short = Ask { deadline: hopcache_sim::world::clock::sim_now() + Millis(100), ..scene.ask.clone() };
     let cut_off = scene.world.send(scene.entry, &short).await.unwrap();
     assert!(matches!(cut_off.answer, Answer::Failed(_)), "the owner did not answer in time");
     scene.world.pass(2_000).await;

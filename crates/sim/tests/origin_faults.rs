@@ -10,8 +10,8 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 

@@ -10,7 +10,7 @@ use hopcache_engine::outcome::{Answer, Class, Outcome};
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
 use hopcache_packstream::Reader;
 use hopcache_sim::World;
-use hopcache_sim::query_api_renderer::QueryApiRenderer;
+use hopcache_sim::world::query_api_renderer::QueryApiRenderer;
 
 const PLAIN_TEXT: RenderingId = RenderingId(40);
 const READ: &str = "MATCH (n) RETURN n.version AS version";

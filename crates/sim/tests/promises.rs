@@ -8,10 +8,10 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;
-use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::process::Power;
-use hopcache_sim::store::{Mode, Weather};
+use hopcache_sim::world::net::NetWeather;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::store::{Mode, Weather};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 

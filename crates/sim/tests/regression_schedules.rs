@@ -5,10 +5,10 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Role};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::process::Power;
-use hopcache_sim::store::Weather;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::store::Weather;
 
 use crate::outcome::version_or_failure;
 

@@ -6,7 +6,7 @@ use hopcache_engine::ask::{Ask, Freshness, RequestBypass};
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::Neo4jFailure;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
+use hopcache_sim::world::clock::sim_now;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";

@@ -6,8 +6,8 @@
 
 use std::process::Command;
 
-use hopcache_sim::coverage::{Coverage, FAULTS};
-use hopcache_sim::simulate::{Keep, Report, simulate};
+use hopcache_sim::check::coverage::{Coverage, FAULTS};
+use hopcache_sim::drive::simulate::{Keep, Report, simulate};
 
 /// This many seeds have every kind of world.
 const SEEDS: u64 = 48;

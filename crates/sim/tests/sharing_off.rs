@@ -4,7 +4,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Class, Detail, Kept, Role};
 use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::policy::default_policy;
 
 use crate::outcome::version_in;
 

@@ -9,9 +9,9 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";

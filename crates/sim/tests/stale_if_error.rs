@@ -10,11 +10,11 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::store::Weather;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::store::Weather;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 const TTL_MS: u64 = 60_000;

@@ -14,15 +14,15 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::OriginFault;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::members::SimRouting;
-use hopcache_sim::names::node_name;
-use hopcache_sim::node_handle::Start;
-use hopcache_sim::origin::{DATABASE, OriginBehavior, ScriptedOrigin};
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::record::Life;
-use hopcache_sim::write_statement::{WRITE, WRITE_LEFT};
+use hopcache_sim::check::record::Life;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::members::SimRouting;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::node_handle::Start;
+use hopcache_sim::world::origin::{DATABASE, OriginBehavior, ScriptedOrigin};
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::write_statement::{WRITE, WRITE_LEFT};
 
 use crate::outcome::{version, version_in};
 

@@ -23,11 +23,13 @@ use hopcache_engine::event::{Event, InvalidationWord};
 use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::{OriginBehavior, WriteFate};
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::{WRITE, WRITE_BY_CALL, WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_IN_PARTS};
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::{OriginBehavior, WriteFate};
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::write_statement::{
+    WRITE, WRITE_BY_CALL, WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_IN_PARTS,
+};
 
 use crate::outcome::version;
 

@@ -19,7 +19,7 @@ use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use hopcache_packstream::{Value, encode_canonical};
 
 use super::setting::Setting;
-use crate::dice::SimDice;
+use crate::world::dice::SimDice;
 
 /// Clicks of a session.
 const CLICKS: usize = 4;

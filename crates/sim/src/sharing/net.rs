@@ -17,7 +17,7 @@ use super::load::Load;
 use super::peer::{Peer, Pull, Traffic};
 use super::setting::Setting;
 use super::trials::Trials;
-use crate::dice::SimDice;
+use crate::world::dice::SimDice;
 
 /// A datagram takes from 1 ms to this long.
 const DELAY_MS_MAX: u64 = 3;

@@ -7,7 +7,7 @@ use hopcache_learning::{FormId, SourceId, Successors};
 
 use super::load::Load;
 use super::setting::Setting;
-use crate::dice::SimDice;
+use crate::world::dice::SimDice;
 
 /// Between two trials.
 const EVERY_MS: u64 = 500;

@@ -12,14 +12,14 @@ use hopcache_engine::message::encode_purge;
 use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::members::SimRouting;
-use hopcache_sim::names::node_name;
-use hopcache_sim::net::NetWeather;
-use hopcache_sim::node_handle::{NodeHandle, Start};
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::record::Life;
+use hopcache_sim::check::record::Life;
+use hopcache_sim::world::members::SimRouting;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::net::NetWeather;
+use hopcache_sim::world::node_handle::{NodeHandle, Start};
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 
 mod leaving;
 

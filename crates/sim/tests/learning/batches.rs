@@ -1,7 +1,7 @@
 //! Observations travel in batches (issue 18, point 4): one message for each owner and round. A session that moves, or whose
 //! owner cannot be reached, loses its last batch at most.
 
-use hopcache_sim::names::node_name;
+use hopcache_sim::world::names::node_name;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use hopcache_core::limits::{
     CONSIDER_EVERY_MS_BUSY, CONSIDERED_IN_ROUND_MAX, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS,
 };
 use hopcache_engine::ask::Hints;
-use hopcache_sim::names::node_name;
+use hopcache_sim::world::names::node_name;
 
 use super::*;
 

@@ -25,9 +25,9 @@ use hopcache_engine::prefetch::PatternView;
 use hopcache_engine::prefetch::Skip;
 use hopcache_packstream::Value;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::udp::UdpWeather;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::udp::UdpWeather;
 
 const FIRST: &str = "MATCH (a) RETURN a";
 const SECOND: &str = "MATCH (b) RETURN b";

@@ -21,10 +21,10 @@ use hopcache_engine::prefetch::{
 };
 use hopcache_packstream::Value;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::names::node_name;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::node_handle::NodeHandle;
+use hopcache_sim::world::policy::default_policy;
 
 use crate::outcome::version;
 use parking_lot::Mutex;

@@ -3,7 +3,7 @@
 use hopcache_core::lease::Commit;
 use hopcache_core::limits::LEASE_MS_DEFAULT;
 use hopcache_engine::ports::{OriginFault, Scope};
-use hopcache_sim::process::Power;
+use hopcache_sim::world::process::Power;
 
 use super::*;
 

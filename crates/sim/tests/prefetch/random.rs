@@ -4,9 +4,9 @@
 use hopcache_core::limits::PREFETCH_TOKENS_MAX;
 use hopcache_engine::memory::Memory as _;
 use hopcache_engine::ports::{Dice as _, Neo4jFailure, OriginFault, Scope};
-use hopcache_sim::dice::SimDice;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::store::Mode;
+use hopcache_sim::world::dice::SimDice;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::store::Mode;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS, LEASE_MS_MIN};
 use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_engine::outcome::{Detail, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
-use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::world::origin::OriginBehavior;
 
 use super::*;
 

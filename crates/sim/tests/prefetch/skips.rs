@@ -2,8 +2,8 @@
 
 use hopcache_engine::message::{decode_launches, encode_orders};
 use hopcache_engine::ports::OriginFault;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::store::Mode;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::store::Mode;
 
 use super::*;
 

@@ -7,8 +7,8 @@ use hopcache_engine::event::{Event, RefreshWord};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::{Class, Detail};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::store::Weather;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::store::Weather;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, version, words};
 

@@ -12,10 +12,10 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::{Answer, Class, Detail};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::process::Power;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, other, stale_world, version, with, words};
 

@@ -10,9 +10,9 @@ use hopcache_engine::outcome::{Class, Detail};
 use hopcache_engine::ports::OriginFault;
 use hopcache_engine::refresh_view::Timing;
 use hopcache_sim::World;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::node_handle::NodeHandle;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, other, stale_world, version, with, words};
 
@@ -99,7 +99,9 @@ async fn a_refresh_with_the_whole_time_of_a_run_counts_as_a_failure() {
         let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(timeout_ms), 0));
         let world = stale_world(34, &Policy { grace: 10.0, ..policy }, &[READ.to_owned()]).await;
         world.origin.set_delay_ms(100_000);
-        world.store.set_weather(hopcache_sim::store::Weather { delay_ms_max: 40, ..Default::default() });
+        world
+            .store
+            .set_weather(hopcache_sim::world::store::Weather { delay_ms_max: 40, ..Default::default() });
         ask(&world, 0, &world.ask(READ)).await;
         // Less than the shortest pause after it.
         world.pass(timeout_ms + 100).await;

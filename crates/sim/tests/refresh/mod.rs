@@ -14,9 +14,9 @@ use hopcache_engine::event::{Event, RefreshWord};
 use hopcache_engine::outcome::Outcome;
 use hopcache_engine::{Policy, RefreshPolicy};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::node_handle::NodeHandle;
+use hopcache_sim::world::policy::default_policy;
 
 use crate::outcome::version;
 

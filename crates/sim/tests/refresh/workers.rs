@@ -8,9 +8,9 @@ use hopcache_engine::event::{Event, RefreshWord};
 use hopcache_engine::outcome::Detail;
 use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, balance, count, other, stale_world, version, with, words};
 

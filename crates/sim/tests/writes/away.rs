@@ -2,7 +2,7 @@
 
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::time::Millis;
-use hopcache_sim::process::Power;
+use hopcache_sim::world::process::Power;
 
 use super::{NODES, READ, SOON_MS, read, warm, world, write};
 use crate::outcome::version;

@@ -4,7 +4,7 @@
 use hopcache_engine::ask::Ask;
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
-use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
+use hopcache_sim::world::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
 
 use super::proofs::{BOUND_MS, FIRST, LONG_MS, WATCH_MS, policy, proved, warm_world_with};
 use super::{NODES, read, world_of};

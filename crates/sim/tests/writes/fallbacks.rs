@@ -8,8 +8,8 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
 
 use super::{NODES, READ, read, warm, world_of, write};
 use crate::outcome::version;

@@ -6,8 +6,8 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::event::Event;
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
 
 use super::{NODES, READ, SOON_MS, is_hit, read, world, write};
 use crate::outcome::version;
@@ -84,7 +84,7 @@ async fn cold_keys_and_untouched_ones_are_left_alone() {
         world.pass(1_000).await;
     }
     let runs = world.origin.runs();
-    world.send(0, &world.ask(hopcache_sim::write_statement::WRITE_LEFT)).await.unwrap();
+    world.send(0, &world.ask(hopcache_sim::world::write_statement::WRITE_LEFT)).await.unwrap();
     world.pass(1_000).await;
     assert_eq!((world.origin.runs(), read_after_writes(&world)), (runs, vec![0; NODES]));
 }
@@ -96,7 +96,7 @@ async fn many_writes_share_a_run() {
     let (began, before) = (sim_now(), world.origin.runs());
     let mut writers = Vec::new();
     for writer in 0..1_000 {
-        writers.push(world.send(writer % NODES, &world.ask(hopcache_sim::write_statement::WRITE)));
+        writers.push(world.send(writer % NODES, &world.ask(hopcache_sim::world::write_statement::WRITE)));
         world.pass(1).await;
     }
     for writer in writers {

@@ -4,8 +4,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Answer, Detail};
 use hopcache_engine::ports::OriginFault;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::write_statement::WRITE_LEFT;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::write_statement::WRITE_LEFT;
 
 use super::NODES;
 use super::proofs::{LEFT, LONG_MS, RIGHT, WATCH_MS, after, policy, settled_writers, warm_world_with};

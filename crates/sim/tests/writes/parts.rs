@@ -9,8 +9,8 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::ports::{Parts, WriteOf};
 use hopcache_sim::World;
-use hopcache_sim::origin::WriteFate;
-use hopcache_sim::write_statement::WRITE_IN_PARTS;
+use hopcache_sim::world::origin::WriteFate;
+use hopcache_sim::world::write_statement::WRITE_IN_PARTS;
 
 use super::{NODES, READ, SOON_MS, is_hit, read, warm, world};
 use crate::outcome::version;

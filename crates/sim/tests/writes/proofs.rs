@@ -11,9 +11,9 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_engine::{Policy, ProofSettings};
 use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, WriteFate, bookmark};
-use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
+use hopcache_sim::world::origin::{OriginBehavior, WriteFate, bookmark};
+use hopcache_sim::world::process::Power;
+use hopcache_sim::world::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
 
 use super::{NODES, is_hit, read, world_of};
 use crate::outcome::version;

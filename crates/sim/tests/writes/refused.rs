@@ -8,8 +8,8 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::Answer;
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Parts, WriteOf};
 use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, WriteFate};
-use hopcache_sim::write_statement::WRITE;
+use hopcache_sim::world::origin::{OriginBehavior, WriteFate};
+use hopcache_sim::world::write_statement::WRITE;
 
 use super::{NODES, READ, is_hit, read, warm, world};
 use crate::outcome::version;

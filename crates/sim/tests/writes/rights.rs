@@ -9,8 +9,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{OriginFault, Parts, Users, WriteOf};
 use hopcache_engine::{PendingWrite, Policy};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
 
 use super::{NODES, READ, SOON_MS, read, warm, world_of};
 use crate::outcome::version;

@@ -12,10 +12,10 @@ use hopcache_engine::event::{Event, HandoverWord};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::outcome::{Answer, Class, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::names::node_name;
-use hopcache_sim::origin::{DATABASE, WriteFate};
-use hopcache_sim::write_statement::{WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_LEFT};
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::names::node_name;
+use hopcache_sim::world::origin::{DATABASE, WriteFate};
+use hopcache_sim::world::write_statement::{WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_LEFT};
 
 use super::{ended_by_writes, is_hit, proved, read, warm, world_of};
 use crate::outcome::version;

@@ -2,7 +2,7 @@
 
 use hopcache_engine::ask::Ask;
 use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, bookmark};
+use hopcache_sim::world::origin::{OriginBehavior, bookmark};
 
 use super::{NODES, READ, is_hit, proved, read, warm, world, write};
 use crate::outcome::version;

@@ -8,10 +8,10 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::{AccessMode, OriginFault};
 use hopcache_engine::{Policy, TransactionReads};
 use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::write_statement::WRITE_LEFT;
+use hopcache_sim::world::clock::sim_now;
+use hopcache_sim::world::origin::OriginBehavior;
+use hopcache_sim::world::policy::default_policy;
+use hopcache_sim::world::write_statement::WRITE_LEFT;
 use tokio::task::JoinHandle;
 
 use super::proofs::{BOUND_MS, FIRST, WATCH_MS, policy, proved, warm_world, warm_world_with};
