@@ -10,8 +10,6 @@
 
 pub mod check;
 pub mod drive;
-#[cfg(test)]
-mod sharing;
 pub mod world;
 
 pub use world::World;
