@@ -1,19 +1,10 @@
 //! Joins and leaves under very bad gossip, and rings that disagree (F6, F8, F9, F11, F13). The seeds have all of this
 //! at random. Here each fault has its own schedule, and the test asserts that the fault occurred.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::outcome::{Answer, Outcome};
-use hopcache_sim::World;
 use hopcache_sim::drive::churn::{Churn, churn};
-use hopcache_sim::world::policy::default_policy;
 use hopcache_sim::world::udp::UdpWeather;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
-
-fn is_answered(outcome: &Outcome) -> bool {
-    matches!(outcome.answer, Answer::Body(_))
-}
+use crate::prelude::*;
 
 fn agreed(storm: &Churn) -> u64 {
     assert!(storm.agreed_after.is_some(), "no agreement: {storm:?}");

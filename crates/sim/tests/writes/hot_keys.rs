@@ -1,16 +1,9 @@
 //! Refresh on write: hot keys that a write has ended are read anew at once, within bounds, and no other keys.
 
 use hopcache_core::limits::HOT_LOOK_PAUSE_MS;
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::Event;
-use hopcache_engine::ports::OriginFault;
-use hopcache_sim::World;
-use hopcache_sim::world::clock::sim_now;
-use hopcache_sim::world::origin::OriginBehavior;
 
-use super::{NODES, READ, SOON_MS, is_hit, read, world, write};
-use crate::outcome::version;
+use super::{NODES, SOON_MS, world, write};
+use crate::prelude::*;
 
 /// A run's time here.
 const RUN_MS: u64 = 100;
@@ -120,8 +113,7 @@ async fn a_failed_read_is_left_to_readers() {
     world.pass(1_000).await;
     world.origin.set_slow(READ, 300);
     write(&world, 1).await;
-    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
-    let failure = hopcache_engine::ports::Neo4jFailure { code, message: String::new() };
+    let failure = said("Neo.ClientError.Security.Unauthorized");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unauthorized(failure)));
     world.pass(1_000).await;
     world.origin.set_behavior(OriginBehavior::Well);
