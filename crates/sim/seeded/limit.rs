@@ -1,9 +1,9 @@
 //! Bugs of the limit of runs at Neo4j and of the line before it change pure models, so pure schedules show them. The same
 //! rules are checked without bugs by `crates/core/tests/origin_limit`, `turns.rs` and `line.rs`.
 
-use hopcache_core::pattern::PatternId;
 use hopcache_core::limits::LINE_STRETCH;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit};
+use hopcache_core::pattern::PatternId;
 use hopcache_core::seeded::{Bug, choose};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, RunClass, TurnBounds, Turns, WaiterId};

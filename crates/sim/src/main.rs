@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use hopcache_sim::coverage::{Coverage, EXCLUDED, FAULTS, OUTCOMES};
-use hopcache_sim::minimise::minimise;
-use hopcache_sim::simulate::{Keep, Report, Without, simulate, simulate_without};
+use hopcache_sim::check::coverage::{Coverage, EXCLUDED, FAULTS, OUTCOMES};
+use hopcache_sim::drive::minimise::minimise;
+use hopcache_sim::drive::simulate::{Keep, Report, Without, simulate, simulate_without};
 
 const USAGE: &str = "hopcache-sim --seed S | --seeds N [--from K] [--cover yes] | --replay FILE | --minimise S   [--threads T] [--out DIR]";
 

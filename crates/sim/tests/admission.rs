@@ -1,18 +1,9 @@
 //! What the store takes: keys that were run once stay in their owner's memory where there is no room for them.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::admission::Room;
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::outcome::{Class, Kept, Outcome, Role};
-use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
 
-use crate::outcome::version;
+use crate::prelude::*;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 const RUN_MS: u64 = 100;
 
 fn without_room() -> Policy {
@@ -24,10 +15,6 @@ fn kept(outcome: &Outcome) -> Option<Kept> {
         Class::Miss { kept, .. } => Some(kept),
         _ => None,
     }
-}
-
-async fn read(world: &World, node: usize, ask: &Ask) -> Outcome {
-    world.send(node, ask).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,21 +1,11 @@
 //! Bookmarks: a client that has seen a transaction never gets an answer from before it, and its requests are hits all the
 //! same.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-use std::collections::BTreeSet;
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, TransactionId};
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, RequestBypass};
-use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Reason};
-use hopcache_engine::ports::OriginFault;
-use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, bookmark};
-use hopcache_sim::policy::default_policy;
 
-use crate::outcome::version;
+use crate::prelude::*;
+use std::collections::BTreeSet;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 const NODES: usize = 3;
 
 /// A world whose origin tells transactions.
@@ -41,10 +31,6 @@ fn returned(outcome: &Outcome) -> Bookmark {
     let texts: Vec<&str> =
         list.trim_end_matches("]}").split(',').map(|text| text.trim_matches('"')).collect();
     Bookmark::parse_all(&texts).unwrap()
-}
-
-fn is_hit(outcome: &Outcome) -> bool {
-    outcome.how.class == Class::Hit
 }
 
 fn is_stored(outcome: &Outcome) -> bool {
@@ -156,7 +142,7 @@ async fn stale_answers_keep_to_bookmarks() {
     let first = world.send(0, &world.ask(READ)).await.unwrap();
     world.origin.set_version(2);
     world.pass(u64::try_from(first.how.ttl_ms.unwrap()).unwrap() + 50).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     let plain = world.ask(READ);
     for node in 0..NODES {
         let stale = world.send(node, &plain).await.unwrap();

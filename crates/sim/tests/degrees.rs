@@ -1,22 +1,15 @@
 //! Degrees of the graph nodes that queries start from (issue 5). A degree comes from a hint, or is learned in the
 //! background, or is unknown. Learning is bounded, delays no request, and runs no query of a client.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::limits::{
     DEGREE_HITS_MIN, DEGREE_MAX, DEGREE_QUEUE_MAX, DEGREE_SLOW_MS, DEGREE_TIMEOUT_MS, DEGREE_TTL_MS,
     DEGREE_UNKNOWN_TTL_MS,
 };
 use hopcache_core::refresh::{KeyFacts, Mode, Timing};
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::degree::{Degree, DegreeSource};
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::DegreeBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_sim::world::origin::DegreeBehavior;
+
+use crate::prelude::*;
 
 const READ: &str = "MATCH (p:Person {id: 7})-[:KNOWS]-(f) RETURN f";
 
@@ -118,9 +111,7 @@ async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
 
 /// A key without history: its entry was read by another node, has `left_ms` of its minute left, and is hit once here.
 async fn found(world: &World, request: &Ask, left_ms: u64) {
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     world.send(1, request).await.unwrap();
     world.pass(60_000 - left_ms).await;
     for _ in 0..2 {

@@ -1,36 +1,16 @@
 //! Every way in which a flight ends, by its name in the table of `engine::flight`, and the answers of its waiters.
 
+use hopcache_core::limits::{FOLLOWERS_MAX, PASS_THROUGH_BYTES_MAX};
+use hopcache_cypher::verdict::BypassReason;
+
+use crate::prelude::*;
 use std::time::Duration;
 
-use hopcache_core::lease::Commit;
-use hopcache_core::limits::{FOLLOWERS_MAX, PASS_THROUGH_BYTES_MAX, REFRESH_RETRY_MS};
-use hopcache_core::time::Millis;
-use hopcache_cypher::verdict::BypassReason;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, RequestBypass};
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-
-use crate::outcome::version_in;
 use tokio::time::Instant;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// A run's time here, and a little more: less than two runs one after the other.
 const RUN_MS: u64 = 100;
 const ABOUT_ONE_RUN: Duration = Duration::from_millis(2 * RUN_MS - 20);
-
-fn failure(outcome: &Outcome) -> Option<FailureKind> {
-    match &outcome.answer {
-        Answer::Failed(failure) => Some(failure.kind.clone()),
-        Answer::Body(_) => None,
-    }
-}
 
 /// Sends `count` requests at once to the first node. Returns all outcomes, and the longest wait.
 #[expect(clippy::unwrap_used, reason = "a test's own failure")]
@@ -71,15 +51,15 @@ async fn done_everybody_gets_the_value_and_it_is_kept() {
     let (outcomes, _) = crowd(&world, &ask, 20).await;
     let stored = |outcome: &Outcome| matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. });
     assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1) && stored(outcome)));
+    let led = |outcome: &&Outcome| matches!(outcome.how.class, Class::Miss { role: Role::Led, .. });
+    assert_eq!(outcomes.iter().filter(led).count(), 1, "the others joined it");
     assert_eq!(crowd(&world, &ask, 1).await.0[0].how.class, Class::Hit);
 }
 
 #[tokio::test(start_paused = true)]
 async fn done_elsewhere_is_found_in_the_store() {
     let world = World::new(2, 43);
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     let ask = world.ask(READ);
     world.send(1, &ask).await.unwrap();
     let (outcomes, _) = crowd(&world, &ask, 20).await;
@@ -128,8 +108,7 @@ async fn fenced_is_answered_and_not_kept() {
 /// I11, F27, F29.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_statement_is_everybodys() {
-    let neo4j_failure =
-        Neo4jFailure { code: "Neo.ClientError.Statement.ArithmeticError".into(), message: "/ by 0".into() };
+    let neo4j_failure = said("Neo.ClientError.Statement.ArithmeticError");
     // Below this bound a result is only too large for an entry, and is left to its clients.
     let limit_bytes = PASS_THROUGH_BYTES_MAX;
     let faults = [
@@ -141,7 +120,7 @@ async fn an_error_of_the_statement_is_everybodys() {
         world.origin.set_behavior(OriginBehavior::Fault(fault));
         let ask = world.ask(READ);
         let (outcomes, waited) = crowd(&world, &ask, 20).await;
-        assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
+        assert!(outcomes.iter().all(|outcome| failure_in(outcome).as_ref() == Some(&kind)));
         assert!(waited < ABOUT_ONE_RUN, "{kind:?}: {waited:?}");
         assert_eq!(world.origin.runs(), 1, "{kind:?}");
         world.origin.set_behavior(OriginBehavior::Well);
@@ -153,13 +132,12 @@ async fn an_error_of_the_statement_is_everybodys() {
 /// time.
 #[tokio::test(start_paused = true)]
 async fn a_transient_error_is_tried_once_more_by_one() {
-    let neo4j_failure =
-        Neo4jFailure { code: "Neo.TransientError.General.OutOfMemory".into(), message: "later".into() };
+    let neo4j_failure = said("Neo.TransientError.General.OutOfMemory");
     let faults = [
         (OriginFault::Transient(neo4j_failure.clone()), FailureKind::Neo4j(neo4j_failure), 2),
         (OriginFault::Cut("cut".into()), FailureKind::OriginCut, 2),
         (OriginFault::TimedOut, FailureKind::OriginTimedOut, 1),
-        (OriginFault::Unreachable("gone".into()), FailureKind::OriginUnreachable, 2),
+        (away(), FailureKind::OriginUnreachable, 2),
         (OriginFault::Overloaded, FailureKind::Overloaded, 2),
     ];
     for (fault, kind, runs) in faults {
@@ -167,7 +145,7 @@ async fn a_transient_error_is_tried_once_more_by_one() {
         world.origin.set_behavior(OriginBehavior::Fault(fault));
         let ask = world.ask(READ);
         let (outcomes, _) = crowd(&world, &ask, 20).await;
-        assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
+        assert!(outcomes.iter().all(|outcome| failure_in(outcome).as_ref() == Some(&kind)));
         assert_eq!(world.origin.runs(), runs, "{kind:?}");
         assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0, "{kind:?}");
     }
@@ -211,6 +189,23 @@ async fn uncacheable_waiters_are_not_serialised() {
     }
 }
 
+/// TTL 0 between nodes: one run for all requests at any node while it is under way, and no longer.
+#[tokio::test(start_paused = true)]
+async fn without_a_ttl_nodes_share_the_run_under_way() {
+    let world = World::with_policy(3, 62, &Policy { ttl_ms: Millis::ZERO, ..default_policy() });
+    let ask = world.ask(READ);
+    for runs in 1..4 {
+        let sent: Vec<_> = (0..30).map(|client| world.send(client % 3, &ask)).collect();
+        world.pass(RUN_MS / 2).await;
+        let late = world.send(0, &ask);
+        for outcome in sent.into_iter().chain([late]) {
+            assert_eq!(version_in(&outcome.await.unwrap()), Some(i64::try_from(runs).unwrap()));
+        }
+        assert_eq!(world.origin.runs(), runs);
+        world.origin.set_version(1 + i64::try_from(runs).unwrap());
+    }
+}
+
 /// I6, seeds 9637 and 19310: a run past the cache shows that a statement changes data, and nobody takes it for a read again.
 #[tokio::test(start_paused = true)]
 async fn an_update_past_the_cache_is_remembered() {
@@ -248,27 +243,6 @@ async fn a_lost_leader_costs_one_more_run_and_no_lease() {
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
-/// F4: so does a refresh that panics.
-#[tokio::test(start_paused = true)]
-async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
-    let world = World::new(1, 51);
-    world.send(0, &world.ask(READ)).await.unwrap();
-    world.pass(61_000).await;
-    world.origin.set_version(2);
-    world.origin.set_behavior(OriginBehavior::Panic(1));
-    let ask = world.ask(READ);
-    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(1));
-    world.pass(2 * RUN_MS).await;
-    let engine = &world.nodes[0].engine;
-    assert_eq!((world.origin.runs(), engine.refresh().under_way(), engine.fetch().leases_held()), (2, 0, 0));
-    assert_eq!(engine.path().sizes().refreshes, 0);
-    // A refresh that is lost has failed: the next one keeps the same pause.
-    world.pass(REFRESH_RETRY_MS * 3 / 2).await;
-    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(1));
-    world.pass(2 * RUN_MS).await;
-    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2));
-}
-
 /// F4: a leader that has won a lease and a stale value panics before it has begun the refresh.
 #[tokio::test(start_paused = true)]
 async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
@@ -289,23 +263,6 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
         "one refresh, and no lease is left"
     );
     assert_eq!(version_in(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiters_deadline_ends_for_itself_alone() {
-    let world = World::new(1, 52);
-    world.origin.set_delay_ms(1_000);
-    let patient = world.ask(READ);
-    let mut hasty = patient.clone();
-    hasty.deadline = sim_now() + Millis(50);
-    let leads = world.send(0, &hasty);
-    let follows: Vec<_> = (0..10).map(|_| world.send(0, &patient)).collect();
-    assert_eq!(failure(&leads.await.unwrap()), Some(FailureKind::DeadlinePassed));
-    assert_eq!(world.nodes[0].engine.path().flights_under_way(), 1, "the flight goes on");
-    for outcome in follows {
-        assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
-    }
-    assert_eq!(world.origin.runs(), 1);
 }
 
 /// I4, F2: a node is stopped during its run for longer than TTL and grace. The run's result answers none of its
@@ -346,7 +303,7 @@ async fn over_the_cap_is_refused_and_the_flight_goes_on() {
     let mut waiting: Vec<_> = (0..=cap).map(|_| world.send(0, &ask)).collect();
     world.pass(10).await;
     let (refused, waited) = crowd(&world, &ask, 25).await;
-    assert!(refused.iter().all(|outcome| failure(outcome) == Some(FailureKind::Overloaded)));
+    assert!(refused.iter().all(|outcome| failure_in(outcome) == Some(FailureKind::Overloaded)));
     assert!(waited < Duration::from_millis(10), "{waited:?}: they waited");
 
     for leaver in waiting.drain(1..=5) {

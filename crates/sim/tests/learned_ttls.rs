@@ -1,17 +1,7 @@
 //! With `entry.stale_target`, an entry's TTL follows from how often its answer has changed without a write that told of it (I4:
 //! the operator decides how old an answer may be, here by the share of answers that may be out of date).
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::Class;
-use hopcache_sim::World;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::write_statement::WRITE;
-
-use crate::outcome::version;
+use crate::prelude::*;
 
 const TTL_MS: u64 = 60_000;
 

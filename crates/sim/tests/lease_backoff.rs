@@ -1,12 +1,10 @@
 //! The back-off of a node that lost the competition for a lease (DESIGN "Lease protocol"): it competes again after 10,
 //! 20, 40, 80, 160, 160 … ms, each wait times a random factor from 0.5 to 1.5. Time is virtual, so waits are exact.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::limits::{LEASE_POLL_MS_FIRST, LEASE_POLL_MS_MAX};
-use hopcache_engine::event::Event;
-use hopcache_sim::World;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
+use crate::prelude::*;
+
 /// Waits that are looked at: five that double, and three at the longest.
 const WAITS: usize = 8;
 /// The holder runs for longer than all of them together.
@@ -24,9 +22,7 @@ fn expected_ms() -> [u64; WAITS] {
 /// attempts.
 async fn waits_ms(seed: u64) -> [u64; WAITS] {
     let world = World::new(2, seed);
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     world.origin.set_delay_ms(RUN_MS);
     let holder = world.send(0, &world.ask(READ));
     world.pass(10).await;

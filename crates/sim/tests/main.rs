@@ -1,6 +1,7 @@
 //! The engine's tests: scenes and seeds on a simulated cluster. One program, because each test program costs a link.
 //!
 //! One scene file alone: `cargo test -p hopcache-sim --test scenes promises::`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod admission;
 mod bookmarks;
@@ -16,9 +17,9 @@ mod membership;
 mod misses;
 mod near_copies;
 mod origin_faults;
-mod outcome;
 mod plain_text_front;
 mod prefetch;
+mod prelude;
 mod promises;
 mod refresh;
 mod regression_schedules;
@@ -27,7 +28,6 @@ mod restored_store;
 mod run_costs;
 mod run_limits;
 mod seeds;
-mod sharing_off;
 mod slow_runs;
 mod stale_if_error;
 mod whose;

@@ -1,19 +1,10 @@
 //! Joins and leaves under very bad gossip, and rings that disagree (F6, F8, F9, F11, F13). The seeds have all of this
 //! at random. Here each fault has its own schedule, and the test asserts that the fault occurred.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::outcome::{Answer, Outcome};
-use hopcache_sim::World;
-use hopcache_sim::churn::{Churn, churn};
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::udp::UdpWeather;
+use hopcache_sim::drive::churn::{Churn, churn};
+use hopcache_sim::world::udp::UdpWeather;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
-
-fn is_answered(outcome: &Outcome) -> bool {
-    matches!(outcome.answer, Answer::Body(_))
-}
+use crate::prelude::*;
 
 fn agreed(storm: &Churn) -> u64 {
     assert!(storm.agreed_after.is_some(), "no agreement: {storm:?}");
@@ -131,14 +122,14 @@ async fn an_owner_that_is_not_heard_keeps_nobody() {
     let owner = world.owner_of(&ask);
     let asker = 1 - owner;
     world.net.set_way_cut(owner, asker, true);
-    let began = hopcache_sim::clock::sim_now();
+    let began = hopcache_sim::world::clock::sim_now();
     ask.deadline = began + Millis(1_000);
     let late = world.send(asker, &ask).await.unwrap();
-    let waited = hopcache_sim::clock::sim_now().since(began);
+    let waited = hopcache_sim::world::clock::sim_now().since(began);
     assert!(waited <= Millis(1_600), "{waited:?}, its deadline was 1 s: {late:?}");
     assert_eq!(world.origin.runs(), 1, "the owner heard it and ran");
     let mut again = world.ask(READ);
-    again.deadline = hopcache_sim::clock::sim_now() + Millis(10_000);
+    again.deadline = hopcache_sim::world::clock::sim_now() + Millis(10_000);
     assert!(
         is_answered(&world.send(asker, &again).await.unwrap()),
         "the owner is out of routing, the store has it"

@@ -1,13 +1,6 @@
 //! A miss: the lease that it is granted, and how often it looks.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Class, Detail, Kept, Role};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::store::Weather;
-
-const READ: &str = "MATCH (n) RETURN n.version AS version";
+use crate::prelude::*;
 
 /// F21: the store grants a `no-cache` request its lease, and the answer is lost. The request asks once more with the
 /// same nonce, recognises its own lease, stores its result, and leaves no lease behind.

@@ -1,38 +1,17 @@
 //! Faults of the origin on a simulated cluster (F25, F26, F27): which node runs the query, which requests fail, and
 //! when a key is tried again. The breaker before a real Neo4j is in the node (`origin/gate.rs`); here an unreachable
 //! origin fails at once.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX, REFRESH_RETRY_MS};
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Freshness;
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault};
-use hopcache_sim::World;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX};
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
+use crate::prelude::*;
 
 fn transient() -> OriginFault {
-    let code = "Neo.TransientError.Transaction.DeadlockDetected".to_owned();
-    OriginFault::Transient(Neo4jFailure { code, message: "a deadlock".to_owned() })
+    OriginFault::Transient(said("Neo.TransientError.Transaction.DeadlockDetected"))
 }
 
 fn cut() -> OriginFault {
     OriginFault::Cut("reset".to_owned())
-}
-
-fn is_value(outcome: &Outcome) -> bool {
-    matches!(outcome.answer, Answer::Body(_))
-}
-
-fn failure(outcome: &Outcome) -> FailureKind {
-    match &outcome.answer {
-        Answer::Failed(failure) => failure.kind.clone(),
-        Answer::Body(_) => panic!("an answer: {:?}", outcome.how),
-    }
 }
 
 fn held_back_ms(outcome: &Outcome) -> Option<u64> {
@@ -83,7 +62,7 @@ async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     for _ in 0..2_400 {
         let outcomes = crowd(&world, 3).await;
-        assert!(outcomes.iter().all(|outcome| !is_value(outcome)));
+        assert!(outcomes.iter().all(|outcome| !is_answered(outcome)));
         world.pass(50).await;
     }
     let runs = world.origin.runs();
@@ -91,7 +70,7 @@ async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
     // Well again: the pause at hand is the most that it costs.
     world.origin.set_behavior(OriginBehavior::Well);
     world.pass(BACKOFF_MS_MAX).await;
-    assert!(crowd(&world, 30).await.iter().all(is_value));
+    assert!(crowd(&world, 30).await.iter().all(is_answered));
     assert_eq!(world.origin.runs(), runs + 1);
     // Success has cleared it: the next trouble begins with the first pause.
     world.nodes.iter().for_each(|node| node.memory.forget_all());
@@ -110,39 +89,23 @@ async fn bad_luck_is_tried_once_more_and_then_left_alone() {
         let world = World::new(1, seed);
         world.origin.set_behavior(OriginBehavior::Fault(fault));
         for outcome in crowd(&world, 50).await {
-            assert!(!is_value(&outcome));
+            assert!(!is_answered(&outcome));
         }
         assert_eq!(world.origin.runs(), 2, "the leader's, and one for all its followers");
         assert!(crowd(&world, 50).await.iter().all(|outcome| held_back_ms(outcome).is_some()));
         assert_eq!(world.origin.runs(), 2);
         world.origin.set_behavior(OriginBehavior::Well);
         world.pass(BACKOFF_MS_FIRST).await;
-        assert!(crowd(&world, 50).await.iter().all(is_value));
+        assert!(crowd(&world, 50).await.iter().all(is_answered));
         assert_eq!(world.origin.runs(), 3);
     }
-}
-
-/// The same behind a forward: the owner's word on the key is not asked for again by every client that waited.
-#[tokio::test(start_paused = true)]
-async fn behind_a_forward_all_are_told_by_one_forward() {
-    let world = World::new(2, 5);
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
-    let ask = world.ask(READ);
-    let entry = 1 - world.owner_of(&ask);
-    let sent: Vec<_> = (0..100).map(|_| world.send(entry, &ask)).collect();
-    for outcome in sent {
-        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::OriginTimedOut);
-    }
-    assert_eq!((world.origin.runs(), world.net.forwards()), (1, 1));
-    assert!(held_back_ms(&world.send(entry, &ask).await.unwrap()).is_some(), "it travels");
 }
 
 /// F27, I11: an error of the statement does not count as a failure of the origin.
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_holds_nothing_back() {
     let world = World::new(1, 6);
-    let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
-    let neo4j_failure = Neo4jFailure { code, message: "/ by zero".to_owned() };
+    let neo4j_failure = said("Neo.ClientError.Statement.ArithmeticError");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(neo4j_failure.clone())));
     for run in 1..=5 {
         for outcome in crowd(&world, 20).await {
@@ -165,16 +128,14 @@ async fn a_statement_error_holds_nothing_back() {
 async fn an_origin_that_is_away_holds_no_key_back() {
     let world = World::new(3, 7);
     world.origin.set_delay_ms(1);
-    world
-        .origin
-        .set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("its breaker is open".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     for _ in 0..20 {
         for outcome in crowd(&world, 9).await {
             assert_eq!(failure(&outcome), FailureKind::OriginUnreachable);
         }
     }
     world.origin.set_behavior(OriginBehavior::Well);
-    assert!(crowd(&world, 9).await.iter().all(is_value));
+    assert!(crowd(&world, 9).await.iter().all(is_answered));
 }
 
 /// F25, F26: a stale copy is served and marked, from memory and from the store. While the key is held back, nothing
@@ -226,12 +187,10 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
 #[tokio::test(start_paused = true)]
 async fn with_rings_that_disagree_each_node_tries_once() {
     let world = World::new(3, 9);
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     world.origin.set_delay_ms(500);
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
-    assert!(crowd(&world, 300).await.iter().all(|outcome| !is_value(outcome)));
+    assert!(crowd(&world, 300).await.iter().all(|outcome| !is_answered(outcome)));
     assert_eq!(world.origin.runs(), 3, "one lease after the other");
     let seen = world.origin.runs_seen();
     for (earlier, later) in seen.iter().zip(&seen[1..]) {
@@ -247,7 +206,7 @@ async fn one_keys_trouble_is_no_others() {
     crowd(&world, 10).await;
     world.origin.set_behavior(OriginBehavior::Well);
     let other = world.send(0, &world.ask("MATCH (m) RETURN m")).await.unwrap();
-    assert!(is_value(&other));
+    assert!(is_answered(&other));
     assert!(held_back_ms(&crowd(&world, 1).await[0]).is_some());
 }
 
@@ -267,9 +226,7 @@ async fn a_run_that_was_never_sent_is_not_counted_as_one() {
         assert_eq!(faults, 2, "both were tried, and are counted");
         events.count(|event| matches!(event, Event::OriginRun { .. }))
     };
-    for never_sent in
-        [OriginFault::Overloaded, OriginFault::TooManyRuns, OriginFault::Unreachable("refused".to_owned())]
-    {
+    for never_sent in [OriginFault::Overloaded, OriginFault::TooManyRuns, away()] {
         assert_eq!(counted(never_sent).await, 0);
     }
     for sent in [OriginFault::TimedOut, cut(), transient()] {

@@ -1,19 +1,15 @@
 //! A second front: it renders results as plain text. The engine, unchanged, caches, shares and forwards its renderings
 //! beside the Query API's.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use hopcache_core::result::ResultSet;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Class, Outcome};
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
 use hopcache_packstream::Reader;
-use hopcache_sim::World;
-use hopcache_sim::query_api_renderer::QueryApiRenderer;
+use hopcache_sim::world::query_api_renderer::QueryApiRenderer;
+
+use crate::prelude::*;
+use bytes::Bytes;
 
 const PLAIN_TEXT: RenderingId = RenderingId(40);
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 /// The renderings of a node with both fronts.
 struct BothFronts;

@@ -1,18 +1,7 @@
 //! Schedules that the simulator found, written out by hand, so that their defects stay fixed for any draws of the
 //! seeds. `regression_seeds.rs` has the seeds.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Role};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::process::Power;
-use hopcache_sim::store::Weather;
-
-use crate::outcome::version_or_failure;
-
-const READ: &str = "MATCH (n) RETURN n.version AS version";
+use crate::prelude::*;
 
 /// I4, F2: a process is stopped between the store's read of an entry and its own use of it. It takes the entry for as
 /// old as it is.
@@ -33,16 +22,6 @@ async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
     assert!(!reads.is_finished(), "it was stopped in mid-command");
     world.nodes[0].process.set(Power::On);
     assert_eq!(version_or_failure(&reads.await.unwrap()), "2", "150 s old, dead after 90");
-}
-
-/// F4, I9: a leader that panics leaves no lease in the list of those held.
-#[tokio::test(start_paused = true)]
-async fn a_panicking_leader_is_not_kept_among_the_holders() {
-    let world = World::new(1, 42);
-    world.origin.set_behavior(OriginBehavior::Panic(1));
-    assert_eq!(version_or_failure(&world.send(0, &world.ask(READ)).await.unwrap()), "1");
-    assert_eq!(world.origin.runs(), 2, "the first one panicked");
-    assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
 /// F8: a request that shares no forward ends by its deadline, however many nodes are silent.
@@ -67,9 +46,7 @@ async fn a_request_with_max_age_keeps_its_deadline_behind_a_cut() {
 #[tokio::test(start_paused = true)]
 async fn scattered_silences_are_no_lost_store() {
     let world = World::new(2, 44);
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     world.origin.set_delay_ms(20_000);
     let leads = world.send(0, &world.ask(READ));
     world.pass(100).await;
@@ -117,9 +94,7 @@ async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
 #[tokio::test(start_paused = true)]
 async fn a_result_past_its_lease_is_not_kept_without_the_store() {
     let world = World::new(2, 46);
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     let mut ask = world.ask(READ);
     ask.deadline = sim_now() + Millis(600_000);
     let waits = world.send(0, &ask);

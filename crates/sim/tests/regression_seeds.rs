@@ -2,7 +2,7 @@
 //! same numbers. If a change of the simulator shifts the draws, these become seeds like any other. The hand-written
 //! schedules in `regression_schedules.rs` and `promises.rs` stay.
 
-use hopcache_sim::simulate::{Keep, simulate};
+use hopcache_sim::drive::simulate::{Keep, simulate};
 
 /// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
 const FOUND: [(u64, &str, &str); 20] = [

@@ -1,25 +1,12 @@
 //! F43 and F44: the store's content goes back, to a snapshot or by a fail-over to a replica that lagged. It counts as
 //! empty, and nodes forget copies that they keep on the word of its log.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-use hopcache_core::limits::INVALIDATION_POLL_MS;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Class, Kept, Role};
-use hopcache_engine::ports::Scope;
-use hopcache_sim::World;
+use crate::prelude::*;
 
-use crate::outcome::version;
-
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 const OTHER: &str = "MATCH (m) RETURN m.version AS version";
 
 async fn answered(world: &World, node: usize, ask: &Ask) -> i64 {
     version(&world.send(node, ask).await.unwrap())
-}
-
-fn follow(world: &World, node: usize) {
-    let engine = world.nodes[node].engine.clone();
-    tokio::spawn(async move { engine.path().follow_invalidations().await });
 }
 
 /// I4: an entry that a purge removed comes back with a snapshot, and is not served.
@@ -64,7 +51,7 @@ async fn a_record_that_took_the_number_of_a_lost_one_is_not_skipped() {
     let world = World::new(2, 63);
     let (ask, other) = (world.ask(READ), world.ask(OTHER));
     let reader = world.owner_of(&ask);
-    follow(&world, reader);
+    follow(&world.nodes[reader]);
     world.pass(10).await;
     assert_eq!(answered(&world, reader, &ask).await, 1);
     world.net.set_way_cut(1 - reader, reader, true);

@@ -1,10 +1,7 @@
 //! Nodes learn the cost of runs by pattern and by principal: one principal's slow variant of a statement lengthens no
 //! other principal's leases.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-use hopcache_engine::ask::Hints;
-use hopcache_engine::outcome::Answer;
-use hopcache_sim::World;
+use crate::prelude::*;
 
 /// One pattern: its literal decides how long it takes.
 fn variant(number: u32) -> String {

@@ -1,15 +1,8 @@
 //! A client's own limit for a run (`maxExecutionTime`): its run ends there, and no other run does.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Freshness, RequestBypass};
-use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::Neo4jFailure;
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
+use crate::prelude::*;
 use tokio::time::Instant;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 const LIMIT_MS: u64 = 1_000;
 const RUN_MS: u64 = 5_000;
 
@@ -25,20 +18,9 @@ fn world(nodes: usize, seed: u64) -> World {
     world
 }
 
-fn failure(outcome: &Outcome) -> &FailureKind {
-    match &outcome.answer {
-        Answer::Failed(failure) => &failure.kind,
-        Answer::Body(_) => panic!("answered: {:?}", outcome.how),
-    }
-}
-
 /// G3: in Neo4j's words, so that no driver repeats what has used up its own time. Of a write nobody knows whether it was enough.
 fn own_limit() -> FailureKind {
     FailureKind::Neo4j(Neo4jFailure::clients_time_is_over())
-}
-
-fn is_answered(outcome: &Outcome) -> bool {
-    matches!(outcome.answer, Answer::Body(_))
 }
 
 /// On every path: at the owner, behind a forward, `no-cache`, past the cache, a write.
@@ -58,7 +40,7 @@ async fn a_run_ends_at_its_clients_limit() {
             let (began, runs) = (Instant::now(), world.origin.runs());
             let outcome = world.send(node, &ask).await.unwrap();
             let expected = if path == "a write" { FailureKind::OriginTimedOut } else { own_limit() };
-            assert_eq!(failure(&outcome), &expected, "{path}");
+            assert_eq!(failure(&outcome), expected, "{path}");
             let took_ms = began.elapsed().as_millis();
             assert!((1_000..1_300).contains(&took_ms), "{path} at node {node}: {took_ms} ms");
             assert_eq!(
@@ -81,7 +63,7 @@ async fn clients_with_other_limits_are_not_cut_short_and_share_the_next_run() {
         world.pass(10).await;
         let patient: Vec<_> = (0..1_000).map(|client| world.send(client % nodes, &world.ask(READ))).collect();
         for outcome in early {
-            assert_eq!(failure(&outcome.await.unwrap()), &own_limit());
+            assert_eq!(failure(&outcome.await.unwrap()), own_limit());
         }
         for outcome in patient {
             let outcome = outcome.await.unwrap();
@@ -105,7 +87,7 @@ async fn who_joins_a_longer_run_waits_by_its_own_limit() {
         let began = Instant::now();
         let hasty = limited(world.ask(READ), LIMIT_MS);
         for outcome in (0..nodes).map(|node| world.send(node, &hasty)).collect::<Vec<_>>() {
-            assert_eq!(failure(&outcome.await.unwrap()), &own_limit());
+            assert_eq!(failure(&outcome.await.unwrap()), own_limit());
         }
         assert!(began.elapsed().as_millis() <= 3_500, "{:?}", began.elapsed());
         for outcome in patient {

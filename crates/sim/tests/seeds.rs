@@ -4,10 +4,10 @@
 //! `HOPCACHE_TEST_SIM_SEEDS` sets the number of seeds (default 48). From 48 on every kind of world has to be among
 //! them, from 200 on every kind of fault.
 
-use std::process::Command;
+use hopcache_sim::check::coverage::{Coverage, FAULTS};
+use hopcache_sim::drive::simulate::{Keep, Report, simulate};
 
-use hopcache_sim::coverage::{Coverage, FAULTS};
-use hopcache_sim::simulate::{Keep, Report, simulate};
+use std::process::Command;
 
 /// This many seeds have every kind of world.
 const SEEDS: u64 = 48;

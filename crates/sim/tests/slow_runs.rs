@@ -1,26 +1,13 @@
 //! A run may take longer than its result lives: it answers all its waiters. Refusing a healthy origin's answer would
 //! make the crowd run one after another, and the last requests would fail.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+use crate::prelude::*;
 use std::time::Duration;
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Hints};
-use hopcache_engine::outcome::{Answer, Outcome};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
 use tokio::time::Instant;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 const TTL_MS: u64 = 1_000;
 const RUN_MS: u64 = 2_000;
-
-fn is_answered(outcome: &Outcome) -> bool {
-    matches!(outcome.answer, Answer::Body(_))
-}
 
 /// A second of life by the operator's word, or by every client's hint.
 fn short_lives() -> [(Policy, Hints); 2] {

@@ -1,30 +1,11 @@
 //! Whose data: nodes with one key and one store before different Neo4j servers, or before one that is replaced or restored, serve
 //! nothing of another database.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-use std::sync::Arc;
 
 use hopcache_core::bookmark::DatabaseUuid;
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
-use hopcache_engine::ports::OriginFault;
-use hopcache_engine::{Policy, ProofSettings};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::members::SimRouting;
-use hopcache_sim::names::node_name;
-use hopcache_sim::node_handle::Start;
-use hopcache_sim::origin::{DATABASE, OriginBehavior, ScriptedOrigin};
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
-use hopcache_sim::record::Life;
-use hopcache_sim::write_statement::{WRITE, WRITE_LEFT};
+use hopcache_core::node::NodeName;
+use hopcache_sim::world::origin::{DATABASE, ScriptedOrigin};
 
-use crate::outcome::{version, version_in};
+use crate::prelude::*;
 
 const OTHER: DatabaseUuid = DatabaseUuid([0xEE; 16]);
 /// Longer than the watcher's interval, two looks and a telling.
@@ -88,14 +69,6 @@ async fn start(world: &mut World, (node, life): (usize, u32), ring: &[usize], po
 async fn restart(world: &mut World, (node, life): (usize, u32), policy: &Policy) {
     world.nodes[node].process.set(Power::Off);
     start(world, (node, life), &[node], policy).await;
-}
-
-async fn read(world: &World, node: usize, ask: &Ask) -> Outcome {
-    world.send(node, ask).await.unwrap()
-}
-
-fn is_hit(outcome: &Outcome) -> bool {
-    outcome.how.class == Class::Hit
 }
 
 fn asks(world: &World) -> Vec<Ask> {
@@ -180,7 +153,7 @@ async fn a_node_that_starts_in_an_outage_knows_its_database_from_the_store() {
         for ask in &asks {
             read(&world, 0, ask).await;
         }
-        let away = OriginFault::Unreachable("refused".to_owned());
+        let away = away();
         world.origin.set_behavior(OriginBehavior::Fault(away));
         world.origin.set_away(true);
         restart(&mut world, (0, 1), &at(address)).await;
@@ -238,7 +211,7 @@ async fn a_server_that_is_replaced_is_noticed_on_all_nodes() {
             assert!(is_hit(&read(&world, *owner, ask).await), "{is_cut}");
         }
         assert_eq!(purges(&world), purged, "it is noticed once");
-        world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("refused".to_owned())));
+        world.origin.set_behavior(OriginBehavior::Fault(away()));
         world.origin.set_away(true);
         assert_eq!(version_in(&read(&world, world.owner_of(unread), unread).await), None, "{is_cut}");
     }

@@ -7,7 +7,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::lease::Token;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::record::{Brought, Covers, Fact, KeyId, Life, What};
+use crate::check::record::{Brought, Covers, Fact, KeyId, Life, What};
 
 /// A granted lease that no command has ended. Its time may be over.
 #[derive(Debug, Clone, Copy)]

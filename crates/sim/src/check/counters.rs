@@ -2,7 +2,7 @@
 //! change that.
 
 use super::{Check, Seen};
-use crate::process::Power;
+use crate::world::process::Power;
 
 pub(super) struct Identities;
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::RunSeen;
-use crate::record::{Fact, ResultReport, What};
-use crate::subject::Subject;
-use crate::write_statement::Touches;
+use crate::check::record::{Fact, ResultReport, What};
+use crate::world::subject::Subject;
+use crate::world::write_statement::Touches;
 
 /// A write that takes fewer ids than its node allows for hides as many foreign ones in the same account
 /// (`hopcache_core::proof`). Accounts are mostly settled each watch interval, of 200 ms at most. They are not while writes are

@@ -5,8 +5,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;
 
 use super::{Check, Ground, Seen};
-use crate::record::{Fact, ResultReport, RunEnd, What};
-use crate::subject::Subject;
+use crate::check::record::{Fact, ResultReport, RunEnd, What};
+use crate::world::subject::Subject;
 
 pub(super) struct Stored;
 

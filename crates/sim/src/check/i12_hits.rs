@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use hopcache_engine::outcome::Class;
 
 use super::{Check, Seen};
-use crate::record::What;
+use crate::check::record::What;
 
 #[derive(Default)]
 pub(super) struct Hits {

@@ -7,10 +7,10 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
-use crate::names::NAMES_MAX;
-use crate::names::node_name;
-use crate::process::Power;
-use crate::record::What;
+use crate::check::record::What;
+use crate::world::names::NAMES_MAX;
+use crate::world::names::node_name;
+use crate::world::process::Power;
 
 #[derive(Default)]
 pub(super) struct Rings {

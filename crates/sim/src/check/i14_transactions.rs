@@ -19,7 +19,7 @@ use super::history::VersionSeen;
 use super::proofs::bound;
 use super::tellings::Tellings;
 use super::{Check, Ground, Seen};
-use crate::record::{Fact, ResultReport, What};
+use crate::check::record::{Fact, ResultReport, What};
 
 #[derive(Default)]
 pub(super) struct Transactions {

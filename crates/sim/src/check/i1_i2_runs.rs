@@ -14,10 +14,10 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use super::book::{Book, Held};
 use super::{Check, Seen};
-use crate::profile::TTL_MS;
-use crate::record::{Fact, KeyId, Life, RunEnd, Want, What};
-use crate::subject::{STATEMENTS, Subject};
-use crate::write_statement::Touches;
+use crate::check::record::{Fact, KeyId, Life, RunEnd, Want, What};
+use crate::drive::profile::TTL_MS;
+use crate::world::subject::{STATEMENTS, Subject};
+use crate::world::write_statement::Touches;
 
 /// A competition that ends without the store is over within this of its first silence, back-offs included.
 const COMPETITION: Millis = Millis(3_000);

@@ -3,7 +3,7 @@
 
 use super::book::Book;
 use super::{Check, Ground, Seen};
-use crate::record::{Fact, What};
+use crate::check::record::{Fact, What};
 
 #[derive(Default)]
 pub(super) struct LateWrites {

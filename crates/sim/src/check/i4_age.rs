@@ -21,9 +21,9 @@ use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Class, Detail};
 
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
-use crate::profile::{NET_DELAY_MS_MAX, TTL_MS};
-use crate::record::{Fact, RunEnd, Served, Want, What};
-use crate::subject::Subject;
+use crate::check::record::{Fact, RunEnd, Served, Want, What};
+use crate::drive::profile::{NET_DELAY_MS_MAX, TTL_MS};
+use crate::world::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Ages {

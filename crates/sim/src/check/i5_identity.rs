@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Check, Seen};
-use crate::record::{KeyId, What};
+use crate::check::record::{KeyId, What};
 
 #[derive(Default)]
 pub(super) struct Identities {

@@ -18,8 +18,8 @@ use hopcache_core::limits::{
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
-use crate::process::Power;
-use crate::record::{Covers, KeyId, Life, What};
+use crate::check::record::{Covers, KeyId, Life, What};
+use crate::world::process::Power;
 
 #[derive(Default)]
 pub(super) struct Hops {

@@ -11,10 +11,10 @@ use hopcache_core::limits::{
 use hopcache_learning::Bounds;
 
 use super::{Check, NodeSeen, Seen};
-use crate::origin::WAITING_PER_SLOT;
-use crate::process::Power;
-use crate::profile::SLOTS_MAX;
-use crate::subject::{DATABASES, STATEMENTS};
+use crate::drive::profile::SLOTS_MAX;
+use crate::world::origin::WAITING_PER_SLOT;
+use crate::world::process::Power;
+use crate::world::subject::{DATABASES, STATEMENTS};
 
 pub(super) struct SizesHold;
 

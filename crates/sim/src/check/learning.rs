@@ -12,8 +12,8 @@ use hopcache_core::limits::LIVES_PER_ORIGIN_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, NodeSeen, Seen};
-use crate::process::Power;
-use crate::record::{Life, What};
+use crate::check::record::{Life, What};
+use crate::world::process::Power;
 
 #[derive(Default)]
 pub(super) struct Convergence {

@@ -8,9 +8,9 @@ use hopcache_core::time::{Millis, MonoTime};
 use super::book::Book;
 use super::i12_rings::NOTICED_MS;
 use super::{Check, Seen};
-use crate::names::node_name;
-use crate::process::Power;
-use crate::record::{Life, What};
+use crate::check::record::{Life, What};
+use crate::world::names::node_name;
+use crate::world::process::Power;
 
 #[derive(Default)]
 pub(super) struct Leaving {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{AskSeen, Check, Seen};
-use crate::profile::WAIT_MS_MAX;
-use crate::record::{Fact, Want, What};
-use crate::subject::Subject;
+use crate::check::record::{Fact, Want, What};
+use crate::drive::profile::WAIT_MS_MAX;
+use crate::world::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Liveness {

@@ -1,10 +1,11 @@
-//! The checkers: one file for each promise. All run after every simulated step.
+//! What a world records, and the checkers that judge it: one file for each promise. All run after every simulated step.
 //!
 //! They judge by the record and never by the engine's own reports, except for sizes. Each exception of a checker has
 //! its reason beside it.
 
 mod book;
 mod counters;
+pub mod coverage;
 mod history;
 mod i10_i11_stored;
 mod i12_hits;
@@ -22,6 +23,8 @@ mod liveness;
 mod prefetch;
 mod proofs;
 mod purges;
+pub mod record;
+pub(crate) mod seed_counters;
 mod tellings;
 mod writes;
 
@@ -36,10 +39,10 @@ use hopcache_learning::Sum;
 
 pub use history::History;
 
-use crate::event_log::Noted;
-use crate::process::Power;
-use crate::record::{Fact, KeyId, Life, Want, What};
-use crate::subject::Subject;
+use crate::check::record::{Fact, KeyId, Life, Want, What};
+use crate::world::event_log::Noted;
+use crate::world::process::Power;
+use crate::world::subject::Subject;
 
 /// A promise that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +146,7 @@ pub struct RunSeen {
     /// The request that the node got.
     pub subject: Option<usize>,
     /// How it ended, if it did.
-    pub end: Option<crate::record::RunEnd>,
+    pub end: Option<crate::check::record::RunEnd>,
     /// Soft, physical and total life that it was offered to the store with, if it was.
     pub lives: Option<(Millis, Millis, Millis)>,
     /// For how long its commit was on the way.

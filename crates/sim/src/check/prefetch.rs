@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hopcache_engine::outcome::Class;
 
 use super::{Check, NodeSeen, Seen};
-use crate::process::Power;
-use crate::record::{Fact, Life, RunEnd, What};
-use crate::subject::Subject;
+use crate::check::record::{Fact, Life, RunEnd, What};
+use crate::world::process::Power;
+use crate::world::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Prefetches {

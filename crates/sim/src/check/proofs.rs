@@ -21,9 +21,9 @@ use hopcache_engine::Policy;
 
 use super::tellings::Tellings;
 use super::{Check, Ground, Seen};
-use crate::record::{Fact, Served, Want, What};
-use crate::subject::{Subject, USUAL};
-use crate::write_statement::Touches;
+use crate::check::record::{Fact, Served, Want, What};
+use crate::world::subject::{Subject, USUAL};
+use crate::world::write_statement::Touches;
 
 /// Times are cut to whole milliseconds, a few times on their way.
 const ROUNDING: Millis = Millis(3);

@@ -8,9 +8,9 @@ use hopcache_core::limits::{INVALIDATION_POLL_MS, NEAR_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
-use crate::process::Power;
-use crate::profile::NET_DELAY_MS_MAX;
-use crate::record::{Covers, Fact, What};
+use crate::check::record::{Covers, Fact, What};
+use crate::drive::profile::NET_DELAY_MS_MAX;
+use crate::world::process::Power;
 
 #[derive(Default)]
 pub(super) struct Purges {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::record::{Fact, What};
+use crate::check::record::{Fact, What};
 
 #[derive(Default)]
 pub(super) struct Tellings {

@@ -20,9 +20,9 @@ use hopcache_engine::outcome::Detail;
 use super::i4_age::text_of;
 use super::tellings::Tellings;
 use super::{Check, Seen};
-use crate::record::{Fact, RunEnd, Served, Want, What};
-use crate::subject::{Subject, USUAL};
-use crate::write_statement::Touches;
+use crate::check::record::{Fact, RunEnd, Served, Want, What};
+use crate::world::subject::{Subject, USUAL};
+use crate::world::write_statement::Touches;
 
 #[derive(Default)]
 pub(super) struct Writes {

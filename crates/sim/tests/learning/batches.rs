@@ -1,8 +1,6 @@
 //! Observations travel in batches (issue 18, point 4): one message for each owner and round. A session that moves, or whose
 //! owner cannot be reached, loses its last batch at most.
 
-use hopcache_sim::names::node_name;
-
 use super::*;
 
 /// The messages to owners that a node has sent, its own sessions included, and their observations.

@@ -1,12 +1,9 @@
 //! Learning beside load, and what is left out of it: the bounds of rounds, and that nothing is left out for good.
 
+use super::*;
 use hopcache_core::limits::{
     CONSIDER_EVERY_MS_BUSY, CONSIDERED_IN_ROUND_MAX, NEAR_MS_MAX, OBSERVED_FULL_ROUNDS,
 };
-use hopcache_engine::ask::Hints;
-use hopcache_sim::names::node_name;
-
-use super::*;
 
 /// Asks in a task of its own, as a client of the node does.
 fn ask_beside(world: &World, node: usize, asked: Ask) {
@@ -133,22 +130,6 @@ async fn the_last_session_is_observed_again() {
         }
         assert!(sent() > before, "idle: {is_idle}");
     }
-}
-
-/// F40: considering has a bound on its rate. What is beyond it is counted.
-#[tokio::test(start_paused = true)]
-async fn a_round_considers_so_many() {
-    let world = learning_world(1, 96, &policy());
-    let outcome = ask(&world, 0, &world.ask_as(FIRST, "carol")).await;
-    world.pass(1_000).await;
-    let before = observed(&world, ObservationWord::Unconsidered);
-    for number in 0..100 {
-        let asked = world.ask_as(&format!("MATCH (a) RETURN a, {number} AS n"), "alice");
-        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
-    }
-    world.pass(200).await;
-    let left_out = observed(&world, ObservationWord::Unconsidered) - before;
-    assert_eq!(left_out as usize, 100 - CONSIDERED_IN_ROUND_MAX);
 }
 
 /// F40: a busy node considers some of what comes, all the time, and everything again once few come.

@@ -1,35 +1,21 @@
 //! Prefetches at the owner of their key, on a simulated cluster (DESIGN "Prefetch"; F40; I1, I3, I5, I6, I9): why an
-//! order is skipped, and how a launch ends. Each race of `prefetch/tickets.rs` and `prefetch/launch.rs` has a schedule,
-//! and random schedules check the identity of launches. Time is virtual, so moments are exact.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+//! order is skipped, and how a launch ends. Each race of `prefetch/tickets.rs` and `prefetch/launch.rs` has a schedule;
+//! seeds check the identity of launches (`check/prefetch.rs`). Time is virtual, so moments are exact.
 
 mod races;
-mod random;
 mod resolutions;
 mod skips;
 
-use std::sync::Arc;
-
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::{Cause, Event, PrefetchWord};
-use hopcache_engine::outcome::{Answer, Class, Outcome};
+use hopcache_engine::event::{Cause, PrefetchWord};
 use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::prefetch::{
     CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, Resolved, Skip, SourceId,
 };
 use hopcache_packstream::Value;
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::names::node_name;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::policy::default_policy;
 
-use crate::outcome::version;
+use crate::prelude::*;
 use parking_lot::Mutex;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// The time of a run in a world without changes.
 const RUN_MS: u64 = 100;
 const TTL_MS: u64 = 60_000;
@@ -151,10 +137,7 @@ impl Scene {
     async fn ask(&self, node: usize, ask: &Ask) -> Outcome {
         let ask = &Ask { deadline: sim_now() + Millis(60_000), ..ask.clone() };
         let engine = &self.node(node).engine;
-        match engine.path().hit(ask) {
-            Some(outcome) => outcome,
-            None => engine.path().answer(ask).await,
-        }
+        front(engine, ask).await
     }
 
     /// Launched, used, late, wasted.

@@ -1,11 +1,7 @@
 //! Races of a prefetch with purges, with the end of its node, and with each other, as schedules.
 
-use hopcache_core::lease::Commit;
-use hopcache_core::limits::LEASE_MS_DEFAULT;
-use hopcache_engine::ports::{OriginFault, Scope};
-use hopcache_sim::process::Power;
-
 use super::*;
+use hopcache_core::limits::LEASE_MS_DEFAULT;
 
 /// I3: the prefetch reads X · the purge takes the lease, detaches the flight and empties memory · the store refuses the
 /// commit. No request waited, so the prefetch is wasted. A request that comes now runs for itself.
@@ -102,18 +98,6 @@ async fn a_node_that_was_stopped_past_its_lease_wastes_it() {
     assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
 }
 
-/// Two orders of one key, one after the other before either has begun: one flight.
-#[tokio::test(start_paused = true)]
-async fn one_flight_for_any_number_of_orders() {
-    let scene = Scene::alone(66, 8).await;
-    let ask = scene.read(1);
-    let launches: Vec<_> = (0..8).map(|_| scene.launch(0, order(&ask))).collect();
-    let launched = launches.iter().filter(|launch| **launch == Launch::Launched).count();
-    assert_eq!((launched, scene.skips(0, Skip::InFlight)), (1, 7));
-    scene.world.pass(2 * RUN_MS).await;
-    assert_eq!((scene.balanced(0), scene.node(0).engine.prefetch().tokens()), ([1, 0, 0, 0], 7));
-}
-
 /// A hundred clients come while the prefetch runs: one run, one late launch.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_joins_is_one_late_launch() {
@@ -133,7 +117,7 @@ async fn a_crowd_that_joins_is_one_late_launch() {
 /// itself and sees nothing of it.
 #[tokio::test(start_paused = true)]
 async fn a_word_that_a_prefetch_did_not_get_is_shown_to_nobody() {
-    let unreachable = OriginFault::Unreachable("reset".to_owned());
+    let unreachable = away();
     for (seed, delay_ms, fault) in [(68, RUN_MS, unreachable), (69, 1_000_000, OriginFault::TimedOut)] {
         let scene = Scene::alone(seed, 1).await;
         scene.world.origin.set_word_ahead(delay_ms, fault);

@@ -1,12 +1,7 @@
 //! How a launch ends: used, late or wasted, once.
 
-use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS, LEASE_MS_MIN};
-use hopcache_engine::ask::{Freshness, Hints};
-use hopcache_engine::outcome::{Detail, Role};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
-use hopcache_sim::origin::OriginBehavior;
-
 use super::*;
+use hopcache_core::limits::{HANDOVER_MS, LEASE_MS_MIN};
 
 /// The first demand hit counts, for any client, and no later one.
 #[tokio::test(start_paused = true)]
@@ -153,8 +148,7 @@ async fn what_a_newer_prefetch_replaces_is_wasted() {
 /// template that the server refuses is reported; a run with bad luck is not.
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_is_shown_to_nobody() {
-    let code = "Neo.ClientError.Statement.TypeError".to_owned();
-    let type_error = OriginFault::Failed(Neo4jFailure { code, message: "of the prefetch".to_owned() });
+    let type_error = OriginFault::Failed(said("Neo.ClientError.Statement.TypeError"));
     let behaviors = [
         (OriginBehavior::Fault(type_error), 1),
         (OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())), 0),
@@ -189,7 +183,7 @@ async fn a_failed_run_is_shown_to_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_is_never_felt() {
     let cut = OriginFault::Cut("the server closed the connection".into());
-    let away = OriginFault::Unreachable("refused".into());
+    let away = away();
     // After how many of them further prefetches wait: as clients' runs do (`hopcache_core::backoff`).
     let faults = [(OriginFault::TimedOut, Some(1)), (cut, Some(2)), (away, None)];
     for (seed, (fault, held_back_after)) in (70..).zip(faults) {
@@ -267,8 +261,7 @@ async fn a_refused_prefetch_takes_the_old_value_away() {
     let ask = scene.read(1);
     scene.ask(0, &ask).await;
     scene.world.pass(TTL_MS - 10 * RUN_MS).await;
-    let code = "Neo.ClientError.Security.Forbidden".to_owned();
-    let fault = OriginFault::Failed(Neo4jFailure { code, message: "revoked".to_owned() });
+    let fault = OriginFault::Failed(said("Neo.ClientError.Security.Forbidden"));
     scene.world.origin.set_behavior(OriginBehavior::Fault(fault));
     scene.launch(0, order_of(&ask, CandidateKind::Overlap));
     scene.world.pass(3 * RUN_MS).await;

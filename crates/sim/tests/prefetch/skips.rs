@@ -1,11 +1,8 @@
 //! Why an order is not carried out: each reason, and that nothing was run for it.
 
-use hopcache_engine::message::{decode_launches, encode_orders};
-use hopcache_engine::ports::OriginFault;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::store::Mode;
-
 use super::*;
+use hopcache_engine::message::{decode_launches, encode_orders};
+use hopcache_sim::world::store::Mode;
 
 fn skipped(skip: Skip) -> Launch {
     Launch::Skipped(skip)

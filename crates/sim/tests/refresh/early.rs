@@ -1,16 +1,7 @@
 //! Refreshes before the end of the soft TTL: when, how often, and by which node.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Freshness, Hints};
-use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::memory::Memory;
-use hopcache_engine::outcome::{Class, Detail};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::store::Weather;
-
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, version, words};
+use crate::prelude::*;
 
 /// Requests for a hot key go to each node in turn, 50 times a second. One run in a window refreshes the key before it
 /// expires, and no request gets it stale (I1; THEORY: P(late) = exp(−nβ·e^(−k/β)), n = 5, β = 2, k = 1: 0.002 a
@@ -42,9 +33,7 @@ async fn a_hot_key_is_refreshed_once_and_early() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_refresh_one_after_the_other_run_once() {
     let world = World::with_policy(3, 2, &early());
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     let read = world.ask(READ);
     for _ in 0..5 * 60 * 20 {
         for node in 0..3 {

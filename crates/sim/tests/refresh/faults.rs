@@ -1,23 +1,10 @@
 //! How a refresh ends when a lease, a node, the store, the statement or the entry is lost meanwhile.
 
-use std::sync::Arc;
-
-use hopcache_core::lease::Commit;
-use hopcache_core::limits::{INVALIDATION_LOG_LEN_MAX, REFRESH_RETRY_MS};
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Freshness;
+use hopcache_core::limits::INVALIDATION_LOG_LEN_MAX;
 use hopcache_engine::copy::SharedCopy;
-use hopcache_engine::event::RefreshWord;
-use hopcache_engine::memory::Memory;
-use hopcache_engine::outcome::{Answer, Class, Detail};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::process::Power;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, other, stale_world, version, with, words};
+use crate::prelude::*;
 
 /// F2, I3: the lease is lost in mid-refresh. The result is fenced and not kept; another node's value stays.
 #[tokio::test(start_paused = true)]
@@ -110,7 +97,7 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     assert_eq!((world.origin.runs(), words(&world.nodes[0])), (3, [2, 1, 1, 0, 0]), "only the first ran");
 
     world.pass(TTL_MS).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
     assert_eq!((world.origin.runs(), engine.refresh().asleep()), (4, 1));
@@ -166,10 +153,7 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
 async fn a_revoked_role_does_not_overflow_the_log() {
     let policy = with(|refresh| refresh.queue_max = 2_000);
     let world = World::with_policy(3, 33, &policy);
-    for node in &world.nodes {
-        let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.path().follow_invalidations().await });
-    }
+    world.nodes.iter().for_each(|node| drop(follow(node)));
     world.origin.set_delay_ms(1);
     let asks: Vec<_> = (0..1_500).map(|number| world.ask(&other(number))).collect();
     for each in &asks {
@@ -180,8 +164,7 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     for each in &others {
         ask(&world, world.owner_of(each), each).await;
     }
-    let failure = "Neo.ClientError.Security.Forbidden".to_owned();
-    let forbidden = Neo4jFailure { code: failure, message: "no".to_owned() };
+    let forbidden = said("Neo.ClientError.Security.Forbidden");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden)));
     for each in &asks {
         assert!(matches!(
@@ -213,10 +196,7 @@ async fn a_revoked_role_does_not_overflow_the_log() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_reaches_a_node_that_was_not_told() {
     let world = World::with_policy(2, 34, &default_policy());
-    for node in &world.nodes {
-        let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.path().follow_invalidations().await });
-    }
+    world.nodes.iter().for_each(|node| drop(follow(node)));
     let stale = world.ask(READ);
     let (owner, other) = (world.owner_of(&stale), 1 - world.owner_of(&stale));
     ask(&world, owner, &stale).await;
@@ -224,8 +204,7 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     world.nodes[other].memory.put(stale.query.key, SharedCopy::clone(&copy), Millis(90_000));
     world.nodes[other].memory.put(world.ask("RETURN 1").query.key, copy, Millis(90_000));
     world.pass(TTL_MS + 1_000).await;
-    let failure = "Neo.ClientError.Schema.IndexNotFound".to_owned();
-    let refused = Neo4jFailure { code: failure, message: "no".to_owned() };
+    let refused = said("Neo.ClientError.Schema.IndexNotFound");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(refused)));
     world.nodes[other].process.set(Power::Paused);
     ask(&world, owner, &stale).await;

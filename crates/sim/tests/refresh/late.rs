@@ -2,19 +2,11 @@
 //! tries that do not count, and runs that outlast every request's longest wait.
 
 use hopcache_core::limits::{LATE_MISS_MS_MAX, REFRESH_CUT_MS};
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Freshness, Hints};
-use hopcache_engine::event::{Cause, Event, FaultWord, RefreshWord};
-use hopcache_engine::outcome::{Class, Detail};
-use hopcache_engine::ports::OriginFault;
+use hopcache_engine::event::{Cause, FaultWord};
 use hopcache_engine::refresh_view::Timing;
-use hopcache_sim::World;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, other, stale_world, version, with, words};
+use crate::prelude::*;
 
 fn lates(node: &NodeHandle) -> (usize, usize) {
     let count = |event| node.events.count(|each| *each == event);
@@ -59,9 +51,7 @@ async fn a_copy_refused_by_max_stale_is_late_once() {
     assert_eq!(lates(&world.nodes[0]), (1, 0));
 
     let world = World::with_policy(2, 32, &Policy { grace: 0.0, ..default_policy() });
-    for node in &world.nodes {
-        node.routing.set(std::slice::from_ref(&node.engine.me().node));
-    }
+    each_owns_all(&world);
     let read = world.ask(READ);
     for node in [0, 1] {
         ask(&world, node, &read).await;
@@ -99,7 +89,9 @@ async fn a_refresh_with_the_whole_time_of_a_run_counts_as_a_failure() {
         let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(timeout_ms), 0));
         let world = stale_world(34, &Policy { grace: 10.0, ..policy }, &[READ.to_owned()]).await;
         world.origin.set_delay_ms(100_000);
-        world.store.set_weather(hopcache_sim::store::Weather { delay_ms_max: 40, ..Default::default() });
+        world
+            .store
+            .set_weather(hopcache_sim::world::store::Weather { delay_ms_max: 40, ..Default::default() });
         ask(&world, 0, &world.ask(READ)).await;
         // Less than the shortest pause after it.
         world.pass(timeout_ms + 100).await;
@@ -142,9 +134,7 @@ async fn a_slow_word_leaves_a_run_less_time() {
     for (word_ms, run_ms) in [(1_500, Some(500)), (2_100, None)] {
         let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(2_000), 0));
         let world = World::with_policy(2, 39, &policy);
-        for node in &world.nodes {
-            node.routing.set(std::slice::from_ref(&node.engine.me().node));
-        }
+        each_owns_all(&world);
         ask(&world, 0, &world.ask(READ)).await;
         world.pass(TTL_MS + 1_000).await;
         world.origin.set_word_delay_ms(word_ms);

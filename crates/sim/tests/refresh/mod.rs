@@ -1,6 +1,5 @@
 //! Refreshes on a simulated cluster: early and stale ones, workers and queue, retries, and their ends under faults
 //! (DESIGN "Early refresh"; I1, I3, I9; F1, F2, F7, F25, F27). Time is virtual, so moments are exact.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod early;
 mod faults;
@@ -8,19 +7,10 @@ mod late;
 mod workers;
 
 use hopcache_core::refresh::{Mode, Rule};
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::outcome::Outcome;
-use hopcache_engine::{Policy, RefreshPolicy};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::node_handle::NodeHandle;
-use hopcache_sim::policy::default_policy;
+use hopcache_engine::RefreshPolicy;
 
-use crate::outcome::version;
+use crate::prelude::*;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// The time of a run in a world without changes.
 const RUN_MS: u64 = 100;
 const TTL_MS: u64 = 60_000;

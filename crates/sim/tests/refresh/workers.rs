@@ -1,18 +1,9 @@
 //! Workers, queue, retries, deadline, shutdown: that each keeps to its bound.
 
-use std::sync::Arc;
-
-use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_CUT_MS, REFRESH_DROPPED_MS, REFRESH_RETRY_MS};
-use hopcache_core::time::Millis;
-use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::outcome::Detail;
-use hopcache_engine::ports::{OriginFault, Scope};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_CUT_MS, REFRESH_DROPPED_MS};
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, balance, count, other, stale_world, version, with, words};
+use crate::prelude::*;
 
 /// I9: one worker, two places: of four stale keys one refreshes, two wait, the fourth is dropped and tries again.
 #[tokio::test(start_paused = true)]
@@ -66,7 +57,7 @@ async fn a_hundred_stale_hits_bring_about_one_run() {
 async fn a_failed_refresh_is_tried_again_with_back_off() {
     let policy = with(|refresh| (refresh.workers, refresh.queue_max) = (1, 0));
     let world = stale_world(7, &policy, &[READ.to_owned(), other(1)]).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     let triggered = sim_now();
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
     world.pass(RUN_MS + 1).await;
@@ -77,7 +68,7 @@ async fn a_failed_refresh_is_tried_again_with_back_off() {
     ask(&world, 0, &world.ask(&other(1))).await;
     world.pass(RUN_MS + 1).await;
     assert_eq!(count(node, RefreshWord::Completed), 1, "its worker was free for another key");
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.pass(12_000).await;
     assert_eq!(words(node), [2, 1, 1, 3, 0]);
     let seen = world.origin.runs_seen();
@@ -155,7 +146,7 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
 async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     let policy = with(|refresh| (refresh.workers, refresh.retry_factor) = (1, 50.0));
     let world = stale_world(16, &policy, &[READ.to_owned(), other(1), other(2), other(3)]).await;
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
     world.origin.set_behavior(OriginBehavior::Well);

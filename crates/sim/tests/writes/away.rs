@@ -1,11 +1,7 @@
 //! Nodes that cannot be told of a write, because they are dead, or seem so: their leases of freshness decide how long it waits.
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::time::Millis;
-use hopcache_sim::process::Power;
-
-use super::{NODES, READ, SOON_MS, read, warm, world, write};
-use crate::outcome::version;
+use super::{NODES, SOON_MS, warm, world, write};
+use crate::prelude::*;
 
 /// A killed node delays a write by its lease, once.
 #[tokio::test(start_paused = true)]

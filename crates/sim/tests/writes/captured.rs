@@ -1,14 +1,9 @@
 //! Change data capture: a write past all nodes ends what it touches, and keeps all other proofs. Where capture does not tell all, it ends
 //! all proofs.
 
-use hopcache_engine::ask::Ask;
-use hopcache_engine::{Policy, ProofSettings};
-use hopcache_sim::World;
-use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
-
 use super::proofs::{BOUND_MS, FIRST, LONG_MS, WATCH_MS, policy, proved, warm_world_with};
-use super::{NODES, read, world_of};
-use crate::outcome::version;
+use super::{NODES, world_of};
+use crate::prelude::*;
 
 fn captured() -> Policy {
     let usual = policy(WATCH_MS);
@@ -60,26 +55,6 @@ async fn a_captured_write_may_change_more_than_it_touches() {
     for ask in [&left, &right] {
         assert_eq!(version(&read(&world, 0, ask).await), FIRST + 1);
     }
-}
-
-/// Own writes beside: the watcher's question brings their changes too.
-#[tokio::test(start_paused = true)]
-async fn own_writes_and_foreign_ones_together() {
-    let (world, [left, right]) = world(492).await;
-    for _ in 0..5 {
-        world.send(0, &world.ask(WRITE_ELSEWHERE)).await.unwrap();
-        world.origin.write_past_with(WRITE_ELSEWHERE);
-        world.pass(WATCH_MS / 3).await;
-    }
-    world.pass(LONG_MS).await;
-    world.origin.write_past_with(WRITE_LEFT);
-    world.send(1, &world.ask(WRITE_ELSEWHERE)).await.unwrap();
-    world.pass(BOUND_MS).await;
-    for node in 0..NODES {
-        assert!(version(&read(&world, node, &left).await) > FIRST);
-    }
-    // The first write of a type takes an id without a row: that is as a foreign write that may have touched anything.
-    assert!(version(&read(&world, 0, &right).await) >= FIRST);
 }
 
 /// An id without a row: the schema, or a new label.

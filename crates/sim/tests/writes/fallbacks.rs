@@ -1,18 +1,8 @@
 //! What a write has ended stands in while Neo4j cannot be reached, and not for what one run met, unless the request allows
 //! it.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-
-use super::{NODES, READ, read, warm, world_of, write};
-use crate::outcome::version;
+use super::{NODES, warm, world_of, write};
+use crate::prelude::*;
 
 const SLOW_MS: u64 = 20_000;
 
@@ -30,21 +20,8 @@ fn cut() -> OriginBehavior {
     OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned()))
 }
 
-fn away() -> OriginBehavior {
-    OriginBehavior::Fault(OriginFault::Unreachable("refused".to_owned()))
-}
-
-fn said(code: &str) -> Neo4jFailure {
-    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
-}
-
 fn is_marked(outcome: &Outcome) -> bool {
     outcome.how.detail == Some(Detail::StaleIfError)
-}
-
-fn stale_served(world: &World) -> usize {
-    let is_stale = |event: &Event| matches!(event, Event::StaleServed);
-    world.nodes.iter().map(|node| node.events.count(is_stale)).sum()
 }
 
 /// All wait for the run, however long it takes, and whether memory or the store has the old value.
@@ -131,7 +108,7 @@ async fn what_one_run_met_brings_nothing_back() {
         OriginFault::Cut("reset".to_owned()),
         OriginFault::Overloaded,
         // One connection was not opened in time, and the gate knows that Neo4j is there.
-        OriginFault::Unreachable("not opened in time".to_owned()),
+        away(),
         OriginFault::Transient(said("Neo.TransientError.General.MemoryPoolOutOfMemoryError")),
         OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
         OriginFault::Failed(said("Neo.ClientError.Transaction.Terminated")),
@@ -166,7 +143,7 @@ async fn what_one_run_met_brings_nothing_back() {
 async fn max_stale_counts_in_an_outage() {
     for (stale_max_ms, is_served) in [(0, false), (60_000, true)] {
         let (world, ask) = ended_world(476).await;
-        world.origin.set_behavior(away());
+        world.origin.set_behavior(OriginBehavior::Fault(away()));
         world.origin.set_away(true);
         let freshness = Freshness { stale_max_ms: Some(Millis(stale_max_ms)), ..Freshness::default() };
         for node in 0..NODES {
@@ -199,7 +176,7 @@ async fn what_one_node_cannot_reach_the_others_read() {
 #[tokio::test(start_paused = true)]
 async fn a_neo4j_that_is_away_is_stood_in_for() {
     let (world, ask) = ended_world(473).await;
-    world.origin.set_behavior(away());
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.origin.set_away(true);
     for node in 0..NODES {
         let outcome = read(&world, node, &ask).await;

@@ -1,16 +1,9 @@
 //! Refresh on write: hot keys that a write has ended are read anew at once, within bounds, and no other keys.
 
 use hopcache_core::limits::HOT_LOOK_PAUSE_MS;
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::event::Event;
-use hopcache_engine::ports::OriginFault;
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
 
-use super::{NODES, READ, SOON_MS, is_hit, read, world, write};
-use crate::outcome::version;
+use super::{NODES, SOON_MS, world, write};
+use crate::prelude::*;
 
 /// A run's time here.
 const RUN_MS: u64 = 100;
@@ -84,7 +77,7 @@ async fn cold_keys_and_untouched_ones_are_left_alone() {
         world.pass(1_000).await;
     }
     let runs = world.origin.runs();
-    world.send(0, &world.ask(hopcache_sim::write_statement::WRITE_LEFT)).await.unwrap();
+    world.send(0, &world.ask(hopcache_sim::world::write_statement::WRITE_LEFT)).await.unwrap();
     world.pass(1_000).await;
     assert_eq!((world.origin.runs(), read_after_writes(&world)), (runs, vec![0; NODES]));
 }
@@ -96,7 +89,7 @@ async fn many_writes_share_a_run() {
     let (began, before) = (sim_now(), world.origin.runs());
     let mut writers = Vec::new();
     for writer in 0..1_000 {
-        writers.push(world.send(writer % NODES, &world.ask(hopcache_sim::write_statement::WRITE)));
+        writers.push(world.send(writer % NODES, &world.ask(hopcache_sim::world::write_statement::WRITE)));
         world.pass(1).await;
     }
     for writer in writers {
@@ -120,8 +113,7 @@ async fn a_failed_read_is_left_to_readers() {
     world.pass(1_000).await;
     world.origin.set_slow(READ, 300);
     write(&world, 1).await;
-    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
-    let failure = hopcache_engine::ports::Neo4jFailure { code, message: String::new() };
+    let failure = said("Neo.ClientError.Security.Unauthorized");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unauthorized(failure)));
     world.pass(1_000).await;
     world.origin.set_behavior(OriginBehavior::Well);

@@ -1,15 +1,8 @@
 //! Bookmarks of writes in an outage that begins later.
 
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::outcome::{Answer, Detail};
-use hopcache_engine::ports::OriginFault;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::write_statement::WRITE_LEFT;
-
 use super::NODES;
 use super::proofs::{LEFT, LONG_MS, RIGHT, WATCH_MS, after, policy, settled_writers, warm_world_with};
-use crate::outcome::version;
+use crate::prelude::*;
 
 /// A driver sends the bookmark of its last write with all reads that follow. In an outage, what the write has left alone answers them, marked, long
 /// after the last report; what it has touched does not. A bookmark that no node has accounted for is not answered.
@@ -20,7 +13,7 @@ async fn what_a_write_left_alone_answers_its_bookmark_in_an_outage() {
     let [_, before] = settled_writers(&world, &asks).await;
     world.send(0, &world.ask(WRITE_LEFT)).await.unwrap();
     let now = world.origin.version();
-    let away = OriginFault::Unreachable("refused".to_owned());
+    let away = away();
     world.origin.set_behavior(OriginBehavior::Fault(away));
     world.origin.set_away(true);
     world.pass(LONG_MS).await;

@@ -1,19 +1,10 @@
 //! A write that commits in parts: what is committed is told while it runs.
 
-use std::sync::Arc;
-
-use hopcache_core::tags::Touched;
-use hopcache_core::time::Millis;
 use hopcache_engine::Effects;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::Answer;
-use hopcache_engine::ports::{Parts, WriteOf};
-use hopcache_sim::World;
-use hopcache_sim::origin::WriteFate;
-use hopcache_sim::write_statement::WRITE_IN_PARTS;
+use hopcache_sim::world::write_statement::WRITE_IN_PARTS;
 
-use super::{NODES, READ, SOON_MS, is_hit, read, warm, world};
-use crate::outcome::version;
+use super::{NODES, SOON_MS, warm, world, write_of};
+use crate::prelude::*;
 
 const OTHER: &str = "MATCH (x:Other) RETURN x.version AS version";
 const BATCHES: u32 = 40;
@@ -53,20 +44,6 @@ async fn what_a_long_statement_has_committed_is_seen_while_it_runs() {
     // Two tellings in a second, of 10 s, to two nodes; and the forwarded reads.
     let told = world.net.forwards() - forwards;
     assert!(told <= 2 * reads as u64, "{told} messages for {reads} reads");
-}
-
-fn write_of(ask: &Ask, parts: Parts, touched: Touched) -> WriteOf {
-    WriteOf {
-        database: Arc::clone(&ask.query.database),
-        identity: Arc::clone(&ask.query.identity),
-        impersonated: None,
-        timeout_ms: Millis(60_000),
-        may_name_graph: false,
-        parts,
-        changes_rights: false,
-        touched,
-        tokens: None,
-    }
 }
 
 async fn versions(world: &World, ask: &Ask) -> Vec<i64> {

@@ -1,22 +1,9 @@
 //! Proofs of freshness: what is served past its TTL without a run, and what ends that.
 
-use std::sync::Arc;
+use hopcache_core::limits::{COUNTS_REFUSED_MS, WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX};
 
-use hopcache_core::limits::{
-    COUNTS_REFUSED_MS, FRESHNESS_LEASE_MS_DEFAULT, WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX,
-};
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Outcome};
-use hopcache_engine::{Policy, ProofSettings};
-use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, WriteFate, bookmark};
-use hopcache_sim::process::Power;
-use hopcache_sim::write_statement::{WRITE_ELSEWHERE, WRITE_LEFT};
-
-use super::{NODES, is_hit, read, world_of};
-use crate::outcome::version;
+use super::{NODES, world_of};
+use crate::prelude::*;
 
 pub(super) const LEFT: &str = "MATCH (n:Left) RETURN n.version AS version";
 pub(super) const RIGHT: &str = "MATCH (n:Right) RETURN n.version AS version";
@@ -86,21 +73,6 @@ async fn watcher(world: &World) -> usize {
     let before = counts();
     world.pass(10 * WATCH_MS).await;
     (0..NODES).max_by_key(|node| counts()[*node] - before[*node]).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_proved_entry_outlives_its_ttl_without_a_run() {
-    let (world, asks) = warm_world(460, WATCH_MS).await;
-    let runs = world.origin.runs();
-    for _ in 0..3 {
-        world.pass(LONG_MS).await;
-        for node in 0..NODES {
-            for ask in &asks {
-                assert_eq!(proved(&read(&world, node, ask).await), Some(FIRST));
-            }
-        }
-    }
-    assert_eq!(world.origin.runs(), runs);
 }
 
 /// An own write ends the proofs of what it touches, at once and on every node, and keeps all others.
@@ -467,21 +439,6 @@ async fn a_change_of_rights_ends_proofs() {
     world.origin.change_rights();
     world.pass(BOUND_MS).await;
     assert_eq!(proved(&read(&world, 0, &left).await), None);
-}
-
-/// A proved entry answers a client whose bookmark is later than the entry, if nothing between them has touched it.
-#[tokio::test(start_paused = true)]
-async fn a_proved_entry_answers_later_bookmarks() {
-    let (world, [left, right]) = warm_world(470, WATCH_MS).await;
-    write(&world, 0, WRITE_LEFT).await;
-    let now = u64::from(world.origin.version());
-    world.pass(BOUND_MS).await;
-    let runs = world.origin.runs();
-    let later = Ask { bookmarks: bookmark(now), ..right.clone() };
-    assert_eq!(proved(&read(&world, 0, &later).await), Some(FIRST));
-    assert_eq!(world.origin.runs(), runs);
-    let later = Ask { bookmarks: bookmark(now), ..left.clone() };
-    assert_eq!(version(&read(&world, 0, &later).await), i64::try_from(now).unwrap());
 }
 
 /// Nobody writes past the cluster, and nobody looks for that: entries are proved by own writes alone.

@@ -1,18 +1,7 @@
 //! Only what was written ends anything: what Neo4j refuses, and what cannot write, ends nothing but reads of labels, types and keys.
 
-use std::sync::Arc;
-
-use hopcache_core::tags::Touched;
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::Answer;
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Parts, WriteOf};
-use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, WriteFate};
-use hopcache_sim::write_statement::WRITE;
-
-use super::{NODES, READ, is_hit, read, warm, world};
-use crate::outcome::version;
+use super::{NODES, warm, world, write_of};
+use crate::prelude::*;
 
 const KEYS: &str = "CALL db.propertyKeys() YIELD propertyKey RETURN propertyKey";
 const ARITHMETIC: &str = "Neo.ClientError.Statement.ArithmeticError";
@@ -34,7 +23,7 @@ async fn warm_entries(world: &World) -> Vec<Ask> {
 
 /// A statement of bob, which Neo4j refuses with this code.
 async fn refuse(world: &World, (database, statement): (&str, &str), code: &str) {
-    let failure = Neo4jFailure { code: code.to_owned(), message: String::new() };
+    let failure = said(code);
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure)));
     let outcome = world.send(0, &world.ask_in(database, statement, "bob")).await.unwrap();
     assert!(matches!(outcome.answer, Answer::Failed(_)), "{statement}: {outcome:?}");
@@ -98,20 +87,6 @@ async fn a_write_that_is_rolled_back_ends_reads_of_keys_alone() {
     }
 }
 
-fn write_of(ask: &Ask) -> WriteOf {
-    WriteOf {
-        database: Arc::clone(&ask.query.database),
-        identity: Arc::clone(&ask.query.identity),
-        impersonated: None,
-        timeout_ms: Millis(1_000),
-        may_name_graph: false,
-        parts: Parts::None,
-        changes_rights: false,
-        touched: Touched::Anything,
-        tokens: None,
-    }
-}
-
 /// The same for a transaction that its client rolls back, or leaves. One that is committed tells by its write.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_is_rolled_back_ends_reads_of_keys_alone() {
@@ -121,7 +96,7 @@ async fn a_transaction_that_is_rolled_back_ends_reads_of_keys_alone() {
         warm(&world, ask).await;
     }
     let writes = world.nodes[0].engine.writes();
-    let begun = || writes.may_make_tokens(write_of(&asks[0])).unwrap();
+    let begun = || writes.may_make_tokens(write_of(&asks[0], Parts::None, Touched::Anything)).unwrap();
     begun().committed();
     world.pass(100).await;
     for ask in &asks {
@@ -134,7 +109,8 @@ async fn a_transaction_that_is_rolled_back_ends_reads_of_keys_alone() {
     drop(begun());
     world.pass(100).await;
     assert_only_keys_ended(&world, &asks, "neo4j").await;
-    let makes_none = WriteOf { tokens: Some(Arc::from([])), ..write_of(&asks[0]) };
+    let makes_none =
+        WriteOf { tokens: Some(Arc::from([])), ..write_of(&asks[0], Parts::None, Touched::Anything) };
     assert!(writes.may_make_tokens(makes_none).is_none());
 }
 

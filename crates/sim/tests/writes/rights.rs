@@ -1,19 +1,12 @@
 //! A8: a write that changes users or rights is answered when no node relies on what Neo4j said of users before it.
 
+use hopcache_engine::PendingWrite;
+use hopcache_engine::ports::Users;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::tags::Touched;
-use hopcache_core::time::Millis;
-use hopcache_engine::ports::{OriginFault, Parts, Users, WriteOf};
-use hopcache_engine::{PendingWrite, Policy};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-
-use super::{NODES, READ, SOON_MS, read, warm, world_of};
-use crate::outcome::version;
+use super::{NODES, SOON_MS, warm, world_of, write_of};
+use crate::prelude::*;
 
 /// What a node was told of users.
 #[derive(Default)]
@@ -56,18 +49,9 @@ async fn listening(seed: u64) -> (World, Vec<Arc<Heard>>) {
 
 /// `ALTER USER` through a node, by a client of this database.
 fn begin_alter_user(world: &World, node: usize, database: &str) -> PendingWrite {
-    let identity = Arc::clone(&world.ask_in(database, READ, "neo4j").query.identity);
-    world.nodes[node].engine.writes().begin(WriteOf {
-        database: database.into(),
-        identity,
-        impersonated: None,
-        timeout_ms: Millis(1_000),
-        may_name_graph: false,
-        parts: Parts::None,
-        changes_rights: true,
-        touched: Touched::nothing(),
-        tokens: None,
-    })
+    let ask = world.ask_in(database, READ, "neo4j");
+    let write = write_of(&ask, Parts::None, Touched::nothing());
+    world.nodes[node].engine.writes().begin(WriteOf { changes_rights: true, ..write })
 }
 
 /// Returns how long it took after Neo4j had answered.
@@ -87,7 +71,7 @@ async fn a_change_in_doubt_takes_nothing_from_readers() {
     warm(&world, &ask).await;
     let before: Vec<usize> = heard.iter().map(|heard| heard.changed()).collect();
     let write = begin_alter_user(&world, 0, "system");
-    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("frozen".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.origin.set_away(true);
     write.in_doubt().await;
     for _ in 0..6 {

@@ -3,22 +3,13 @@
 
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::lease::StoredEntry;
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
-use hopcache_engine::ask::Ask;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
-use hopcache_engine::event::{Event, HandoverWord};
-use hopcache_engine::memory::Memory;
-use hopcache_engine::outcome::{Answer, Class, Outcome};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::names::node_name;
-use hopcache_sim::origin::{DATABASE, WriteFate};
-use hopcache_sim::write_statement::{WRITE_BY_USE, WRITE_ELSEWHERE, WRITE_LEFT};
+use hopcache_engine::event::HandoverWord;
+use hopcache_sim::world::origin::DATABASE;
+use hopcache_sim::world::write_statement::WRITE_BY_USE;
 
-use super::{ended_by_writes, is_hit, proved, read, warm, world_of};
-use crate::outcome::version;
+use super::{ended_by_writes, proved, warm, world_of};
+use crate::prelude::*;
 
 const PAIR: usize = 2;
 

@@ -1,20 +1,13 @@
 //! Writes and the ids of transactions: a server that tells none, ids that go back, and bookmarks of clients.
 
-use hopcache_engine::ask::Ask;
-use hopcache_sim::World;
-use hopcache_sim::origin::{OriginBehavior, bookmark};
-
-use super::{NODES, READ, is_hit, proved, read, warm, world, write};
-use crate::outcome::version;
+use super::{NODES, proved, warm, world, write};
+use crate::prelude::*;
 
 /// A server that tells no transactions: the entries themselves are purged.
 #[tokio::test(start_paused = true)]
 async fn without_transactions_a_write_purges_its_database() {
     let world = World::with_policy(NODES, 428, &proved());
-    for node in &world.nodes {
-        let engine = std::sync::Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.path().follow_invalidations().await });
-    }
+    world.nodes.iter().for_each(|node| drop(follow(node)));
     world.pass(10).await;
     let (ask, other) = (world.ask(READ), world.ask_in("movies", READ, "alice"));
     for ask in [&ask, &other] {

@@ -1,22 +1,13 @@
 //! I14: what a transaction that may write reads from the cache is current, or it can write no more.
 
-use hopcache_core::limits::FRESHNESS_LEASE_MS_DEFAULT;
-use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::event::Event;
-use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
-use hopcache_engine::ports::{AccessMode, OriginFault};
-use hopcache_engine::{Policy, TransactionReads};
-use hopcache_sim::World;
-use hopcache_sim::clock::sim_now;
-use hopcache_sim::origin::OriginBehavior;
-use hopcache_sim::policy::default_policy;
-use hopcache_sim::write_statement::WRITE_LEFT;
+use hopcache_engine::TransactionReads;
+use hopcache_engine::ports::AccessMode;
+
+use crate::prelude::*;
 use tokio::task::JoinHandle;
 
 use super::proofs::{BOUND_MS, FIRST, WATCH_MS, policy, proved, warm_world, warm_world_with};
-use super::{NODES, READ, is_hit, read, warm, world_of};
-use crate::outcome::version;
+use super::{NODES, warm, world_of};
 
 /// The same request in a transaction that may write.
 fn to_write(ask: &Ask) -> Ask {
@@ -26,11 +17,6 @@ fn to_write(ask: &Ask) -> Ask {
 /// Entries outlive their TTL in an outage.
 fn lasting() -> Policy {
     Policy { stale_if_error_ms: Millis(600_000), ..policy(WATCH_MS) }
-}
-
-/// The origin cannot be reached.
-fn unreachable() -> OriginBehavior {
-    OriginBehavior::Fault(OriginFault::Unreachable("seeded".to_owned()))
 }
 
 /// Whether a transaction that has read this can still write.
@@ -131,7 +117,7 @@ async fn in_an_outage_what_is_old_is_read_and_not_written_upon() {
     let (world, [left, right]) = warm_world_with(484, &lasting(), |_| {}).await;
     assert!(matches!(read(&world, 0, &world.ask(WRITE_LEFT)).await.answer, Answer::Body(_)));
     let now = i64::from(world.origin.version());
-    world.origin.set_behavior(unreachable());
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.origin.set_away(true);
     // Nobody proves anything any more.
     world.pass(BOUND_MS + FRESHNESS_LEASE_MS_DEFAULT).await;

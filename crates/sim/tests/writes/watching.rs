@@ -1,8 +1,8 @@
 //! How many runs make an entry proved again, and whether databases are watched apart from each other.
 
+use super::NODES;
 use super::proofs::{BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, warm_world};
-use super::{NODES, read};
-use crate::outcome::version;
+use crate::prelude::*;
 
 /// A write past all nodes ends all proofs. Each key is proved again by one run of its own, on all nodes, without another run.
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,92 @@
+//! The statements with which simulated clients write, and the usual reads whose answers each of them changes.
+//!
+//! In most worlds the usual reads return all nodes, and every write creates one. In tagged worlds the reads name labels
+//! (`subject::TAGGED`), and most writes leave the answers of some reads as they are.
+
+use crate::world::subject::USUAL;
+
+/// The usual statements whose answers a write changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touches([bool; USUAL]);
+
+impl Touches {
+    /// All of them.
+    pub const ALL: Self = Self([true; USUAL]);
+
+    /// Whether the answers of this statement may change. Of the statements that are not usual, nobody knows.
+    #[must_use]
+    pub fn has(self, statement: usize) -> bool {
+        self.0.get(statement).copied().unwrap_or(true)
+    }
+}
+
+/// A statement that writes. The lexer takes it for a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteStatement {
+    /// The text.
+    pub text: &'static str,
+    /// What it changes.
+    pub touches: Touches,
+    /// The counter in its summary.
+    pub(crate) counter: &'static str,
+}
+
+/// A write of most worlds.
+pub const WRITE: &str = "CREATE (w:Written)";
+
+/// The statement of a write that names its graph by itself. As at Neo4j, its bookmark is of its client's database, where
+/// nothing was written.
+pub const WRITE_BY_USE: &str = "USE neo4j CREATE (w:Written)";
+
+/// A statement whose procedure commits by itself. What stands before the call makes it bypass the cache.
+pub const WRITE_BY_CALL: &str = "WITH datetime() AS now CALL own.write(now) YIELD done RETURN done";
+
+/// A statement that commits in parts.
+pub const WRITE_IN_PARTS: &str =
+    "UNWIND [1, 2] AS part CALL (part) { CREATE (w:Written) } IN TRANSACTIONS OF 1 ROW";
+
+/// A write that touches the label `Left`.
+pub const WRITE_LEFT: &str = "CREATE (w:Left)";
+
+/// A write that touches a relationship type that nobody reads, and nothing else.
+pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(y)";
+
+/// The statement of writes in worlds that are not tagged.
+const USUAL_WRITE: WriteStatement = created(WRITE, Touches::ALL);
+
+/// The statements of writes in tagged worlds.
+const TAGGED_WRITES: [WriteStatement; 5] = [
+    created(WRITE_LEFT, Touches([true, false, true])),
+    created("CREATE (w:Right)", Touches([false, true, true])),
+    created("CREATE (w:Left:Right)", Touches::ALL),
+    created("CREATE (w:Elsewhere)", Touches([false, false, true])),
+    WriteStatement {
+        text: WRITE_ELSEWHERE,
+        touches: Touches([false; USUAL]),
+        counter: "relationships-created",
+    },
+];
+
+const fn created(text: &'static str, touches: Touches) -> WriteStatement {
+    WriteStatement { text, touches, counter: "nodes-created" }
+}
+
+impl WriteStatement {
+    /// The statements of writes in a world.
+    #[must_use]
+    pub fn of_world(is_tagged: bool) -> &'static [Self] {
+        if is_tagged { &TAGGED_WRITES } else { &[USUAL_WRITE] }
+    }
+
+    /// The write with this text; none for another statement.
+    #[must_use]
+    pub fn of_text(text: &str) -> Option<Self> {
+        const OTHERS: [WriteStatement; 4] = [
+            USUAL_WRITE,
+            created(WRITE_BY_USE, Touches::ALL),
+            created(WRITE_BY_CALL, Touches::ALL),
+            created(WRITE_IN_PARTS, Touches::ALL),
+        ];
+        TAGGED_WRITES.iter().chain(&OTHERS).find(|each| each.text == text).copied()
+    }
+}
