@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
-use hopcache_cypher::tags::statement;
+use hopcache_cypher::statement::Statement;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;
@@ -142,7 +142,7 @@ impl Path {
     pub fn read(&self, mut parts: QueryParts) -> Query {
         let statement = self.texts.read(&mut parts, |text| {
             self.context.note(Event::StatementLexed);
-            statement(text, &self.procedures, self.hasher.shares_spellings())
+            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
         });
         Query::of_statement(parts, &self.hasher, statement)
     }
