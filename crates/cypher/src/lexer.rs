@@ -5,7 +5,6 @@
 //! Every rule here was tried on Neo4j 5.26.12: which characters are white space, that `\uXXXX` is decoded
 //! before tokens are formed (so that it can end a string or a comment), that `$ x` is a parameter.
 
-pub mod cursor;
 pub mod escapes;
 
 /// One token: its kind and its place in the text, in bytes.

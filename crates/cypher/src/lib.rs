@@ -3,6 +3,7 @@
 //! | room | answers |
 //! |---|---|
 //! | [`lexer`] | what the tokens of a text are |
+//! | [`syntax`] | what the tree of a text is |
 //! | [`verdict`] | whether a text certainly is no cacheable read |
 //! | [`checks`] | whether a text may write, call a procedure, change rights or name a graph |
 //! | [`forms`] | which texts share an answer, or a pattern |
@@ -18,5 +19,7 @@ pub mod forms;
 pub mod lexer;
 pub mod limits;
 pub mod statement;
+pub mod syntax;
 pub mod tags;
 pub mod verdict;
+mod words;

@@ -1,8 +1,10 @@
-//! Everything that a node needs from a statement's text, by lexing it once: its normal form, the lexer's verdict, its
-//! pattern and its shared form. A statement may have a megabyte (`STATEMENT_BYTES_MAX`), and each pass over that takes tens of
-//! milliseconds.
+//! Everything that a node needs from a statement's text, by lexing it once: its normal form, whether it may be cached, its
+//! pattern and its shared form. A statement may have a megabyte (`STATEMENT_BYTES_MAX` of the engine), and each pass over that takes
+//! tens of milliseconds.
 //!
-//! It decides nothing by itself: each part has its own module.
+//! Which statements may be cached is where the verdict on tokens and the tree meet. The verdict knows which functions, procedures and
+//! clauses are harmless, wherever they stand. It cannot know what a newer Cypher puts beside them, so a text with syntax that
+//! [`crate::syntax`] does not know is not cached.
 
 use hopcache_core::key::KeyForm;
 use hopcache_core::pattern::PatternId;
@@ -11,7 +13,9 @@ use crate::forms::normal::NormalForm;
 use crate::forms::pattern::id_of_tokens;
 use crate::forms::shared::SharedForm;
 use crate::lexer::{Token, tokens};
-use crate::verdict::Lexed;
+use crate::limits::STATEMENT_BYTES_MAX;
+use crate::syntax::Syntax;
+use crate::verdict::{BypassReason, Lexed};
 
 /// The results of one pass over a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,22 +33,35 @@ pub struct Statement {
 impl Statement {
     /// Reads `text`. `procedures` are allowed besides the built-in list. `shares` asks for the shared form. Takes time
     /// linear in the length of the text.
+    ///
+    /// A text is a bypass if its syntax is not known, or it nests too deep to be read. Of a longer one than the reader reads, the
+    /// tokens decide: it has a long literal or list.
+    ///
+    /// ```
+    /// use hopcache_cypher::statement::Statement;
+    /// use hopcache_cypher::verdict::Lexed;
+    ///
+    /// let verdict = |text| Statement::of(text, &[], true).lexed;
+    /// assert_eq!(verdict("MATCH (n:A) RETURN n.x IS :: INTEGER AS x"), Lexed::PerhapsRead);
+    /// assert_eq!(verdict("MATCH (n:A) FILTER n.x > 1 RETURN n").as_str(), "unreadable");
+    /// ```
     #[must_use]
     pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
-        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures, shares)
-    }
-
-    /// The same, from its tokens.
-    #[must_use]
-    pub fn of_tokens(text: &str, tokens: &[Token], procedures: &[String], shares: bool) -> Self {
-        let lexed = Lexed::of_tokens(text, tokens, procedures);
-        let shared = if shares && lexed.may_read() { SharedForm::of_tokens(text, tokens) } else { None };
-        Self {
-            normal: NormalForm::of_tokens(text, tokens),
-            lexed,
-            pattern: id_of_tokens(text, tokens.iter().copied()),
-            shared,
+        let tokens: Vec<Token> = tokens(text).collect();
+        let normal = NormalForm::of_tokens(text, &tokens);
+        let pattern = id_of_tokens(text, tokens.iter().copied());
+        let lexed = Lexed::of_tokens(text, &tokens, procedures);
+        let mut read = Self { normal, lexed, pattern, shared: None };
+        // The form's length, not the text's: texts that share a form share the verdict.
+        if !lexed.may_read() || read.normal.as_str().len() > STATEMENT_BYTES_MAX {
+            return read;
         }
+        match Syntax::of(text, &tokens) {
+            Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax.query),
+            Ok(_) => {}
+            Err(_) => read.lexed = Lexed::Bypass(BypassReason::Unreadable),
+        }
+        read
     }
 
     /// The form that its key is made of.
@@ -60,7 +77,7 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forms::pattern::OfText;
+    use crate::forms::pattern::pattern_id;
     use crate::lexer::LEXED;
 
     /// F45: a megabyte of text is lexed once, and each part equals its own module's result.
@@ -70,7 +87,7 @@ mod tests {
             let before = LEXED.get();
             let read = Statement::of(text, &[], true);
             assert_eq!(LEXED.get() - before, 1, "{text:?}");
-            let apart = (NormalForm::of(text), Lexed::of(text, &[]), PatternId::of(text));
+            let apart = (NormalForm::of(text), Lexed::of(text, &[]), pattern_id(text));
             assert_eq!((read.normal, read.lexed, read.pattern), apart, "{text:?}");
             assert_eq!(read.shared, SharedForm::of(text), "{text:?}");
         }

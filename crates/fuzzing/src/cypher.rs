@@ -1,13 +1,13 @@
 //! Query text: tokens, normal form, verdict, pattern.
 
-use hopcache_core::pattern::PatternId;
 use hopcache_cypher::anchor::Anchor;
 use hopcache_cypher::forms::normal::NormalForm;
-use hopcache_cypher::forms::pattern::{OfText, pattern};
+use hopcache_cypher::forms::pattern::{pattern, pattern_id};
 use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::lexer::{TokenKind, tokens};
 use hopcache_cypher::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
-use hopcache_cypher::tags::{ReadTags, statement};
+use hopcache_cypher::statement::Statement;
+use hopcache_cypher::tags::ReadTags;
 use hopcache_cypher::verdict::Lexed;
 use hopcache_packstream::{Value, decode, encode_canonical};
 use serde_json::Value as Json;
@@ -37,14 +37,14 @@ pub(crate) fn check(bytes: &[u8]) {
     check_anchor(&text, &normal);
     check_shared(&text, (&normal, verdict), &allowed);
     assert_eq!(pattern(normal.as_str()), pattern(&text));
-    assert_eq!(PatternId::of(normal.as_str()), PatternId::of(&text));
+    assert_eq!(pattern_id(normal.as_str()), pattern_id(&text));
 }
 
-/// What the parser of tags does not know is no read. It takes no other verdict back, and texts of one normal form share it.
+/// What the reader does not know is no read. It takes no other verdict back, and texts of one normal form share it.
 fn check_statement(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &[String]) {
-    let read = statement(text, allowed, true);
+    let read = Statement::of(text, allowed, true);
     assert!(read.lexed == verdict || (verdict.may_read() && read.shared.is_none()));
-    assert_eq!(statement(normal.as_str(), allowed, true).lexed, read.lexed);
+    assert_eq!(Statement::of(normal.as_str(), allowed, true).lexed, read.lexed);
     let tags = ReadTags::of(text);
     assert!(read.lexed.may_read() || tags.is_anything() || tags.is_volatile(&[0xa0]), "a proved bypass");
 }

@@ -24,7 +24,7 @@ use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{Marked, ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
-use hopcache_cypher::forms::pattern::OfText;
+use hopcache_cypher::forms::pattern::pattern_id;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
@@ -127,7 +127,7 @@ impl BoltOrigin {
         // run would try it.
         self.settings.login.check()?;
         self.gate.check()?;
-        let pattern = PatternId::of(text);
+        let pattern = pattern_id(text);
         let came = Instant::now();
         let slot = self.take(&whose, (run.class, pattern), allowed).await;
         run.times.waited(Millis::from(came.elapsed()));

@@ -17,7 +17,7 @@ use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::Millis;
 use hopcache_core::words::Word;
-use hopcache_cypher::forms::pattern::{OfText, shown_pattern};
+use hopcache_cypher::forms::pattern::{pattern_id, shown_pattern};
 use hopcache_engine::ask::Query;
 use hopcache_engine::outcome::{Class, How, Reason};
 use hopcache_engine::ports::Clock;
@@ -98,7 +98,7 @@ impl HotRequests {
             return;
         }
         let Some(every) = self.turn() else { return };
-        let id = PatternId::of(statement);
+        let id = pattern_id(statement);
         let about = || HotPattern { text: shown(statement), note: None, tags: Vec::new() };
         let mut sampled = self.sampled.lock();
         let now = self.clock.now();

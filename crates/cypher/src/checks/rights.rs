@@ -4,8 +4,8 @@
 use crate::checks::calls::holds;
 use crate::lexer::escapes::decoded;
 use crate::lexer::{Token, TokenKind, tokens};
+use crate::words::RIGHTS;
 
-const RIGHTS: [&str; 3] = ["GRANT", "DENY", "REVOKE"];
 const VERBS: [&str; 6] = ["CREATE", "DROP", "ALTER", "RENAME", "START", "STOP"];
 /// What may stand between a verb and its object.
 const BETWEEN: [&str; 6] = ["OR", "REPLACE", "CURRENT", "IMMUTABLE", "COMPOSITE", "AUTH"];

@@ -7,50 +7,15 @@ use crate::checks::calls::{holds, may_call_procedure};
 use crate::checks::rights::may_change_rights;
 use crate::lexer::escapes::decoded;
 use crate::lexer::{Token, TokenKind, tokens};
+use crate::words::{CHANGES, READS, SERVERS};
 
-/// Words of what writes. A function writes nothing: Neo4j gives it a reading view of its transaction.
-const WRITES: [&str; 18] = [
-    "CREATE",
-    "INSERT",
-    "MERGE",
-    "SET",
-    "DELETE",
-    "DETACH",
-    "NODETACH",
-    "REMOVE",
-    "FOREACH",
-    "DROP",
-    "ALTER",
-    "RENAME",
-    "ENABLE",
-    "DRYRUN",
-    "REALLOCATE",
-    "DEALLOCATE",
-    "CORDON",
-    "UNCORDON",
-];
+/// Words of what writes, beside [`CHANGES`] and [`SERVERS`]. A function writes nothing: Neo4j gives it a reading view of its
+/// transaction.
+const WRITES: [&str; 2] = ["DROP", "ALTER"];
 
-/// First words of what may only read. Of a statement that begins with any other word nothing is known.
-const STARTS: [&str; 18] = [
-    "MATCH",
-    "OPTIONAL",
-    "RETURN",
-    "WITH",
-    "UNWIND",
-    "CALL",
-    "LOAD",
-    "USE",
-    "SHOW",
-    "TERMINATE",
-    "CYPHER",
-    "EXPLAIN",
-    "PROFILE",
-    "LET",
-    "FOR",
-    "FILTER",
-    "WHEN",
-    "FINISH",
-];
+/// First words of what may only read, beside [`READS`]. Of a statement that begins with any other word nothing is known.
+const STARTS: [&str; 11] =
+    ["LOAD", "USE", "SHOW", "TERMINATE", "CYPHER", "EXPLAIN", "PROFILE", "LET", "FOR", "FILTER", "WHEN"];
 
 /// Whether `text` may write. Takes time linear in the length of the text.
 #[must_use]
@@ -65,14 +30,14 @@ fn has_writing_word(text: &str) -> bool {
     let mut before: Option<Token> = None;
     for token in tokens(text) {
         if matches!(token.kind, TokenKind::Trouble(_)) {
-            return WRITES.iter().any(|word| holds(text, word));
+            return CHANGES.iter().chain(&SERVERS).chain(&WRITES).any(|word| holds(text, word));
         }
-        if before.is_none() && !is(&token, &STARTS) {
+        if before.is_none() && !is(&token, &READS) && !is(&token, &STARTS) {
             return true;
         }
         // After these only a name can follow.
         let is_name = before.is_some_and(|before| [':', '.', '$'].iter().any(|mark| before.is(*mark)));
-        if !is_name && is(&token, &WRITES) {
+        if !is_name && (is(&token, &CHANGES) || is(&token, &SERVERS) || is(&token, &WRITES)) {
             return true;
         }
         before = Some(token);

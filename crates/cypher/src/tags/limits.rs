@@ -1,9 +1,5 @@
 //! The bounds of tags, each with its reason. Beyond a bound the answer is "anything", which is always right.
 
-/// The longest statement that is parsed. Statements of applications have a few kilobytes; a longer one is generated,
-/// and nodes parse each new statement once on the path of a miss.
-pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
-
 /// The most tags of one read. A node keeps 8 bytes for each with every entry, and looks each up on a hit. The widest
 /// read of the benchmarks has 14.
 pub const TAGS_MAX: usize = 64;
@@ -14,13 +10,9 @@ pub const MARKS_MAX: usize = 256;
 /// The most tokens of one write: labels, types and keys. A node keeps the numbers of those that it has seen.
 pub const TOKENS_MAX: usize = 256;
 
-/// The deepest nesting of brackets, subqueries and expressions. The parser recurses, and a thread of tokio has 2 MiB of
-/// stack. Neo4j's own parser gives up at a few hundred.
-pub const NESTING_MAX: usize = 48;
-
 /// The most variables of one statement: the kinds of variables are found in at most that many passes.
 pub const VARIABLES_MAX: usize = 256;
 
-/// The most copies of a variable's name while a statement is parsed: `[a, b, c].x.y.z` copies three names three times.
+/// The most copies of a variable's name in one walk of a tree: `[a, b, c].x.y.z` copies three names three times.
 /// It bounds time and memory for hostile texts. Real statements stay below 1,000.
 pub const COPIES_MAX: usize = 1 << 16;

@@ -2,14 +2,12 @@
 //!
 //! [`ReadTags::touched_by`] is "no" only if the write cannot change the read's result, whatever the graph is: rows,
 //! values, counts, and their order where `ORDER BY` gives one. [`rules`] has all rules in one table, and the exact
-//! promise. A statement that this parser does not read for certain has the tag "anything".
-//!
-//! What this parser does not know the syntax of is not cached: [`statement()`] is the [verdict](crate::verdict) with that.
+//! promise. A statement that the reader ([`crate::syntax`]) does not read for certain has the tag "anything".
 //!
 //! Two questions beside: can the result change while the graph stays ([`ReadTags::is_volatile`]), and how many
 //! transaction ids does the write consume at most ([`WriteEffects::transactions_max`], [`WriteEffects::tokens`])?
 //!
-//! The parser is Hopcache's own. `open-cypher` 0.5, the only published one with a typed tree, does not read
+//! The reader is Hopcache's own. `open-cypher` 0.5, the only published one with a typed tree, does not read
 //! `CALL { … }`, `FOREACH`, `EXISTS { (a)-->(:B) }`, dynamic labels, index hints and `FINISH`, and took
 //! 132 s for 60 KB of `( ( ( …` (not optimised, on a busy machine).
 //!
@@ -25,18 +23,16 @@
 //! ```
 
 mod counters;
+mod facts;
 mod id;
 pub mod limits;
 mod names;
 mod needs;
 mod params;
-mod parse;
 mod read;
 pub mod rules;
-mod statement;
 mod tokens;
 mod touches;
-mod tree;
 mod volatility;
 mod write;
 
@@ -44,5 +40,4 @@ pub use counters::Counters;
 pub use hopcache_core::tags::TagId;
 pub use read::ReadTags;
 pub use rules::{Need, Token, Touch};
-pub use statement::statement;
 pub use write::WriteEffects;

@@ -6,24 +6,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::syntax::tree::{Change, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
+use crate::tags::facts::{Carrier, Copies, Facts};
 use crate::tags::limits::VARIABLES_MAX;
-use crate::tags::tree::{Carrier, Change, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
 
 /// The kinds of element that a value may be or hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Kinds {
+pub(crate) struct Kinds<'q> {
     pub(crate) node: bool,
     pub(crate) relationship: bool,
     /// The types of its relationships; `None` if one may have any type.
-    pub(crate) types: Option<BTreeSet<String>>,
+    pub(crate) types: Option<BTreeSet<&'q str>>,
 }
 
-impl Kinds {
+impl<'q> Kinds<'q> {
     fn node() -> Self {
         Self { node: true, relationship: false, types: Some(BTreeSet::new()) }
     }
 
-    fn relationship(types: Option<BTreeSet<String>>) -> Self {
+    fn relationship(types: Option<BTreeSet<&'q str>>) -> Self {
         Self { node: false, relationship: true, types }
     }
 
@@ -47,7 +48,7 @@ impl Kinds {
         self.relationship |= other.relationship;
         self.types = match (self.types.take(), &other.types) {
             (Some(mut mine), Some(theirs)) => {
-                mine.extend(theirs.iter().cloned());
+                mine.extend(theirs);
                 Some(mine)
             }
             _ => None,
@@ -58,21 +59,22 @@ impl Kinds {
 
 /// The variables of a statement.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    kinds: BTreeMap<String, Kinds>,
+pub(crate) struct Names<'q> {
+    kinds: BTreeMap<&'q str, Kinds<'q>>,
     /// What a variable takes from others: `m` of `n AS m`.
-    edges: Vec<(String, Carrier)>,
-    in_maps: Vec<Carrier>,
+    edges: Vec<(&'q str, Carrier<'q>)>,
+    in_maps: Vec<Carrier<'q>>,
+    copies: Copies,
     /// Whether a map of the statement may hold elements, so that `x.key` may be one.
     maps_hold_elements: bool,
 }
 
-impl Names {
+impl<'q> Names<'q> {
     /// The variables of `query`; `None` if there are too many.
-    pub(crate) fn of(query: &Query) -> Option<Self> {
+    pub(crate) fn of(query: &'q Query<'q>) -> Option<Self> {
         let mut names = Self::default();
         names.query(query);
-        if names.kinds.len() > VARIABLES_MAX {
+        if names.kinds.len() > VARIABLES_MAX || names.copies.are_too_many() {
             return None;
         }
         names.settle();
@@ -85,7 +87,7 @@ impl Names {
     }
 
     /// The kinds that a value with these carriers may hold.
-    pub(crate) fn kinds(&self, carriers: &[Carrier]) -> Kinds {
+    pub(crate) fn kinds(&self, carriers: &[Carrier<'q>]) -> Kinds<'q> {
         let mut kinds = Kinds::none();
         for carrier in carriers {
             kinds.add(&self.kinds_of_one(carrier));
@@ -94,7 +96,7 @@ impl Names {
     }
 
     /// The kinds of all variables.
-    pub(crate) fn all(&self) -> Kinds {
+    pub(crate) fn all(&self) -> Kinds<'q> {
         let mut kinds = Kinds::none();
         for one in self.kinds.values() {
             kinds.add(one);
@@ -102,7 +104,7 @@ impl Names {
         kinds
     }
 
-    fn kinds_of_one(&self, carrier: &Carrier) -> Kinds {
+    fn kinds_of_one(&self, carrier: &Carrier<'q>) -> Kinds<'q> {
         match carrier {
             Carrier::Node => Kinds::node(),
             Carrier::Relationship => Kinds::relationship(None),
@@ -119,7 +121,7 @@ impl Names {
             let mut is_changed = false;
             for (name, from) in std::mem::take(&mut self.edges) {
                 let kinds = self.kinds_of_one(&from);
-                is_changed |= self.kinds.entry(name.clone()).or_insert_with(Kinds::none).add(&kinds);
+                is_changed |= self.kinds.entry(name).or_insert_with(Kinds::none).add(&kinds);
                 self.edges.push((name, from));
             }
             if !is_changed {
@@ -128,106 +130,117 @@ impl Names {
         }
     }
 
-    fn bind(&mut self, name: &str, kinds: &Kinds) {
-        self.kinds.entry(name.to_owned()).or_insert_with(Kinds::none).add(kinds);
+    fn bind(&mut self, name: &'q str, kinds: &Kinds<'q>) {
+        self.kinds.entry(name).or_insert_with(Kinds::none).add(kinds);
     }
 
-    fn bind_to(&mut self, name: &str, carried: &[Carrier]) {
+    fn bind_to(&mut self, name: &'q str, carried: &[Carrier<'q>]) {
         self.bind(name, &Kinds::none());
         // `WITH n` binds nothing new.
-        let others = carried.iter().filter(|from| **from != Carrier::Name(name.to_owned()));
-        self.edges.extend(others.map(|from| (name.to_owned(), from.clone())));
+        let others = carried.iter().filter(|from| **from != Carrier::Name(name));
+        self.edges.extend(others.map(|from| (name, *from)));
     }
 
-    fn query(&mut self, query: &Query) {
+    fn query(&mut self, query: &'q Query<'q>) {
         query.branches.iter().flatten().for_each(|clause| self.clause(clause));
     }
 
-    fn clause(&mut self, clause: &Clause) {
+    fn clause(&mut self, clause: &'q Clause<'q>) {
         match clause {
             Clause::Match(matched) => self.matched(matched),
-            Clause::Unwind { list, name } => {
-                self.expr(list);
-                self.bind_to(name, &list.carried);
+            Clause::Unwind { list: source, name } | Clause::LoadCsv { source, name } => {
+                let carried = self.expr(source);
+                // A row of a file holds no element.
+                let is_list = matches!(clause, Clause::Unwind { .. });
+                self.bind_to(name.as_str(), if is_list { &carried } else { &[] });
             }
             Clause::With(projection) | Clause::Return(projection) => self.projection(projection),
             Clause::Call(call) => self.query(&call.query),
-            Clause::LoadCsv { source, name } => {
-                self.expr(source);
-                self.bind_to(name, &[]);
-            }
             Clause::Create(paths) => paths.iter().for_each(|path| self.path(path)),
             Clause::Merge { path, on_create, on_match } => {
                 self.path(path);
                 on_create.iter().chain(on_match).for_each(|change| self.change(change));
             }
             Clause::Foreach { name, list, body } => {
-                self.expr(list);
-                self.bind_to(name, &list.carried);
+                let carried = self.expr(list);
+                self.bind_to(name.as_str(), &carried);
                 body.iter().for_each(|clause| self.clause(clause));
             }
-            Clause::Delete { targets, .. } => targets.iter().for_each(|target| self.expr(target)),
-            Clause::Change { changes, .. } => changes.iter().for_each(|change| self.change(change)),
-            Clause::Finish => {}
+            Clause::Delete { targets, .. } => self.exprs(targets),
+            Clause::Set(changes) | Clause::Remove(changes) => {
+                changes.iter().for_each(|change| self.change(change));
+            }
+            Clause::Finish | Clause::Procedure => {}
         }
     }
 
     /// The target's expression decides what is changed. No element comes out of the new value.
-    fn change(&mut self, change: &Change) {
-        let (Change::Key { target, .. } | Change::Keys { target, .. } | Change::Labels { target, .. }) =
-            change;
-        target.computed.iter().for_each(|expr| self.expr(expr));
+    fn change(&mut self, change: &'q Change<'q>) {
+        let facts = Facts::of_operand(&change.target().base, &mut self.copies);
+        self.add(facts);
     }
 
-    fn projection(&mut self, projection: &Projection) {
+    fn projection(&mut self, projection: &'q Projection<'q>) {
         for item in &projection.items {
-            self.expr(&item.value);
-            if let Some(alias) = &item.alias {
-                self.bind_to_alias(alias, &item.value);
+            let carried = self.expr(&item.value);
+            if let Some(name) = item.name() {
+                self.bind_to_alias(name.as_str(), &carried);
             }
         }
-        projection.rest.iter().for_each(|expr| self.expr(expr));
+        self.exprs(projection.rest());
     }
 
     /// `WITH n`, without another name, binds nothing: `n` stays what it is, bound somewhere or not.
-    fn bind_to_alias(&mut self, alias: &str, value: &Expr) {
-        if value.carried != [Carrier::Name(alias.to_owned())] {
-            self.bind_to(alias, &value.carried);
+    fn bind_to_alias(&mut self, alias: &'q str, carried: &[Carrier<'q>]) {
+        if carried != [Carrier::Name(alias)] {
+            self.bind_to(alias, carried);
         }
     }
 
-    fn expr(&mut self, expr: &Expr) {
-        for (name, carried) in &expr.bindings {
+    fn exprs(&mut self, exprs: impl IntoIterator<Item = &'q Expr<'q>>) {
+        exprs.into_iter().for_each(|expr| drop(self.expr(expr)));
+    }
+
+    /// What the expression holds.
+    fn expr(&mut self, expr: &'q Expr<'q>) -> Vec<Carrier<'q>> {
+        let facts = Facts::of(expr, &mut self.copies);
+        self.add(facts)
+    }
+
+    fn add(&mut self, facts: Facts<'q>) -> Vec<Carrier<'q>> {
+        for (name, carried) in &facts.bindings {
             self.bind_to(name, carried);
         }
-        self.in_maps.extend(expr.in_maps.iter().cloned());
-        expr.patterns.iter().for_each(|matched| self.matched(matched));
-        expr.queries.iter().for_each(|query| self.query(query));
+        self.in_maps.extend(facts.in_maps);
+        facts.matches.into_iter().for_each(|matched| self.matched(matched));
+        facts.queries.into_iter().for_each(|query| self.query(query));
+        facts.carried
     }
 
-    fn matched(&mut self, matched: &Match) {
+    fn matched(&mut self, matched: &'q Match<'q>) {
         matched.paths.iter().for_each(|path| self.path(path));
-        matched.condition.iter().for_each(|condition| self.expr(condition));
+        self.exprs(&matched.condition);
     }
 
-    fn path(&mut self, path: &Path) {
+    fn path(&mut self, path: &'q Path<'q>) {
         if let Some(name) = &path.name {
-            self.bind(name, &Kinds::any());
+            self.bind(name.as_str(), &Kinds::any());
         }
         for element in &path.elements {
             match element {
                 Element::Node(node) => {
-                    node.name.iter().for_each(|name| self.bind(name, &Kinds::node()));
-                    node.filter.values.iter().for_each(|value| self.expr(value));
+                    node.name.iter().for_each(|name| self.bind(name.as_str(), &Kinds::node()));
+                    self.exprs(node.filter.values());
                 }
                 Element::Relationship(found) => {
-                    let kinds = Kinds::relationship(found.types.as_ref().and_then(plain_names));
-                    found.name.iter().for_each(|name| self.bind(name, &kinds));
-                    found.filter.values.iter().for_each(|value| self.expr(value));
+                    let kinds =
+                        Kinds::relationship(found.types.as_ref().and_then(|types| plain_names(&types.expr)));
+                    found.name.iter().for_each(|name| self.bind(name.as_str(), &kinds));
+                    self.exprs(found.filter.values());
                 }
                 Element::Group { path, condition, .. } => {
                     self.path(path);
-                    condition.iter().for_each(|condition| self.expr(condition));
+                    self.exprs(condition);
                 }
             }
         }
@@ -235,9 +248,9 @@ impl Names {
 }
 
 /// The names of `A` and `A|B`; `None` for other expressions.
-fn plain_names(labels: &LabelExpr) -> Option<BTreeSet<String>> {
+fn plain_names<'q>(labels: &'q LabelExpr<'q>) -> Option<BTreeSet<&'q str>> {
     match labels {
-        LabelExpr::Name(name) => Some(BTreeSet::from([name.clone()])),
+        LabelExpr::Name(name) => Some(BTreeSet::from([name.as_str()])),
         LabelExpr::Or(parts) => {
             let parts: Option<Vec<_>> = parts.iter().map(plain_names).collect();
             Some(parts?.into_iter().flatten().collect())

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use crate::syntax::tree::{
+    Clause, Element, Expr, Filter, LabelExpr, Match, Name, Node, Path, Projection, Query, Relationship,
+    Scope, Subquery,
+};
+use crate::tags::facts::{Carrier, Copies, Facts, Read};
 use crate::tags::names::{Kinds, Names};
 use crate::tags::rules::Need;
-use crate::tags::tree::{
-    Call, Carrier, Clause, Element, Expr, Filter, LabelExpr, Match, Node, Path, Projection, Query, Read,
-    Relationship, Scope, Shape,
-};
 
-/// Everything that `query` depends on.
-pub(crate) fn needs(query: &Query, names: &Names) -> BTreeSet<Need> {
-    let mut walk = Walk { names, needs: BTreeSet::new() };
+/// Everything that `query` depends on; `None` if it copies too much.
+pub(crate) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<BTreeSet<Need>> {
+    let mut walk = Walk { names, needs: BTreeSet::new(), copies: Copies::default() };
     walk.query(query, &Bound::new(), Rows::Result);
-    walk.needs
+    if walk.copies.are_too_many() { None } else { Some(walk.needs) }
 }
 
 /// Variables of nodes that an earlier clause has found.
@@ -28,24 +29,25 @@ enum Rows {
     Inside,
 }
 
-struct Walk<'a> {
-    names: &'a Names,
+struct Walk<'a, 'n> {
+    names: &'n Names<'a>,
     needs: BTreeSet<Need>,
+    copies: Copies,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     fn need(&mut self, need: Need) {
         self.needs.insert(need);
     }
 
-    fn query(&mut self, query: &'a Query, bound: &Bound<'a>, rows: Rows) {
+    fn query(&mut self, query: &'a Query<'a>, bound: &Bound<'a>, rows: Rows) {
         for branch in &query.branches {
             let mut bound = bound.clone();
             branch.iter().for_each(|clause| self.clause(clause, &mut bound, rows));
         }
     }
 
-    fn clause(&mut self, clause: &'a Clause, bound: &mut Bound<'a>, rows: Rows) {
+    fn clause(&mut self, clause: &'a Clause<'a>, bound: &mut Bound<'a>, rows: Rows) {
         match clause {
             Clause::Match(matched) => self.matched(matched, bound),
             Clause::Unwind { list, name } => {
@@ -62,21 +64,25 @@ impl<'a> Walk<'a> {
             Clause::Call(call) => self.call(call, bound),
             Clause::Finish => {}
             // N8: no read.
-            Clause::LoadCsv { .. }
+            Clause::Procedure
+            | Clause::LoadCsv { .. }
             | Clause::Create(_)
             | Clause::Merge { .. }
-            | Clause::Change { .. }
+            | Clause::Set(_)
+            | Clause::Remove(_)
             | Clause::Delete { .. }
             | Clause::Foreach { .. } => self.need(Need::Anything),
         }
     }
 
-    fn call(&mut self, call: &'a Call, bound: &Bound<'a>) {
+    fn call(&mut self, call: &'a Subquery<'a>, bound: &Bound<'a>) {
         let inner = match &call.scope {
             Scope::All => bound.clone(),
-            Scope::Names(names) => {
-                bound.iter().filter(|name| names.iter().any(|other| other == *name)).copied().collect()
-            }
+            Scope::Names(names) => bound
+                .iter()
+                .filter(|name| names.iter().any(|other| other.as_str() == **name))
+                .copied()
+                .collect(),
         };
         self.query(&call.query, &inner, Rows::Inside);
     }
@@ -85,17 +91,18 @@ impl<'a> Walk<'a> {
     ///
     /// Behind an aggregation or `DISTINCT`, `ORDER BY` and `WHERE` see these alone: in
     /// `MATCH (a:A) WITH count(*) AS c WHERE COUNT { (a) } > 1`, the second `a` is any node.
-    fn projection(&mut self, projection: &'a Projection, bound: &Bound<'a>) -> Bound<'a> {
+    fn projection(&mut self, projection: &'a Projection<'a>, bound: &Bound<'a>) -> Bound<'a> {
         projection.items.iter().for_each(|item| self.expr(&item.value, bound));
         let passed = passed_on(projection, bound);
-        projection.rest.iter().for_each(|expr| self.expr(expr, &passed));
+        projection.rest().for_each(|expr| self.expr(expr, &passed));
         passed
     }
 
     /// The elements that the client gets.
-    fn result(&mut self, projection: &'a Projection) {
+    fn result(&mut self, projection: &'a Projection<'a>) {
         for item in &projection.items {
-            let kinds = self.names.kinds(&item.value.carried);
+            let facts = Facts::of(&item.value, &mut self.copies);
+            let kinds = self.names.kinds(&facts.carried);
             self.whole(&kinds);
         }
         if projection.is_all {
@@ -105,7 +112,7 @@ impl<'a> Walk<'a> {
     }
 
     /// N3, N7: an element with everything that it shows.
-    fn whole(&mut self, kinds: &Kinds) {
+    fn whole(&mut self, kinds: &Kinds<'_>) {
         if kinds.node {
             self.need(Need::LabelsOfNodes);
         }
@@ -113,7 +120,7 @@ impl<'a> Walk<'a> {
     }
 
     /// N7.
-    fn any_key(&mut self, kinds: &Kinds) {
+    fn any_key(&mut self, kinds: &Kinds<'_>) {
         if kinds.node {
             self.need(Need::NodeKeys);
         }
@@ -123,7 +130,7 @@ impl<'a> Walk<'a> {
     }
 
     /// N6.
-    fn key(&mut self, kinds: &Kinds, key: &str) {
+    fn key(&mut self, kinds: &Kinds<'_>, key: &str) {
         if kinds.node {
             self.need(Need::NodeKey(key.to_owned()));
         }
@@ -132,23 +139,24 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn expr(&mut self, expr: &'a Expr, bound: &Bound<'a>) {
-        for read in &expr.reads {
+    fn expr(&mut self, expr: &'a Expr<'a>, bound: &Bound<'a>) {
+        let facts = Facts::of(expr, &mut self.copies);
+        for read in facts.reads {
             match read {
-                Read::Key(of, key) => self.key(&self.names.kinds(of), key),
-                Read::AnyKey(of) => self.any_key(&self.names.kinds(of)),
+                Read::Key(of, key) => self.key(&self.names.kinds(&of), key),
+                Read::AnyKey(of) => self.any_key(&self.names.kinds(&of)),
                 Read::Labels(labels) => self.labels(labels, bound),
                 Read::AnyLabel => self.need(Need::LabelsOfNodes),
             }
         }
-        expr.patterns.iter().for_each(|matched| self.matched(matched, &mut bound.clone()));
-        expr.queries.iter().for_each(|query| self.query(query, bound, Rows::Inside));
+        facts.matches.into_iter().for_each(|matched| self.matched(matched, &mut bound.clone()));
+        facts.queries.into_iter().for_each(|query| self.query(query, bound, Rows::Inside));
     }
 
     /// N2, N3: a label is read of nodes that are found otherwise.
-    fn labels(&mut self, labels: &'a LabelExpr, bound: &Bound<'a>) {
+    fn labels(&mut self, labels: &'a LabelExpr<'a>, bound: &Bound<'a>) {
         match labels {
-            LabelExpr::Name(name) => self.need(Need::Label(name.clone())),
+            LabelExpr::Name(name) => self.need(Need::Label(name.as_str().to_owned())),
             LabelExpr::Any => self.need(Need::LabelsOfNodes),
             LabelExpr::Dynamic(names) => {
                 self.expr(names, bound);
@@ -162,7 +170,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The paths in their order, those of `shortestPath` last: other paths bind their ends.
-    fn matched(&mut self, matched: &'a Match, bound: &mut Bound<'a>) {
+    fn matched(&mut self, matched: &'a Match<'a>, bound: &mut Bound<'a>) {
         for is_shortest in [false, true] {
             for path in matched.paths.iter().filter(|path| path.is_shortest == is_shortest) {
                 self.path(path, bound);
@@ -172,24 +180,24 @@ impl<'a> Walk<'a> {
     }
 
     /// N1, and the needs of the path's parts.
-    fn path(&mut self, path: &'a Path, bound: &mut Bound<'a>) {
+    fn path(&mut self, path: &'a Path<'a>, bound: &mut Bound<'a>) {
         if !is_found_otherwise(path, bound) {
             self.need(Need::Nodes);
         }
         self.elements(path, bound);
         let nodes = path.elements.iter().filter_map(|element| match element {
-            Element::Node(node) => node.name.as_deref(),
+            Element::Node(node) => node.name.as_ref(),
             _ => None,
         });
-        bound.extend(nodes);
+        bound.extend(nodes.map(Name::as_str));
     }
 
-    fn elements(&mut self, path: &'a Path, bound: &Bound<'a>) {
+    fn elements(&mut self, path: &'a Path<'a>, bound: &Bound<'a>) {
         for element in &path.elements {
             match element {
                 Element::Node(node) => {
-                    node.labels.iter().for_each(|labels| self.labels(labels, bound));
-                    self.filter(&node.filter, &Carrier::Node, bound);
+                    node.labels.iter().for_each(|labels| self.labels(&labels.expr, bound));
+                    self.filter(&node.filter, Carrier::Node, bound);
                 }
                 Element::Relationship(found) => self.relationship(found, bound),
                 Element::Group { path, condition, .. } => {
@@ -201,17 +209,17 @@ impl<'a> Walk<'a> {
     }
 
     /// N4, N5.
-    fn relationship(&mut self, found: &'a Relationship, bound: &Bound<'a>) {
+    fn relationship(&mut self, found: &'a Relationship<'a>, bound: &Bound<'a>) {
         match &found.types {
-            Some(types) => self.types(types, bound),
+            Some(types) => self.types(&types.expr, bound),
             None => self.need(Need::Relationships),
         }
-        self.filter(&found.filter, &Carrier::Relationship, bound);
+        self.filter(&found.filter, Carrier::Relationship, bound);
     }
 
-    fn types(&mut self, types: &'a LabelExpr, bound: &Bound<'a>) {
+    fn types(&mut self, types: &'a LabelExpr<'a>, bound: &Bound<'a>) {
         match types {
-            LabelExpr::Name(name) => self.need(Need::Type(name.clone())),
+            LabelExpr::Name(name) => self.need(Need::Type(name.as_str().to_owned())),
             LabelExpr::And(parts) | LabelExpr::Or(parts) => {
                 parts.iter().for_each(|part| self.types(part, bound));
             }
@@ -223,24 +231,24 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn filter(&mut self, filter: &'a Filter, of: &Carrier, bound: &Bound<'a>) {
-        let kinds = self.names.kinds(std::slice::from_ref(of));
-        filter.keys.iter().for_each(|key| self.key(&kinds, key));
-        if filter.map.is_some() {
+    fn filter(&mut self, filter: &'a Filter<'a>, of: Carrier<'a>, bound: &Bound<'a>) {
+        let kinds = self.names.kinds(&[of]);
+        filter.entries().for_each(|(key, _)| self.key(&kinds, key.as_str()));
+        if filter.parameter.is_some() {
             self.any_key(&kinds);
         }
-        filter.values.iter().for_each(|value| self.expr(value, bound));
+        filter.values().for_each(|value| self.expr(value, bound));
     }
 }
 
 /// The nodes of `bound` that have a name behind the `WITH`.
-fn passed_on<'a>(projection: &'a Projection, bound: &Bound<'a>) -> Bound<'a> {
+fn passed_on<'a>(projection: &'a Projection<'a>, bound: &Bound<'a>) -> Bound<'a> {
     let mut passed = if projection.is_all { bound.clone() } else { Bound::new() };
     for item in &projection.items {
-        let Some(alias) = item.alias.as_deref() else { continue };
-        match &item.value.shape {
-            Shape::Variable(name) if bound.contains(name.as_str()) => passed.insert(alias),
-            _ => passed.remove(alias),
+        let Some(name) = item.name() else { continue };
+        match item.value.variable() {
+            Some(variable) if bound.contains(variable.as_str()) => passed.insert(name.as_str()),
+            _ => passed.remove(name.as_str()),
         };
     }
     passed
@@ -250,7 +258,7 @@ fn passed_on<'a>(projection: &'a Projection, bound: &Bound<'a>) -> Bound<'a> {
 ///
 /// Relationships that may be absent join their ends to one node, so a match of the whole path may be one node: then
 /// it has the labels of all nodes of the path. Otherwise every node of a match has a relationship of the path.
-fn is_found_otherwise(path: &Path, bound: &Bound<'_>) -> bool {
+fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
     let mut nodes = path.elements.iter().filter_map(|element| match element {
         Element::Node(node) => Some(node),
         _ => None,
@@ -263,22 +271,24 @@ fn is_found_otherwise(path: &Path, bound: &Bound<'_>) -> bool {
 }
 
 /// Whether the node has a label, or is a node that was found before.
-fn is_anchored(node: &Node, bound: &Bound<'_>) -> bool {
-    let is_bound = node.name.as_deref().is_some_and(|name| bound.contains(name));
-    is_bound || node.labels.as_ref().is_some_and(|labels| !may_match_unlabelled(labels))
+fn is_anchored(node: &Node<'_>, bound: &Bound<'_>) -> bool {
+    let is_bound = node.name.as_ref().is_some_and(|name| bound.contains(name.as_str()));
+    is_bound || node.labels.as_ref().is_some_and(|labels| !may_match_unlabelled(&labels.expr))
 }
 
 /// Whether every match of the path has a relationship.
-fn has_relationship(path: &Path) -> bool {
+fn has_relationship(path: &Path<'_>) -> bool {
     path.elements.iter().any(|element| match element {
         Element::Node(_) => false,
-        Element::Relationship(found) => !found.may_be_empty,
-        Element::Group { path, may_be_empty, .. } => !may_be_empty && has_relationship(path),
+        Element::Relationship(found) => !found.may_be_empty(),
+        Element::Group { path, quantifier, .. } => {
+            quantifier.is_none_or(|length| length.least > 0) && has_relationship(path)
+        }
     })
 }
 
 /// Whether a node with none of the expression's labels may match it. A `!` counts as one that may.
-fn may_match_unlabelled(labels: &LabelExpr) -> bool {
+fn may_match_unlabelled(labels: &LabelExpr<'_>) -> bool {
     match labels {
         LabelExpr::Name(_) => false,
         LabelExpr::Any | LabelExpr::Dynamic(_) | LabelExpr::Not(_) => true,

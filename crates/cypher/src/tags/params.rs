@@ -2,8 +2,8 @@
 
 use hopcache_packstream::{Reader, Token, Value, decode};
 
+use crate::syntax::tree::{Expr, Key, Operand};
 use crate::tags::limits::MARKS_MAX;
-use crate::tags::tree::{Expr, Key, Shape};
 
 /// The parameters of a statement: one PackStream map.
 #[derive(Debug, Clone, Copy)]
@@ -11,27 +11,26 @@ pub(crate) struct Params<'a>(pub(crate) &'a [u8]);
 
 impl Params<'_> {
     /// The names that a dynamic label, type or key has in this run; `None` if they are not known.
-    pub(crate) fn names_of(self, expr: &Expr) -> Option<Vec<String>> {
-        match &expr.shape {
-            Shape::Text(name) => Some(vec![name.clone()]),
-            Shape::Parameter(parameter) => self.names(parameter),
-            _ => None,
+    pub(crate) fn names_of(self, expr: &Expr<'_>) -> Option<Vec<String>> {
+        match expr.alone()? {
+            Operand::Parameter(parameter) => self.names(parameter.as_str()),
+            operand => operand.plain_text().map(|name| vec![name.to_owned()]),
         }
     }
 
     /// The keys of a map in this run; `None` if they are not known.
-    pub(crate) fn keys_of(self, map: &Expr) -> Option<Vec<String>> {
-        match &map.shape {
-            Shape::Map(keys) => Some(keys.clone()),
-            Shape::Parameter(parameter) => self.keys(parameter),
+    pub(crate) fn keys_of(self, map: &Expr<'_>) -> Option<Vec<String>> {
+        match map.alone()? {
+            Operand::Map(map) => Some(map.entries.iter().map(|(key, _)| key.as_str().to_owned()).collect()),
+            Operand::Parameter(parameter) => self.keys(parameter.as_str()),
             _ => None,
         }
     }
 
     /// The names that a key has in this run; `None` if they are not known.
-    pub(crate) fn key_names(self, key: &Key) -> Option<Vec<String>> {
+    pub(crate) fn key_names(self, key: &Key<'_>) -> Option<Vec<String>> {
         match key {
-            Key::Name(name) => Some(vec![name.clone()]),
+            Key::Name(name) => Some(vec![name.as_str().to_owned()]),
             Key::Dynamic(expr) => self.names_of(expr),
         }
     }

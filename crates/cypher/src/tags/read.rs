@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::checks::calls::may_read_tokens;
 use hopcache_core::tags::TagId;
 
+use crate::syntax::certain_query;
 use crate::tags::id::{ids, share};
 use crate::tags::limits::TAGS_MAX;
 use crate::tags::names::Names;
 use crate::tags::needs::needs;
-use crate::tags::parse::parse;
 use crate::tags::rules::{Mark, Need};
 use crate::tags::volatility::Volatility;
 use crate::tags::write::WriteEffects;
@@ -26,14 +26,12 @@ impl ReadTags {
     /// The tags of `statement`, for any parameters.
     #[must_use]
     pub fn of(statement: &str) -> Self {
-        let Ok(query) = parse(statement) else {
+        let Some(query) = certain_query(statement) else {
             let anything = Self::anything();
             return if may_read_tokens(statement) { anything } else { anything.without_tokens() };
         };
-        let tags = match Names::of(&query) {
-            Some(names) => Self::from_needs(needs(&query, &names)),
-            None => Self::anything(),
-        };
+        let found = Names::of(&query).and_then(|names| needs(&query, &names));
+        let tags = found.map_or_else(Self::anything, Self::from_needs);
         Self { volatility: Volatility::of(statement), ..tags }
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::syntax::tree::{Change, Clause, Element, Filter, LabelExpr, Labels, Path, Query};
 use crate::tags::limits::TOKENS_MAX;
 use crate::tags::params::Params;
 use crate::tags::rules::Token;
-use crate::tags::tree::{Change, Clause, Element, Filter, LabelExpr, Path, Query};
 use hopcache_core::tags::TagId;
 
 /// The tokens that `query` may create, as sorted numbers; `None` if they are not known.
-pub(crate) fn tokens(query: &Query, params: Params<'_>) -> Option<Vec<TagId>> {
+pub(crate) fn tokens(query: &Query<'_>, params: Params<'_>) -> Option<Vec<TagId>> {
     let mut walk = Walk { params, found: BTreeSet::new() };
     walk.query(query)?;
     (walk.found.len() <= TOKENS_MAX).then(|| walk.found.into_iter().collect())
@@ -25,24 +25,22 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn query(&mut self, query: &Query) -> Option<()> {
+    fn query(&mut self, query: &Query<'_>) -> Option<()> {
         query.branches.iter().try_for_each(|branch| self.clauses(branch))
     }
 
-    fn clauses(&mut self, clauses: &[Clause]) -> Option<()> {
+    fn clauses(&mut self, clauses: &[Clause<'_>]) -> Option<()> {
         clauses.iter().try_for_each(|clause| self.clause(clause))
     }
 
-    fn clause(&mut self, clause: &Clause) -> Option<()> {
+    fn clause(&mut self, clause: &Clause<'_>) -> Option<()> {
         match clause {
             Clause::Create(paths) => paths.iter().try_for_each(|path| self.path(path)),
             Clause::Merge { path, on_create, on_match } => {
                 self.path(path)?;
                 on_create.iter().chain(on_match).try_for_each(|change| self.change(change))
             }
-            Clause::Change { changes, is_added: true } => {
-                changes.iter().try_for_each(|change| self.change(change))
-            }
+            Clause::Set(changes) => changes.iter().try_for_each(|change| self.change(change)),
             Clause::Foreach { body, .. } => self.clauses(body),
             Clause::Call(call) => self.query(&call.query),
             // What is read or removed gets no token.
@@ -50,21 +48,22 @@ impl Walk<'_> {
             | Clause::Unwind { .. }
             | Clause::With(_)
             | Clause::Return(_)
+            | Clause::Procedure
             | Clause::LoadCsv { .. }
-            | Clause::Change { is_added: false, .. }
+            | Clause::Remove(_)
             | Clause::Delete { .. }
             | Clause::Finish => Some(()),
         }
     }
 
-    fn path(&mut self, path: &Path) -> Option<()> {
+    fn path(&mut self, path: &Path<'_>) -> Option<()> {
         path.elements.iter().try_for_each(|element| match element {
             Element::Node(node) => {
-                self.named(node.labels.as_ref(), |name| Token::Label(name))?;
+                self.named_if(node.labels.as_ref(), |name| Token::Label(name))?;
                 self.filter(&node.filter)
             }
             Element::Relationship(found) => {
-                self.named(found.types.as_ref(), |name| Token::Type(name))?;
+                self.named_if(found.types.as_ref(), |name| Token::Type(name))?;
                 self.filter(&found.filter)
             }
             // No pattern that can be created.
@@ -72,17 +71,17 @@ impl Walk<'_> {
         })
     }
 
-    fn filter(&mut self, filter: &Filter) -> Option<()> {
-        self.add(&filter.keys, |name| Token::Key(name));
-        let Some(parameter) = &filter.map else { return Some(()) };
-        let keys = self.params.keys(parameter)?;
+    fn filter(&mut self, filter: &Filter<'_>) -> Option<()> {
+        filter.entries().for_each(|(key, _)| self.add_one(key.as_str(), |name| Token::Key(name)));
+        let Some(parameter) = &filter.parameter else { return Some(()) };
+        let keys = self.params.keys(parameter.as_str())?;
         self.add(&keys, |name| Token::Key(name));
         Some(())
     }
 
-    fn change(&mut self, change: &Change) -> Option<()> {
+    fn change(&mut self, change: &Change<'_>) -> Option<()> {
         let keys = match change {
-            Change::Labels { labels, .. } => return self.named(Some(labels), |name| Token::Label(name)),
+            Change::Labels { labels, .. } => return self.named(&labels.expr, |name| Token::Label(name)),
             Change::Key { key, .. } => self.params.key_names(key)?,
             Change::Keys { value, .. } => self.params.keys_of(value)?,
         };
@@ -90,23 +89,30 @@ impl Walk<'_> {
         Some(())
     }
 
-    fn named(&mut self, labels: Option<&LabelExpr>, kind: Kind) -> Option<()> {
+    fn named_if(&mut self, labels: Option<&Labels<'_>>, kind: Kind) -> Option<()> {
+        labels.map_or(Some(()), |labels| self.named(&labels.expr, kind))
+    }
+
+    fn named(&mut self, labels: &LabelExpr<'_>, kind: Kind) -> Option<()> {
         match labels {
-            None => {}
-            Some(LabelExpr::Name(name)) => self.add(std::slice::from_ref(name), kind),
-            Some(LabelExpr::And(parts) | LabelExpr::Or(parts)) => {
-                return parts.iter().try_for_each(|part| self.named(Some(part), kind));
+            LabelExpr::Name(name) => self.add_one(name.as_str(), kind),
+            LabelExpr::And(parts) | LabelExpr::Or(parts) => {
+                return parts.iter().try_for_each(|part| self.named(part, kind));
             }
-            Some(LabelExpr::Dynamic(expr)) => {
+            LabelExpr::Dynamic(expr) => {
                 let names = self.params.names_of(expr)?;
                 self.add(&names, kind);
             }
-            Some(LabelExpr::Not(_) | LabelExpr::Any) => return None,
+            LabelExpr::Not(_) | LabelExpr::Any => return None,
         }
         Some(())
     }
 
     fn add(&mut self, names: &[String], kind: Kind) {
-        self.found.extend(names.iter().map(|name| TagId::from(kind(name))));
+        names.iter().for_each(|name| self.add_one(name, kind));
+    }
+
+    fn add_one(&mut self, name: &str, kind: Kind) {
+        self.found.insert(TagId::from(kind(name)));
     }
 }

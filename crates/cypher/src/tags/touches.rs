@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::syntax::tree::{
+    Change, Clause, Element, Expr, LabelExpr, Name, Node, Path, Query, Relationship, Target,
+};
+use crate::tags::facts::{Carrier, Copies, Facts, inside};
 use crate::tags::names::{Kinds, Names};
 use crate::tags::params::Params;
 use crate::tags::rules::Touch;
-use crate::tags::tree::{
-    Change, Clause, Element, Expr, Key, LabelExpr, Node, Path, Query, Relationship, Target,
-};
 
 /// The counter that is zero if a touch has not happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,40 +30,41 @@ pub(crate) struct Touches {
     pub(crate) in_transactions: bool,
 }
 
-/// What `query` may do.
-pub(crate) fn touches(query: &Query, names: &Names, params: Params<'_>) -> Touches {
-    let mut walk = Walk { names, params, found: Touches::default() };
+/// What `query` may do; `None` if it copies too much.
+pub(crate) fn touches<'q>(query: &'q Query<'q>, names: &Names<'q>, params: Params<'_>) -> Option<Touches> {
+    let mut walk = Walk { names, params, found: Touches::default(), copies: Copies::default() };
     walk.query(query);
-    walk.found
+    if walk.copies.are_too_many() { None } else { Some(walk.found) }
 }
 
 /// Variables of elements that the statement has just created, and that no other clause can have bound.
 type Fresh<'a> = BTreeSet<&'a str>;
 
-struct Walk<'a> {
-    names: &'a Names,
+struct Walk<'q, 'a> {
+    names: &'a Names<'q>,
     params: Params<'a>,
     found: Touches,
+    copies: Copies,
 }
 
-impl Walk<'_> {
+impl<'q> Walk<'q, '_> {
     fn touch(&mut self, cause: Cause, touch: Touch) {
         self.found.touches.insert((cause, touch));
     }
 
-    fn query(&mut self, query: &Query) {
+    fn query(&mut self, query: &'q Query<'q>) {
         for branch in &query.branches {
             self.clauses(branch, Fresh::new());
         }
     }
 
-    fn clauses<'t>(&mut self, clauses: &'t [Clause], mut fresh: Fresh<'t>) {
+    fn clauses(&mut self, clauses: &'q [Clause<'q>], mut fresh: Fresh<'q>) {
         for clause in clauses {
             self.clause(clause, &mut fresh);
         }
     }
 
-    fn clause<'t>(&mut self, clause: &'t Clause, fresh: &mut Fresh<'t>) {
+    fn clause(&mut self, clause: &'q Clause<'q>, fresh: &mut Fresh<'q>) {
         match clause {
             Clause::Create(paths) => {
                 for path in paths {
@@ -77,10 +79,8 @@ impl Walk<'_> {
                 created.extend(merged_names(path));
                 self.changes(on_create, &created, Cause::LabelsAdded);
             }
-            Clause::Change { changes, is_added } => {
-                let cause = if *is_added { Cause::LabelsAdded } else { Cause::LabelsRemoved };
-                self.changes(changes, fresh, cause);
-            }
+            Clause::Set(changes) => self.changes(changes, fresh, Cause::LabelsAdded),
+            Clause::Remove(changes) => self.changes(changes, fresh, Cause::LabelsRemoved),
             Clause::Delete { targets, is_detach } => {
                 targets.iter().for_each(|target| self.deleted(target, *is_detach));
             }
@@ -101,13 +101,18 @@ impl Walk<'_> {
     }
 
     /// T1, T2.
-    fn created(&mut self, path: &Path) {
+    fn created(&mut self, path: &'q Path<'q>) {
         for element in &path.elements {
             match element {
                 Element::Node(node) => {
                     self.touch(Cause::NodesCreated, Touch::NodeCreated);
                     node.labels.iter().for_each(|labels| {
-                        self.labelled(Cause::NodesCreated, labels, &Touch::NewLabel, &Touch::NewAnyLabel);
+                        self.labelled(
+                            Cause::NodesCreated,
+                            &labels.expr,
+                            &Touch::NewLabel,
+                            &Touch::NewAnyLabel,
+                        );
                     });
                 }
                 Element::Relationship(found) => self.related(found),
@@ -117,18 +122,18 @@ impl Walk<'_> {
         }
     }
 
-    fn related(&mut self, found: &Relationship) {
+    fn related(&mut self, found: &'q Relationship<'q>) {
         let cause = Cause::RelationshipsCreated;
         match &found.types {
-            Some(types) => self.labelled(cause, types, &Touch::Relationship, &Touch::AnyRelationship),
+            Some(types) => self.labelled(cause, &types.expr, &Touch::Relationship, &Touch::AnyRelationship),
             None => self.touch(cause, Touch::AnyRelationship),
         }
     }
 
     /// One touch for each name in `labels`; `any` for one that is not known (T9).
-    fn labelled(&mut self, cause: Cause, labels: &LabelExpr, one: &dyn Fn(String) -> Touch, any: &Touch) {
+    fn labelled(&mut self, cause: Cause, labels: &LabelExpr<'_>, one: &dyn Fn(String) -> Touch, any: &Touch) {
         match labels {
-            LabelExpr::Name(name) => self.touch(cause, one(name.clone())),
+            LabelExpr::Name(name) => self.touch(cause, one(name.as_str().to_owned())),
             LabelExpr::And(parts) | LabelExpr::Or(parts) => {
                 parts.iter().for_each(|part| self.labelled(cause, part, one, any));
             }
@@ -141,8 +146,9 @@ impl Walk<'_> {
     }
 
     /// T3, T4.
-    fn deleted(&mut self, target: &Expr, is_detach: bool) {
-        let kinds = self.known_kinds(&target.carried);
+    fn deleted(&mut self, target: &'q Expr<'q>, is_detach: bool) {
+        let carried = Facts::of(target, &mut self.copies).carried;
+        let kinds = self.known_kinds(&carried);
         if kinds.node {
             self.touch(Cause::NodesDeleted, Touch::NodeDeleted);
         }
@@ -153,47 +159,46 @@ impl Walk<'_> {
             return;
         }
         match kinds.types {
-            Some(types) => types
-                .into_iter()
-                .for_each(|name| self.touch(Cause::RelationshipsDeleted, Touch::Relationship(name))),
+            Some(types) => types.into_iter().for_each(|name| {
+                self.touch(Cause::RelationshipsDeleted, Touch::Relationship(name.to_owned()));
+            }),
             None => self.touch(Cause::RelationshipsDeleted, Touch::AnyRelationship),
         }
     }
 
     /// The kinds of what is changed: it is an element, so none means that its kind is not known.
-    fn known_kinds(&self, elements: &[crate::tags::tree::Carrier]) -> Kinds {
+    fn known_kinds(&self, elements: &[Carrier<'q>]) -> Kinds<'q> {
         let kinds = self.names.kinds(elements);
         if kinds.is_none() { Kinds::any() } else { kinds }
     }
 
-    fn changes(&mut self, changes: &[Change], fresh: &Fresh<'_>, cause: Cause) {
+    fn changes(&mut self, changes: &'q [Change<'q>], fresh: &Fresh<'q>, cause: Cause) {
         for change in changes {
+            let is_fresh = change.target().variable().is_some_and(|name| fresh.contains(name.as_str()));
             match change {
-                Change::Key { target, key } if !is_fresh(target, fresh) => self.key_changed(target, key),
-                Change::Keys { target, value, is_replaced } if !is_fresh(target, fresh) => {
+                // T8: its keys are new.
+                Change::Key { .. } | Change::Keys { .. } if is_fresh => {}
+                // T6, and T7 for a key that is not known.
+                Change::Key { target, key, .. } => self.keys_changed(target, self.params.key_names(key)),
+                Change::Keys { target, value, is_replaced } => {
                     let keys = if *is_replaced { None } else { self.params.keys_of(value) };
                     self.keys_changed(target, keys);
                 }
-                // T8: its keys are new.
-                Change::Key { .. } | Change::Keys { .. } => {}
-                Change::Labels { target, labels } if is_fresh(target, fresh) => {
-                    self.labelled(cause, labels, &Touch::NewLabel, &Touch::NewAnyLabel);
+                Change::Labels { labels, .. } if is_fresh => {
+                    self.labelled(cause, &labels.expr, &Touch::NewLabel, &Touch::NewAnyLabel);
                 }
                 // T5.
                 Change::Labels { labels, .. } => {
-                    self.labelled(cause, labels, &Touch::LabelChanged, &Touch::AnyLabelChanged);
+                    self.labelled(cause, &labels.expr, &Touch::LabelChanged, &Touch::AnyLabelChanged);
                 }
             }
         }
     }
 
-    /// T6, and T7 for a key that is not known.
-    fn key_changed(&mut self, target: &Target, key: &Key) {
-        self.keys_changed(target, self.params.key_names(key));
-    }
-
-    fn keys_changed(&mut self, target: &Target, keys: Option<Vec<String>>) {
-        let kinds = self.known_kinds(&target.elements);
+    fn keys_changed(&mut self, target: &'q Target<'q>, keys: Option<Vec<String>>) {
+        let base = Facts::of_operand(&target.base, &mut self.copies).carried;
+        let elements = if target.keys_between > 0 { inside(base) } else { base };
+        let kinds = self.known_kinds(&elements);
         let mut touch = |touch| self.touch(Cause::PropertiesSet, touch);
         match keys {
             Some(keys) => keys.into_iter().for_each(|key| {
@@ -216,40 +221,28 @@ impl Walk<'_> {
     }
 }
 
-fn is_fresh(target: &Target, fresh: &Fresh<'_>) -> bool {
-    target.name.as_deref().is_some_and(|name| fresh.contains(name))
-}
-
 /// The variables that `CREATE` binds for certain. Neo4j refuses a variable that is bound already if it has labels or
 /// properties, if it is a whole path, or if it is a relationship.
-fn created_names(path: &Path) -> Vec<&str> {
-    let is_alone = path.elements.len() == 1;
-    let name = |element: &'_ Element| -> bool {
-        match element {
-            Element::Node(node) => is_alone || node.labels.is_some() || has_keys(node),
-            Element::Relationship(_) => true,
-            Element::Group { .. } => false,
-        }
-    };
-    path.elements.iter().filter(|element| name(element)).filter_map(name_of).collect()
+fn created_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+    new_names(path, |node| node.labels.is_some() || has_keys(node))
 }
 
 /// The variables that are new in `ON CREATE`: the relationships, and the node of a path that is one node. The nodes of
 /// a longer path may have been there.
-fn merged_names(path: &Path) -> Vec<&str> {
+fn merged_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+    new_names(path, |_| false)
+}
+
+/// The relationships, the node of a path that is one node, and those nodes of a longer path that `is_new`.
+fn new_names<'q>(path: &'q Path<'q>, is_new: fn(&Node<'_>) -> bool) -> impl Iterator<Item = &'q str> {
     let is_alone = path.elements.len() == 1;
-    let is_new = |element: &&Element| is_alone || matches!(element, Element::Relationship(_));
-    path.elements.iter().filter(is_new).filter_map(name_of).collect()
+    let elements = path.elements.iter().filter(move |element| match element {
+        Element::Node(node) => is_alone || is_new(node),
+        Element::Relationship(_) | Element::Group { .. } => true,
+    });
+    elements.filter_map(Element::name).map(Name::as_str)
 }
 
-fn name_of(element: &Element) -> Option<&str> {
-    match element {
-        Element::Node(node) => node.name.as_deref(),
-        Element::Relationship(found) => found.name.as_deref(),
-        Element::Group { .. } => None,
-    }
-}
-
-fn has_keys(node: &Node) -> bool {
-    node.filter.map.is_some() || !node.filter.keys.is_empty()
+fn has_keys(node: &Node<'_>) -> bool {
+    node.filter.parameter.is_some() || node.filter.entries().next().is_some()
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use hopcache_core::tags::TagId;
 
+use crate::syntax::certain_query;
 use crate::tags::counters::Counters;
 use crate::tags::id::ids;
 use crate::tags::limits::MARKS_MAX;
 use crate::tags::names::Names;
 use crate::tags::params::Params;
-use crate::tags::parse::parse;
 use crate::tags::rules::{Mark, Touch};
 use crate::tags::tokens::tokens;
 use crate::tags::touches::{Cause, Touches, touches};
@@ -29,9 +29,9 @@ impl WriteEffects {
     /// The effects of `statement` with these parameters (one PackStream map), before anything is known of its run.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
-        let Ok(query) = parse(statement) else { return Self::anything() };
-        let Some(names) = Names::of(&query) else { return Self::anything() };
-        let Touches { touches: found, in_transactions } = touches(&query, &names, Params(params));
+        let Some(query) = certain_query(statement) else { return Self::anything() };
+        let found = Names::of(&query).and_then(|names| touches(&query, &names, Params(params)));
+        let Some(Touches { touches: found, in_transactions }) = found else { return Self::anything() };
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
         let effects = Self::from_touches(found.collect(), !in_transactions);
         if effects.is_anything() {

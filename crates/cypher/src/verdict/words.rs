@@ -4,9 +4,7 @@
 
 use super::{BypassReason, Lexed, View, names};
 use crate::lexer::TokenKind;
-
-const WRITES: [&str; 9] =
-    ["CREATE", "MERGE", "INSERT", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH"];
+use crate::words::{CHANGES, READS, RIGHTS, SERVERS};
 
 /// The objects of `CREATE`, `DROP` and `ALTER` that are not data.
 const SCHEMA: [&str; 24] = [
@@ -36,25 +34,8 @@ const SCHEMA: [&str; 24] = [
     "VECTOR",
 ];
 
-const ADMINISTRATION: [&str; 15] = [
-    "SHOW",
-    "TERMINATE",
-    "START",
-    "STOP",
-    "GRANT",
-    "DENY",
-    "REVOKE",
-    "RENAME",
-    "ENABLE",
-    "DRYRUN",
-    "REALLOCATE",
-    "DEALLOCATE",
-    "CORDON",
-    "UNCORDON",
-    "SETTING",
-];
-
-const READS: [&str; 7] = ["MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL", "FINISH"];
+/// Commands beside [`RIGHTS`] and [`SERVERS`].
+const ADMINISTRATION: [&str; 5] = ["SHOW", "TERMINATE", "START", "STOP", "SETTING"];
 
 /// Keywords after which an operand or a name is due, so that no clause follows.
 const BEFORE_OPERAND: [&str; 25] = [
@@ -78,12 +59,16 @@ pub(super) fn start(view: View<'_>) -> Option<Lexed> {
     if is(&["DROP", "ALTER"]) || (is(&["CREATE"]) && makes_schema(view, 0)) {
         return bypass(BypassReason::Schema);
     }
-    if is(&ADMINISTRATION) {
+    if is_administration(view, 0) {
         return bypass(BypassReason::Administration);
     }
     // LOAD CSV is separated from its writes below; USING PERIODIC COMMIT always writes.
-    let known = is(&READS) || is(&WRITES) || is(&["LOAD", "USING"]);
+    let known = is(&READS) || is(&CHANGES) || is(&["LOAD", "USING"]);
     if known { None } else { bypass(BypassReason::UnknownStart) }
+}
+
+fn is_administration(view: View<'_>, index: usize) -> bool {
+    [&ADMINISTRATION[..], &RIGHTS, &SERVERS].iter().any(|words| view.is_any_word(index, words))
 }
 
 /// `CREATE INDEX …`, but not `CREATE index = (a)-->(b)` nor `CREATE (n)`.
@@ -116,7 +101,8 @@ impl Sight {
         let is_keyword = before == Before::Clause && !view.is_qualified(index) && !view.is(index + 1, ':');
         self.before = after(view, index, before);
         view.word(index)?;
-        if is_keyword && view.is_any_word(index, &WRITES) && may_follow_clause(view, index) {
+        // What can follow a clause that writes cannot follow a variable.
+        if is_keyword && view.is_any_word(index, &CHANGES) && begins_operand(view, index + 1, ":") {
             return Some(Lexed::Write);
         }
         // The server calls these reads, so they do not rest on the keyword rule alone: a variable is never followed by
@@ -125,7 +111,7 @@ impl Sight {
             && (begins_command(view, index) || (is_keyword && view.is_name(index + 1)));
         let reason = if is_use {
             BypassReason::Use
-        } else if view.is_any_word(index, &ADMINISTRATION) && begins_command(view, index) {
+        } else if is_administration(view, index) && begins_command(view, index) {
             BypassReason::Administration
         } else if view.is_word(index, "LOAD") && view.is_word(index + 1, "CSV") && !view.is_qualified(index) {
             BypassReason::LoadCsv
@@ -171,36 +157,16 @@ fn after(view: View<'_>, index: usize, before: Before) -> Before {
 fn takes_operand_anywhere(view: View<'_>, index: usize) -> bool {
     view.is_any_word(index, &["NOT", "CASE", "DISTINCT", "WHEN"])
         && !view.is_qualified(index)
-        && begins_operand(view, index + 1)
+        && begins_operand(view, index + 1, "-+*")
 }
 
-fn begins_operand(view: View<'_>, index: usize) -> bool {
-    let kind = view.tokens.get(index).map(|token| token.kind);
-    matches!(
-        kind,
-        Some(
-            TokenKind::Word
-                | TokenKind::QuotedWord
-                | TokenKind::Number
-                | TokenKind::Text
-                | TokenKind::Punct('(' | '[' | '{' | '$' | '-' | '+' | '*')
-        )
-    )
-}
-
-/// Whether the next token can follow a clause that writes, and cannot follow a variable.
-fn may_follow_clause(view: View<'_>, index: usize) -> bool {
-    let kind = view.tokens.get(index + 1).map(|token| token.kind);
-    matches!(
-        kind,
-        Some(
-            TokenKind::Word
-                | TokenKind::QuotedWord
-                | TokenKind::Number
-                | TokenKind::Text
-                | TokenKind::Punct('(' | '[' | '{' | '$' | ':')
-        )
-    )
+/// Whether an operand begins at `index`, or one of these characters stands there.
+fn begins_operand(view: View<'_>, index: usize, others: &str) -> bool {
+    match view.tokens.get(index).map(|token| token.kind) {
+        Some(TokenKind::Word | TokenKind::QuotedWord | TokenKind::Number | TokenKind::Text) => true,
+        Some(TokenKind::Punct(punct)) => "([{$".contains(punct) || others.contains(punct),
+        _ => false,
+    }
 }
 
 /// `} IN TRANSACTIONS`, `} IN CONCURRENT TRANSACTIONS`, `} IN $n CONCURRENT TRANSACTIONS`.

@@ -5,11 +5,16 @@
 
 use std::time::{Duration, Instant};
 
-use hopcache_cypher::tags::limits::{MARKS_MAX, STATEMENT_BYTES_MAX, TAGS_MAX, TOKENS_MAX};
+use hopcache_cypher::anchor::Anchor;
+use hopcache_cypher::forms::shared::SharedForm;
+use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
+use hopcache_cypher::statement::Statement;
+use hopcache_cypher::tags::limits::{MARKS_MAX, TAGS_MAX, TOKENS_MAX};
 use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
 use proptest::prelude::*;
 
 fn both(text: &str, params: &[u8]) -> bool {
+    let _ = (Statement::of(text, &[], true), SharedForm::of(text), Anchor::of(text, params));
     let tags = ReadTags::of(text);
     let effects = WriteEffects::of(text, params);
     assert!(tags.ids().len() <= TAGS_MAX && effects.ids().len() <= MARKS_MAX);
@@ -106,7 +111,16 @@ fn the_longest_texts_take_a_bounded_time() {
         nested("RETURN EXISTS { ", "MATCH (n) RETURN n", "}"),
         nested("CALL { ", "MATCH (n) RETURN n", " RETURN 1 }"),
         filled("", "x", ""),
+        filled("MATCH (n:A) WHERE n.x = 1", " AND n.x = 1", " RETURN n"),
+        filled("RETURN 1", " /* c */", ""),
     ];
+    // A megabyte, in which the reader has nothing or a short text to read.
+    let megabyte = |part: &str| format!("MATCH (n:A) RETURN n{}", part.repeat((1 << 20) / part.len()));
+    for part in ["(", "[", "CASE ", "NOT ", ".x", "|", " /* c */", "{a: ", "-[", ":A", "`"] {
+        let start = Instant::now();
+        both(&megabyte(part), &[0xa0]);
+        assert!(start.elapsed() < Duration::from_secs(10), "{part}: {:?}", start.elapsed());
+    }
     for text in texts {
         assert!(
             text.len() <= STATEMENT_BYTES_MAX + 64 || text.starts_with("CREATE") || text.starts_with("WITH")

@@ -183,6 +183,8 @@ fn n7_whole_elements() {
     needs("MATCH (n:A) RETURN properties(n)", &[label("A"), NodeKeys]);
     needs("MATCH (n:A) RETURN keys(n)", &[label("A"), NodeKeys]);
     needs("MATCH (n:A) RETURN n[$k] IS NULL", &[label("A"), NodeKeys]);
+    // The function makes another key of it.
+    needs("MATCH (n:A) RETURN n[trim(' x')] IS NULL", &[label("A"), NodeKeys]);
     needs("MATCH (n:A) RETURN n {.*}", &[label("A"), NodeKeys]);
     needs("MATCH (n:A) RETURN [(n)-[:R]-(m) | m]", &[label("A"), kind("R"), LabelsOfNodes, NodeKeys]);
     needs(

@@ -1,17 +1,18 @@
-//! What may be cached: what the verdict lets into the cache, the parser of tags reads. Syntax that it does not know is a
+//! What may be cached: what the verdict lets into the cache, the reader of syntax reads. Syntax that it does not know is a
 //! bypass, and no read that Cypher 5 has is one.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-use hopcache_cypher::tags::limits::STATEMENT_BYTES_MAX;
-use hopcache_cypher::tags::{ReadTags, WriteEffects, statement};
+use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
+use hopcache_cypher::statement::Statement;
+use hopcache_cypher::tags::{ReadTags, WriteEffects};
 use hopcache_cypher::verdict::{BypassReason, Lexed};
 use hopcache_packstream::{Value, encode};
 use serde_json::Value as Json;
 
 fn verdict(text: &str) -> Lexed {
     let procedures = ["apoc.meta.schema".to_owned()];
-    statement(text, &procedures, true).lexed
+    Statement::of(text, &procedures, true).lexed
 }
 
 /// Reads of Cypher 5 with each construct of its grammar. Each was explained by Neo4j 5.26.12 as a read.
@@ -63,7 +64,7 @@ fn syntax_that_is_not_known_is_no_read() {
         "RETURN (1",
     ] {
         assert!(Lexed::of(text, &[]).may_read(), "{text}");
-        let read = statement(text, &[], true);
+        let read = Statement::of(text, &[], true);
         assert_eq!(read.lexed, Lexed::Bypass(BypassReason::Unreadable), "{text}");
         assert_eq!(read.shared, None);
         assert!(ReadTags::of(text).is_anything());

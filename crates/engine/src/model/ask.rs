@@ -16,7 +16,7 @@ use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::{Columns, columns_bytes};
 use hopcache_cypher::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::tags::{ReadTags, statement};
+use hopcache_cypher::tags::ReadTags;
 use hopcache_cypher::verdict::Lexed;
 use tokio_util::sync::CancellationToken;
 
@@ -146,7 +146,7 @@ impl Query {
     }
 
     fn read_sharing(parts: QueryParts, hasher: &KeyHasher, procedures: &[String], shares: bool) -> Self {
-        let statement = statement(&parts.statement, procedures, shares);
+        let statement = Statement::of(&parts.statement, procedures, shares);
         Self::of_statement(parts, hasher, statement)
     }
 

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
-use hopcache_cypher::tags::statement;
+use hopcache_cypher::statement::Statement;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;
@@ -153,7 +153,7 @@ impl Path {
     pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
         self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
-            statement(text, &self.procedures, self.hasher.shares_spellings())
+            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
         })
     }
 

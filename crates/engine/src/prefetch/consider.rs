@@ -25,9 +25,8 @@ use hopcache_core::limits::{
     CONSIDERED_AT_A_TIME, CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
     NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
-use hopcache_core::pattern::PatternId;
 use hopcache_core::time::Millis;
-use hopcache_cypher::forms::pattern::OfText;
+use hopcache_cypher::forms::pattern::pattern_id;
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Form, RealmTag};
@@ -386,7 +385,7 @@ impl Prefetch {
     }
 
     fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> Ranked {
-        let pattern = PatternId::of(&candidate.statement);
+        let pattern = pattern_id(&candidate.statement);
         // It runs as the same principal, in the same database.
         let run_ms =
             self.cache.pace().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);

@@ -62,7 +62,7 @@ impl Statements {
         let mut text = pattern(statement);
         let pattern = PatternTag::of(hasher, database, scope, &text);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        let read = hopcache_cypher::tags::statement(statement, procedures, hasher.shares_spellings());
+        let read = Statement::of(statement, procedures, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let read = Arc::new(ReadStatement { read, pattern, realm, text });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {

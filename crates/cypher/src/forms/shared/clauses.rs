@@ -1,8 +1,8 @@
-//! Clauses: which are read, and which variables and columns they leave.
+//! Clauses: which are printed, and which variables and columns they leave.
 
+use super::Printer;
 use super::scope::{Variable, is_plain};
-use super::{Parsed, Parser, Unread, put};
-use crate::lexer::cursor::TokenCursor;
+use crate::syntax::tree::{Bound, Clause, Expr, Item, Match, Name, Projection, Query};
 
 /// The items of a WITH or RETURN.
 struct Items {
@@ -14,150 +14,147 @@ struct Items {
     hides: bool,
 }
 
-impl Parser<'_> {
-    /// The whole text: its form, and the names of its columns.
-    pub(super) fn query(&mut self) -> Parsed<(String, Vec<Box<str>>)> {
-        let mut form = String::with_capacity(self.text.len() * 2);
-        loop {
-            if self.skip_word("RETURN") {
-                put(&mut form, "RETURN");
-                let columns = self.returned(&mut form)?;
-                return if self.at == self.tokens.len() { Ok((form, columns)) } else { Err(Unread) };
+impl<'q> Printer<'q> {
+    /// The whole text: the names of its columns.
+    pub(super) fn query(&mut self, query: &'q Query<'q>) -> Option<Vec<Box<str>>> {
+        let [clauses] = query.branches.as_slice() else { return None };
+        let (last, rest) = clauses.split_last()?;
+        rest.iter().try_for_each(|clause| self.clause(clause))?;
+        let Clause::Return(projection) = last else { return None };
+        self.put("RETURN");
+        self.returned(projection)
+    }
+
+    fn clause(&mut self, clause: &'q Clause<'q>) -> Option<()> {
+        match clause {
+            Clause::Match(matched) => self.match_clause(matched),
+            Clause::Unwind { list, name } => {
+                self.put("UNWIND");
+                self.expr(list)?;
+                self.put("AS");
+                let variable = self.declared(name)?;
+                self.put(&variable.text());
+                Some(())
             }
-            self.clause(&mut form)?;
+            Clause::With(projection) => {
+                self.put("WITH");
+                self.with(projection)
+            }
+            _ => None,
         }
     }
 
-    fn clause(&mut self, form: &mut String) -> Parsed<()> {
-        if self.skip_word("UNWIND") {
-            put(form, "UNWIND");
-            put(form, &self.expr()?.text);
-            self.expect_word("AS")?;
-            let name = self.new_name()?;
-            put(form, "AS");
-            put(form, &self.scope.declare(&name, false).text());
-            return Ok(());
+    fn match_clause(&mut self, matched: &'q Match<'q>) -> Option<()> {
+        if matched.has_mode || matched.has_hints {
+            return None;
         }
-        if self.skip_word("WITH") {
-            put(form, "WITH");
-            return self.with(form);
+        if matched.is_optional {
+            self.put("OPTIONAL");
         }
-        if self.skip_word("OPTIONAL") {
-            put(form, "OPTIONAL");
-        }
-        self.expect_word("MATCH")?;
-        put(form, "MATCH");
-        self.patterns(form)?;
-        self.condition(form)
+        self.put("MATCH");
+        self.paths(&matched.paths)?;
+        self.condition(matched.condition.as_ref())
     }
 
-    /// A name that no visible variable has.
-    fn new_name(&mut self) -> Parsed<String> {
-        let name = self.name()?;
-        if is_plain(&name) && self.scope.find(&name).is_none() { Ok(name) } else { Err(Unread) }
+    /// A variable with a name that no visible one has.
+    fn declared(&mut self, name: &Name<'_>) -> Option<Variable> {
+        let name = name.as_str();
+        let is_new = is_plain(name) && self.scope.find(name).is_none();
+        is_new.then(|| self.scope.declare(name, false))
     }
 
-    /// `WHERE condition`, if one follows.
-    fn condition(&mut self, form: &mut String) -> Parsed<()> {
-        if self.skip_word("WHERE") {
-            put(form, "WHERE");
-            put(form, &self.expr()?.sorted());
-        }
-        Ok(())
+    fn condition(&mut self, condition: Option<&'q Expr<'q>>) -> Option<()> {
+        condition.map_or(Some(()), |condition| {
+            self.put("WHERE");
+            self.sorted_expr(condition)
+        })
     }
 
-    fn with(&mut self, form: &mut String) -> Parsed<()> {
-        let items = self.items(form, true)?;
+    fn with(&mut self, projection: &'q Projection<'q>) -> Option<()> {
+        let items = self.items(projection, true)?;
         if items.hides || items.columns.len() < items.names.len() {
-            return Err(Unread);
+            return None;
         }
         // Conditions and orders may name the columns, and the variables before them.
         self.scope.add(&items.columns);
-        self.order_and_bounds(form)?;
-        self.condition(form)?;
+        self.order_and_bounds(projection)?;
+        self.condition(projection.condition.as_ref())?;
         self.scope.keep_only(items.columns);
-        Ok(())
+        Some(())
     }
 
-    fn returned(&mut self, form: &mut String) -> Parsed<Vec<Box<str>>> {
-        let items = self.items(form, false)?;
-        if items.hides && self.is_word("ORDER") {
-            return Err(Unread);
+    fn returned(&mut self, projection: &'q Projection<'q>) -> Option<Vec<Box<str>>> {
+        let items = self.items(projection, false)?;
+        if items.hides && !projection.order.is_empty() {
+            return None;
         }
         self.scope.add(&items.columns);
-        self.order_and_bounds(form)?;
-        Ok(items.names)
+        self.order_and_bounds(projection)?;
+        Some(items.names)
     }
 
-    fn items(&mut self, form: &mut String, are_aliased: bool) -> Parsed<Items> {
-        if self.skip_word("DISTINCT") {
-            put(form, "DISTINCT");
+    fn items(&mut self, projection: &'q Projection<'q>, are_aliased: bool) -> Option<Items> {
+        if projection.is_all {
+            return None;
+        }
+        if projection.is_distinct {
+            self.put("DISTINCT");
         }
         let mut items = Items { names: Vec::new(), columns: Vec::new(), hides: false };
-        loop {
-            self.item(form, &mut items, are_aliased)?;
-            if !self.skip(',') {
-                return Ok(items);
+        for (at, item) in projection.items.iter().enumerate() {
+            if at > 0 {
+                self.put(",");
             }
-            put(form, ",");
+            self.item(item, &mut items, are_aliased)?;
         }
+        Some(items)
     }
 
     /// `expression`, `expression AS name`. In a form each item has an alias.
-    fn item(&mut self, form: &mut String, items: &mut Items, is_aliased: bool) -> Parsed<()> {
-        let first = self.at;
-        let expr = self.expr()?;
-        let last = self.at - 1;
-        let alias = if self.skip_word("AS") { Some(self.name()?) } else { None };
-        let name = match (&alias, &expr.variable) {
-            (Some(alias), _) => alias.clone(),
+    fn item(&mut self, item: &'q Item<'q>, items: &mut Items, is_aliased: bool) -> Option<()> {
+        self.expr(&item.value)?;
+        let own = item.value.variable().map(Name::as_str);
+        let name = match item.name() {
             // Backticks of a plain variable are not part of its column's name.
-            (None, Some((name, _))) => name.clone(),
-            (None, None) if is_aliased => return Err(Unread),
-            (None, None) => self.text[self.tokens[first].start..self.tokens[last].end].to_owned(),
+            Some(name) => name.as_str().to_owned(),
+            None if is_aliased => return None,
+            None => {
+                let span = item.value.tokens;
+                self.text[self.tokens[span.from].start..self.tokens[span.to - 1].end].to_owned()
+            }
         };
         if items.names.iter().any(|other| **other == *name) {
-            return Err(Unread);
+            return None;
         }
-        let is_itself = expr.variable.as_ref().is_some_and(|(own, _)| *own == name);
-        items.hides |= !is_itself && self.scope.find(&name).is_some();
-        let is_element = expr.variable.as_ref().is_some_and(|(_, variable)| variable.is_element);
+        items.hides |= own != Some(&name) && self.scope.find(&name).is_some();
+        let is_element = own.and_then(|own| self.scope.find(own)).is_some_and(|own| own.is_element);
         let column = self.scope.number(is_element);
-        put(form, &expr.text);
-        put(form, "AS");
-        put(form, &column.text());
-        let has_name = alias.is_some() || expr.variable.is_some();
-        if has_name && is_plain(&name) {
+        self.put("AS");
+        self.put(&column.text());
+        if item.name().is_some() && is_plain(&name) {
             items.columns.push((name.clone(), column));
         }
         items.names.push(name.into());
-        Ok(())
+        Some(())
     }
 
-    /// `ORDER BY …`, `SKIP …`, `LIMIT …`, each if it follows.
-    fn order_and_bounds(&mut self, form: &mut String) -> Parsed<()> {
-        if self.skip_word("ORDER") {
-            self.expect_word("BY")?;
-            put(form, "ORDER BY");
-            loop {
-                put(form, &self.expr()?.text);
-                if self.skip_word("DESC") || self.skip_word("DESCENDING") {
-                    put(form, "DESC");
-                } else if !self.skip_word("ASC") {
-                    self.skip_word("ASCENDING");
-                }
-                if !self.skip(',') {
-                    break;
-                }
-                put(form, ",");
+    /// `ORDER BY …`, one `SKIP …`, one `LIMIT …`.
+    fn order_and_bounds(&mut self, projection: &'q Projection<'q>) -> Option<()> {
+        for (at, key) in projection.order.iter().enumerate() {
+            self.put(if at == 0 { "ORDER BY" } else { "," });
+            self.expr(&key.value)?;
+            if key.is_descending {
+                self.put("DESC");
             }
         }
-        for word in ["SKIP", "LIMIT"] {
-            if self.skip_word(word) {
-                put(form, word);
-                put(form, &self.expr()?.text);
-            }
+        let kinds: Vec<Bound> = projection.bounds.iter().map(|(bound, _)| *bound).collect();
+        if !matches!(kinds.as_slice(), [] | [Bound::Skip | Bound::Limit] | [Bound::Skip, Bound::Limit]) {
+            return None;
         }
-        Ok(())
+        for (bound, count) in &projection.bounds {
+            self.put(if *bound == Bound::Skip { "SKIP" } else { "LIMIT" });
+            self.expr(count)?;
+        }
+        Some(())
     }
 }

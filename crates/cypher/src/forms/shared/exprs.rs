@@ -1,4 +1,4 @@
-//! Expressions: operands with operators between them, in the order of the text. Their precedence does not matter,
+//! Expressions: terms with operators between them, in the order of the text. Their precedence does not matter,
 //! because a form keeps all tokens in order. Only the conjuncts of a whole WHERE may change places.
 //!
 //! A simple conjunct raises no error on any row: a comparison, `IN`, `STARTS WITH` and the like, or `IS NULL`, of
@@ -6,52 +6,39 @@
 //! parameter that is no list is refused before the statement runs, wherever it stands: tried on 5.26.12.) AND is
 //! commutative where no operand raises an error, so the order of such conjuncts has no meaning.
 
-use super::operands::Operand;
-use super::scope::Variable;
-use super::{Parsed, Parser, Unread, put};
+use super::Printer;
 use crate::lexer::TokenKind;
-use crate::lexer::cursor::TokenCursor;
+use crate::syntax::tree::{Expr, Operand, Operator, Sign, Tail, Term};
 
-/// An expression in form.
-pub(super) struct Expr {
-    /// Its text, in the order of the source.
-    pub(super) text: String,
-    /// The variable that it is, and nothing more.
-    pub(super) variable: Option<(String, Variable)>,
+/// Operators that compare any two values and raise no error. `IN` raises one on a value that is no list.
+const COMPARISONS: [&str; 10] =
+    ["=", "<", ">", "<=", ">=", "<>", "IN", "CONTAINS", "STARTS WITH", "ENDS WITH"];
+
+/// Operators of Cypher 5 that mean the same in every place, but for `!=` and `||`.
+const OTHERS: [&str; 9] = ["OR", "XOR", "=~", "+", "-", "*", "/", "%", "^"];
+
+/// What a printed expression is.
+pub(super) struct Printed {
     /// Whether it is one operand that raises no error, and not a condition.
     pub(super) is_simple_value: bool,
-    /// Its conjuncts, if all are simple.
-    conjuncts: Option<Vec<String>>,
+    /// Where its conjuncts begin and end in the form, if all are simple.
+    conjuncts: Option<Vec<(usize, usize)>>,
 }
 
-impl Expr {
-    /// Its text with its conjuncts in one order, if they may change places.
-    pub(super) fn sorted(self) -> String {
-        match self.conjuncts {
-            None => self.text,
-            Some(mut conjuncts) => {
-                conjuncts.sort_unstable();
-                conjuncts.join(" AND ")
-            }
-        }
-    }
-}
-
-/// An operator between two operands, or after one.
+/// What an operand with its tail is in a conjunct.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    And,
-    /// It compares any two values and raises no error.
-    Compares(&'static str),
-    /// `IS NULL`, `IS NOT NULL`.
-    Tests(&'static str),
-    Other(&'static str),
+pub(super) enum Role {
+    /// It raises no error on any row, and may stand in a comparison of a simple conjunct.
+    Value,
+    /// `n:Label`.
+    LabelTest,
+    Other,
 }
 
-/// The conjunct that is being read.
+/// The conjunct that is being printed.
 #[derive(Default)]
 struct Conjunct {
-    text: String,
+    from: usize,
     values: usize,
     comparisons: usize,
     tests: usize,
@@ -60,12 +47,11 @@ struct Conjunct {
 }
 
 impl Conjunct {
-    fn take(&mut self, operand: &Operand) {
-        put(&mut self.text, &operand.text);
-        match (operand.is_label_test, operand.is_simple) {
-            (true, _) => self.label_tests += 1,
-            (false, true) => self.values += 1,
-            (false, false) => self.is_other = true,
+    fn take(&mut self, role: Role) {
+        match role {
+            Role::LabelTest => self.label_tests += 1,
+            Role::Value => self.values += 1,
+            Role::Other => self.is_other = true,
         }
     }
 
@@ -73,157 +59,146 @@ impl Conjunct {
         let counts = (self.values, self.comparisons, self.tests, self.label_tests);
         !self.is_other && matches!(counts, (2, 1, 0, 0) | (1, 0, 1, 0) | (0, 0, 0, 1))
     }
+
+    /// Ends this conjunct at `end`.
+    fn end(&mut self, end: usize, conjuncts: &mut Option<Vec<(usize, usize)>>) {
+        let ended = std::mem::take(self);
+        match conjuncts {
+            Some(all) if ended.is_simple() => all.push((ended.from, end)),
+            _ => *conjuncts = None,
+        }
+    }
 }
 
-impl Parser<'_> {
-    /// An expression. The caller decides whether what follows may follow.
-    pub(super) fn expr(&mut self) -> Parsed<Expr> {
-        self.nested(Self::expr_here)
+impl<'q> Printer<'q> {
+    /// An expression with its conjuncts in one order, if they may change places.
+    pub(super) fn sorted_expr(&mut self, expr: &'q Expr<'q>) -> Option<()> {
+        let from = self.form.len();
+        if let Some(conjuncts) = self.expr(expr)?.conjuncts {
+            let texts = conjuncts.iter().map(|(from, to)| self.form[*from..*to].trim_start().to_owned());
+            let mut texts: Vec<String> = texts.collect();
+            texts.sort_unstable();
+            self.form.truncate(from);
+            self.put(&texts.join(" AND "));
+        }
+        Some(())
     }
 
-    fn expr_here(&mut self) -> Parsed<Expr> {
-        let mut text = String::new();
+    /// An expression.
+    pub(super) fn expr(&mut self, expr: &'q Expr<'q>) -> Option<Printed> {
+        self.nested(|printer| printer.terms(&expr.terms))
+    }
+
+    fn terms(&mut self, terms: &'q [Term<'q>]) -> Option<Printed> {
         let mut conjuncts = Some(Vec::new());
-        let mut conjunct = Conjunct::default();
-        let mut operands = 0;
-        let (variable, is_simple_value) = loop {
-            conjunct.is_other |= self.prefixes(&mut text, &mut conjunct.text)?;
-            let operand = self.operand()?;
-            operands += 1;
-            put(&mut text, &operand.text);
-            conjunct.take(&operand);
-            let mut is_alone = operands == 1 && !conjunct.is_other;
-            let mut operator = self.operator()?;
-            while let Some(Operator::Tests(word)) = operator {
-                is_alone = false;
+        let mut conjunct = Conjunct { from: self.form.len(), ..Conjunct::default() };
+        let mut is_simple_value = terms.len() == 1;
+        for term in terms {
+            match term.operator {
+                None => {}
+                Some(Operator { sign: "AND", .. }) => {
+                    conjunct.end(self.form.len(), &mut conjuncts);
+                    self.put("AND");
+                    conjunct.from = self.form.len();
+                }
+                Some(operator) => self.operator(operator, term, &mut conjunct)?,
+            }
+            self.signs(term, &mut conjunct)?;
+            let tests =
+                term.tail.iter().rev().take_while(|tail| matches!(tail, Tail::IsNull | Tail::IsNotNull));
+            let tests = tests.count();
+            let role = self.operand(&term.operand, &term.tail[..term.tail.len() - tests])?;
+            conjunct.take(role);
+            is_simple_value &= role == Role::Value && tests == 0 && !conjunct.is_other;
+            for test in &term.tail[term.tail.len() - tests..] {
+                self.put(if matches!(test, Tail::IsNull) { "IS NULL" } else { "IS NOT NULL" });
                 conjunct.tests += 1;
-                put(&mut text, word);
-                put(&mut conjunct.text, word);
-                operator = self.operator()?;
             }
-            let word = match operator {
-                None => break (operand.variable.filter(|_| is_alone), operand.is_simple && is_alone),
-                Some(Operator::And) => {
-                    put(&mut text, "AND");
-                    end(&mut conjuncts, &mut conjunct);
-                    continue;
-                }
-                Some(Operator::Compares(word)) => {
-                    conjunct.comparisons += 1;
-                    // `IN` raises an error on a value that is no list.
-                    conjunct.is_other |= word == "IN" && !(self.is('[') || self.is('$'));
-                    word
-                }
-                Some(Operator::Other(word) | Operator::Tests(word)) => {
-                    conjunct.is_other = true;
-                    word
-                }
-            };
-            put(&mut text, word);
-            put(&mut conjunct.text, word);
+        }
+        conjunct.end(self.form.len(), &mut conjuncts);
+        Some(Printed { is_simple_value, conjuncts })
+    }
+
+    /// The operator before `term`.
+    fn operator(&mut self, operator: Operator, term: &Term<'_>, conjunct: &mut Conjunct) -> Option<()> {
+        let (sign, next) = (operator.sign, term.tokens.from);
+        let is_comparison = COMPARISONS.contains(&sign);
+        // `(a)-[r]-(b)`, `(a)--(b)`, `(a)-->(b)`, `(a)<-[r]-(b)` are patterns.
+        let may_be_arrow = match sign {
+            "-" => self.is(next, '-') || self.is(next, '['),
+            "<" => self.is(next, '-') && self.tokens[next - 1].end == self.tokens[next].start,
+            _ => false,
         };
-        end(&mut conjuncts, &mut conjunct);
-        Ok(Expr { text, variable, is_simple_value, conjuncts })
+        if may_be_arrow || !operator.is_glued || !(is_comparison || OTHERS.contains(&sign)) {
+            return None;
+        }
+        self.put(sign);
+        conjunct.comparisons += usize::from(is_comparison);
+        conjunct.is_other |= !is_comparison || (sign == "IN" && !(self.is(next, '[') || self.is(next, '$')));
+        Some(())
     }
 
-    /// `NOT`, and signs. Returns whether there is one. The sign of a number is part of its operand.
-    fn prefixes(&mut self, text: &mut String, conjunct: &mut String) -> Parsed<bool> {
-        let mut found = false;
-        loop {
-            let is_sign = (self.is('-') || self.is('+')) && self.kind(1) != Some(TokenKind::Number);
-            let word = match self.source(0) {
-                // `--` and `-[` belong to patterns.
-                "-" | "+" if is_sign && matches!(self.kind(1), Some(TokenKind::Punct('-' | '[' | '>'))) => {
-                    return Err(Unread);
+    /// `NOT`, and signs. The sign of a number is part of its operand.
+    fn signs(&mut self, term: &Term<'_>, conjunct: &mut Conjunct) -> Option<()> {
+        for (sign, next) in term.signs.iter().zip(term.tokens.from + 1..) {
+            if *sign == Sign::Not {
+                self.put("NOT");
+                conjunct.is_other = true;
+                continue;
+            }
+            // `--` and `-[` belong to patterns.
+            if self.is(next, '-') || self.is(next, '[') {
+                return None;
+            }
+            self.put(if *sign == Sign::Minus { "-" } else { "+" });
+            conjunct.is_other |= self.kind(next) != Some(TokenKind::Number);
+        }
+        Some(())
+    }
+
+    /// An operand, and the keys, indexes or labels behind it.
+    fn operand(&mut self, operand: &'q Operand<'q>, tail: &'q [Tail<'q>]) -> Option<Role> {
+        let (mut role, variable) = self.bare_operand(operand)?;
+        let is_element = variable.is_some_and(|variable| variable.is_element);
+        if !tail.is_empty() && !may_have_tail(operand) {
+            return None;
+        }
+        for (at, part) in tail.iter().enumerate() {
+            role = Role::Other;
+            match part {
+                Tail::Key(key) => {
+                    self.put(".");
+                    self.put(&key.written());
+                    if is_element && at == 0 {
+                        role = Role::Value;
+                    }
                 }
-                sign @ ("-" | "+") if is_sign => sign,
-                _ if self.is_word("NOT") => "NOT",
-                _ => return Ok(found),
-            };
-            self.at += 1;
-            found = true;
-            put(text, word);
-            put(conjunct, word);
-        }
-    }
-
-    fn operator(&mut self) -> Parsed<Option<Operator>> {
-        let Some(kind) = self.kind(0) else { return Ok(None) };
-        match kind {
-            TokenKind::Word => self.word_operator(),
-            TokenKind::Punct('+' | '-' | '*' | '/' | '%' | '^' | '=' | '<' | '>') => {
-                self.punct_operator().map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn punct_operator(&mut self) -> Parsed<Operator> {
-        const GLUED: [(&str, Operator); 4] = [
-            ("<=", Operator::Compares("<=")),
-            (">=", Operator::Compares(">=")),
-            ("<>", Operator::Compares("<>")),
-            ("=~", Operator::Other("=~")),
-        ];
-        const SINGLE: [(char, Operator); 9] = [
-            ('=', Operator::Compares("=")),
-            ('<', Operator::Compares("<")),
-            ('>', Operator::Compares(">")),
-            ('+', Operator::Other("+")),
-            ('-', Operator::Other("-")),
-            ('*', Operator::Other("*")),
-            ('/', Operator::Other("/")),
-            ('%', Operator::Other("%")),
-            ('^', Operator::Other("^")),
-        ];
-        let found =
-            GLUED.iter().find(|(puncts, _)| self.are_glued(puncts)).map(|(_, operator)| (2, *operator));
-        let single = || SINGLE.iter().find(|(punct, _)| self.is(*punct)).map(|(_, operator)| (1, *operator));
-        let (len, operator) = found.or_else(single).ok_or(Unread)?;
-        let (is_minus, is_less) = (self.is('-'), self.is('<') && len == 1);
-        let is_glued = self.is_glued(len);
-        self.at += len;
-        match self.kind(0) {
-            // `(a)-[r]-(b)`, `(a)--(b)`, `(a)-->(b)`, `(a)<-[r]-(b)` are patterns, `< =` and `< >` are errors.
-            Some(TokenKind::Punct('-' | '[' | '>' | '<')) if is_minus => Err(Unread),
-            Some(TokenKind::Punct('-')) if is_less && is_glued => Err(Unread),
-            Some(TokenKind::Punct('=' | '<' | '>' | '~')) => Err(Unread),
-            _ => Ok(operator),
-        }
-    }
-
-    fn word_operator(&mut self) -> Parsed<Option<Operator>> {
-        const PLAIN: [(&str, Operator); 5] = [
-            ("AND", Operator::And),
-            ("OR", Operator::Other("OR")),
-            ("XOR", Operator::Other("XOR")),
-            ("IN", Operator::Compares("IN")),
-            ("CONTAINS", Operator::Compares("CONTAINS")),
-        ];
-        if let Some((_, operator)) = PLAIN.iter().find(|(word, _)| self.is_word(word)) {
-            self.at += 1;
-            return Ok(Some(*operator));
-        }
-        for (first, operator) in [("STARTS", "STARTS WITH"), ("ENDS", "ENDS WITH")] {
-            if self.skip_word(first) {
-                self.expect_word("WITH")?;
-                return Ok(Some(Operator::Compares(operator)));
+                Tail::Index(index) => {
+                    self.put("[");
+                    self.expr(index)?;
+                    self.put("]");
+                }
+                Tail::Slice(from, to) => {
+                    self.put("[");
+                    from.iter().try_for_each(|from| self.expr(from).map(|_| ()))?;
+                    self.put("..");
+                    to.iter().try_for_each(|to| self.expr(to).map(|_| ()))?;
+                    self.put("]");
+                }
+                Tail::Labels(labels) if variable.is_some() && tail.len() == 1 => {
+                    self.labels(labels, &[':'])?;
+                    if is_element {
+                        role = Role::LabelTest;
+                    }
+                }
+                _ => return None,
             }
         }
-        if !self.skip_word("IS") {
-            return Ok(None);
-        }
-        let word = if self.skip_word("NOT") { "IS NOT NULL" } else { "IS NULL" };
-        self.expect_word("NULL")?;
-        Ok(Some(Operator::Tests(word)))
+        Some(role)
     }
 }
 
-/// Ends the conjunct.
-fn end(conjuncts: &mut Option<Vec<String>>, conjunct: &mut Conjunct) {
-    let ended = std::mem::take(conjunct);
-    match conjuncts {
-        Some(all) if ended.is_simple() => all.push(ended.text),
-        _ => *conjuncts = None,
-    }
+/// Whether this printer prints what stands behind such an operand.
+fn may_have_tail(operand: &Operand<'_>) -> bool {
+    !matches!(operand, Operand::Number(_) | Operand::Text(_) | Operand::Constant(_) | Operand::Case(_))
 }

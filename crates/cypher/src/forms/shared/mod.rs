@@ -15,9 +15,11 @@
 //! - **Conjuncts** are sorted only if none of them can raise an error, so that none protects another (`exprs`).
 //! - **Columns** do not count for what follows them: an alias that hides a variable has no form if ORDER BY follows.
 //!
-//! The parser reads a small part of Cypher 5 and nothing in two ways. MATCH, UNWIND, WITH and RETURN are read. `*`, UNION, CALL,
+//! The printer knows a small part of the tree ([`crate::syntax`]). MATCH, UNWIND, WITH and RETURN are printed. `*`, UNION, CALL,
 //! subqueries, comprehensions, map projections, patterns in expressions, quantified and shortest paths are not: such a text
-//! has no form and shares as before, by its normal form. That costs sharing, never a wrong answer.
+//! has no form and shares as before, by its normal form. That costs sharing, never a wrong answer. A node that is not on the list
+//! of a `match` has no form, and neither has one whose spelling could be read in another way: a gap inside an arrow or an operator,
+//! a sign before a sign.
 //!
 //! Notifications and messages of errors quote the text that was run. This module decides nothing about them.
 
@@ -31,10 +33,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::scope::Scope;
-use crate::forms::normal::without_end;
-use crate::lexer::cursor::{TokenCursor, unquoted};
-use crate::lexer::{Token, TokenKind};
+use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{SHARED_NESTING_MAX, SHARED_TEXT_BYTES_MAX, SHARED_TOKENS_MAX};
+use crate::syntax::Syntax;
+use crate::syntax::tree::{Query, Span};
 
 /// The names of a result's columns, as the asker wrote them.
 pub type Columns = Arc<[Box<str>]>;
@@ -47,14 +49,19 @@ pub struct SharedForm {
 }
 
 impl SharedForm {
-    /// The shared form of `text`, if this parser proves one. Takes time linear in its length, which is bounded.
+    /// The shared form of `text`, if this printer proves one. Takes time linear in its length, which is bounded.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
-        Self::of_tokens(text, &crate::lexer::tokens(text).collect::<Vec<_>>())
+        if text.len() > SHARED_TEXT_BYTES_MAX {
+            return None;
+        }
+        let tokens: Vec<Token> = tokens(text).collect();
+        let syntax = Syntax::of(text, &tokens).ok()?;
+        Self::of_tree(text, &tokens, &syntax.query)
     }
 
-    /// The same, from its tokens.
-    pub(crate) fn of_tokens(text: &str, tokens: &[Token]) -> Option<Self> {
+    /// The same, from its tree.
+    pub(crate) fn of_tree(text: &str, tokens: &[Token], query: &Query<'_>) -> Option<Self> {
         if text.len() > SHARED_TEXT_BYTES_MAX || tokens.len() > SHARED_TOKENS_MAX {
             return None;
         }
@@ -62,10 +69,10 @@ impl SharedForm {
         if text.contains("\\u") || text.contains("\\U") {
             return None;
         }
-        let scope = Scope::default();
-        let mut parser = Parser { text, tokens: without_end(tokens), at: 0, depth: 0, scope };
-        let (form, columns) = parser.query().ok()?;
-        Some(Self { form: form.into(), columns: columns.into() })
+        let form = String::with_capacity(text.len() * 2);
+        let mut printer = Printer { text, tokens, form, depth: 0, scope: Scope::default() };
+        let columns = printer.query(query)?;
+        Some(Self { form: printer.form.into(), columns: columns.into() })
     }
 
     /// The form. It is a statement with the same rows, under other column names.
@@ -100,81 +107,53 @@ impl fmt::Debug for SharedForm {
     }
 }
 
-/// A text that this parser does not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unread;
-
-type Parsed<T> = Result<T, Unread>;
-
-/// The parser's place in a text. It never goes back to try another reading.
-struct Parser<'a> {
-    text: &'a str,
-    tokens: &'a [Token],
-    at: usize,
+/// A printer's place. Each step is `None` if a node has no form.
+struct Printer<'q> {
+    text: &'q str,
+    tokens: &'q [Token],
+    /// What is printed so far.
+    form: String,
     depth: usize,
     /// The variables that an expression may use here.
     scope: Scope,
 }
 
-impl<'a> TokenCursor<'a> for Parser<'a> {
-    fn place(&self) -> (&'a str, &'a [Token], usize) {
-        (self.text, self.tokens, self.at)
+impl<'q> Printer<'q> {
+    /// Prints a token.
+    fn put(&mut self, token: &str) {
+        put(&mut self.form, token);
     }
 
-    fn advance(&mut self, tokens: usize) {
-        self.at += tokens;
-    }
-}
-
-impl<'a> Parser<'a> {
-    /// Whether the next tokens are these characters, with nothing between them.
-    fn are_glued(&self, puncts: &str) -> bool {
-        puncts
-            .chars()
-            .enumerate()
-            .all(|(ahead, punct)| self.is_at(ahead, punct) && (ahead == 0 || self.is_glued(ahead)))
+    /// Prints tokens as they are written.
+    fn put_all(&mut self, span: Span) {
+        (span.from..span.to).for_each(|at| self.put(self.tokens[at].text(self.text)));
     }
 
-    /// Whether there is no gap before this token.
-    fn is_glued(&self, ahead: usize) -> bool {
-        let place = self.at + ahead;
-        let ends = |before: usize| self.tokens.get(before).map(|token| token.end);
-        place.checked_sub(1).and_then(ends) == self.tokens.get(place).map(|token| token.start)
+    /// What `print` prints, apart from the form.
+    fn apart(&mut self, print: impl FnOnce(&mut Self) -> Option<()>) -> Option<String> {
+        let form = std::mem::take(&mut self.form);
+        let printed = print(self);
+        let apart = std::mem::replace(&mut self.form, form);
+        printed.map(|()| apart)
     }
 
-    fn expect(&mut self, punct: char) -> Parsed<()> {
-        if self.skip(punct) { Ok(()) } else { Err(Unread) }
+    fn is(&self, at: usize, punct: char) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.is(punct))
     }
 
-    fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.skip_word(word) { Ok(()) } else { Err(Unread) }
+    fn kind(&self, at: usize) -> Option<TokenKind> {
+        self.tokens.get(at).map(|token| token.kind)
     }
 
-    /// The next token as written, if it is a name: a label, a type, a property key.
-    fn written_name(&mut self) -> Parsed<&'a str> {
-        if !self.is_name_at(0) {
-            return Err(Unread);
-        }
-        self.at += 1;
-        Ok(self.tokens[self.at - 1].text(self.text))
-    }
-
-    /// A name without its backticks.
-    fn name(&mut self) -> Parsed<String> {
-        let is_quoted = self.kind(0) == Some(TokenKind::QuotedWord);
-        let written = self.written_name()?;
-        Ok(if is_quoted { unquoted(written) } else { written.to_owned() })
-    }
-
-    /// Runs `read` one level deeper.
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Runs `print` one level deeper.
+    fn nested<T>(&mut self, print: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth == SHARED_NESTING_MAX {
-            return Err(Unread);
+            return None;
         }
         self.depth += 1;
-        let parsed = read(self);
+        let printed = print(self);
         self.depth -= 1;
-        parsed
+        printed
     }
 }
 

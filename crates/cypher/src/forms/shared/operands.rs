@@ -1,26 +1,10 @@
-//! Operands of expressions: literals, parameters, variables, properties, calls, lists, maps, CASE, brackets.
+//! Operands of expressions: literals, parameters, variables, calls, lists, maps, CASE, brackets.
 
+use super::Printer;
+use super::exprs::Role;
 use super::scope::{Variable, is_plain};
-use super::{Parsed, Parser, Unread, put};
 use crate::lexer::TokenKind;
-use crate::lexer::cursor::TokenCursor;
-
-/// An operand in form.
-pub(super) struct Operand {
-    pub(super) text: String,
-    /// The variable that it is, and nothing more.
-    pub(super) variable: Option<(String, Variable)>,
-    /// Whether it raises no error on any row, and may stand in a comparison of a simple conjunct.
-    pub(super) is_simple: bool,
-    /// `n:Label`.
-    pub(super) is_label_test: bool,
-}
-
-impl Operand {
-    fn new(text: String, is_simple: bool) -> Self {
-        Self { text, variable: None, is_simple, is_label_test: false }
-    }
-}
+use crate::syntax::tree::{Call, CallForm, Case, Expr, Map, Name, Operand, When};
 
 /// Functions with a syntax of their own in brackets.
 const SPECIAL_CALLS: [&str; 12] = [
@@ -39,252 +23,149 @@ const SPECIAL_CALLS: [&str; 12] = [
     "TRIM",
 ];
 
-impl Parser<'_> {
-    pub(super) fn operand(&mut self) -> Parsed<Operand> {
-        match self.kind(0).ok_or(Unread)? {
-            TokenKind::Number | TokenKind::Text => Ok(self.literal()),
-            TokenKind::Punct('-' | '+') if self.kind(1) == Some(TokenKind::Number) => {
-                let sign = self.source(0);
-                self.at += 1;
-                let number = self.literal();
-                Ok(Operand::new(format!("{sign} {}", number.text), true))
+impl<'q> Printer<'q> {
+    /// An operand without what stands behind it, and the variable that it is.
+    pub(super) fn bare_operand(&mut self, operand: &'q Operand<'q>) -> Option<(Role, Option<Variable>)> {
+        let role = match operand {
+            Operand::Number(literal) | Operand::Text(literal) | Operand::Constant(literal) => {
+                self.put(literal);
+                Role::Value
             }
-            TokenKind::Punct('$') => {
-                let parameter = self.parameter()?;
-                self.suffixes(Operand::new(parameter, true))
+            Operand::Parameter(name) => {
+                self.parameter(name)?;
+                Role::Value
             }
-            TokenKind::Punct('(') => {
-                self.at += 1;
-                let inner = self.expr()?;
-                self.expect(')')?;
+            Operand::Variable(name) => {
+                let variable = self.scope.find(name.as_str()).filter(|_| is_plain(name.as_str()))?;
+                self.put(&variable.text());
+                return Some((Role::Value, Some(variable)));
+            }
+            Operand::Parenthesised(inside) => {
+                self.put("(");
+                self.expr(inside)?;
+                self.put(")");
                 // `(n)` names its column `n`, and `(n)--(m)` is a pattern.
-                if inner.variable.is_some() {
-                    return Err(Unread);
+                if inside.variable().is_some() {
+                    return None;
                 }
-                self.suffixes(Operand::new(format!("( {} )", inner.text), false))
+                Role::Other
             }
-            TokenKind::Punct('[') => {
-                let list = self.list()?;
-                self.suffixes(list)
+            Operand::List(items) => self.list(items)?,
+            Operand::Map(map) => {
+                self.map(map)?;
+                Role::Other
             }
-            TokenKind::Punct('{') => {
-                let map = self.nested(Self::map)?;
-                self.suffixes(Operand::new(map, false))
+            Operand::Case(case) => {
+                self.case(case)?;
+                Role::Other
             }
-            TokenKind::Word => self.word(),
-            TokenKind::QuotedWord => self.variable(),
-            _ => Err(Unread),
-        }
+            Operand::Call(call) => {
+                self.call(call)?;
+                Role::Other
+            }
+            _ => return None,
+        };
+        Some((role, None))
     }
 
-    fn literal(&mut self) -> Operand {
-        let text = self.source(0).to_owned();
-        self.at += 1;
-        Operand::new(text, true)
-    }
-
-    fn parameter(&mut self) -> Parsed<String> {
-        self.expect('$')?;
-        let is_number = self.kind(0) == Some(TokenKind::Number)
-            && self.source(0).bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number && !self.is_name_at(0) {
-            return Err(Unread);
+    fn parameter(&mut self, name: &Name<'_>) -> Option<()> {
+        if name.is_number() && !name.as_str().bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
         }
-        let text = format!("${}", self.source(0));
-        self.at += 1;
-        Ok(text)
+        self.put(&format!("${}", name.written()));
+        Some(())
     }
 
-    fn word(&mut self) -> Parsed<Operand> {
-        for literal in ["TRUE", "FALSE", "NULL"] {
-            if self.skip_word(literal) {
-                let is_alone = !(self.is('(') || self.is('.') || self.is('['));
-                return if is_alone { Ok(Operand::new(literal.to_owned(), true)) } else { Err(Unread) };
+    fn list(&mut self, items: &'q [Expr<'q>]) -> Option<Role> {
+        // It may be meant as a comprehension: `[x = (a)--(b) | …]`.
+        let is_name = |at: usize| matches!(self.kind(at), Some(TokenKind::Word | TokenKind::QuotedWord));
+        let first = items.first().map_or(0, |item| item.tokens.from);
+        if !items.is_empty() && is_name(first) && self.is(first + 1, '=') {
+            return None;
+        }
+        self.put("[");
+        let mut is_simple = true;
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                self.put(",");
             }
+            is_simple &= self.expr(item)?.is_simple_value;
         }
-        if self.skip_word("CASE") {
-            return Ok(Operand::new(self.case()?, false));
-        }
-        match self.call_len() {
-            Some(len) => self.call(len),
-            None => self.variable(),
-        }
-    }
-
-    fn variable(&mut self) -> Parsed<Operand> {
-        let name = self.name()?;
-        let variable = self.scope.find(&name).filter(|_| is_plain(&name)).ok_or(Unread)?;
-        let operand = Operand { variable: Some((name, variable)), ..Operand::new(variable.text(), true) };
-        self.suffixes(operand)
-    }
-
-    /// `.key`, `[index]`, `[from..to]`, `:Label` behind an operand.
-    fn suffixes(&mut self, mut operand: Operand) -> Parsed<Operand> {
-        loop {
-            let variable = operand.variable.take();
-            if self.skip('.') {
-                let key = self.written_name()?;
-                // A bracket behind it would make it a call.
-                if self.is('(') {
-                    return Err(Unread);
-                }
-                put(&mut operand.text, ".");
-                put(&mut operand.text, key);
-                operand.is_simple = variable.is_some_and(|(_, variable)| variable.is_element);
-            } else if self.is('[') {
-                let index = self.index()?;
-                put(&mut operand.text, &index);
-                operand.is_simple = false;
-            } else if self.is(':') {
-                let (_, variable) = variable.ok_or(Unread)?;
-                while self.skip(':') {
-                    put(&mut operand.text, ":");
-                    put(&mut operand.text, self.written_name()?);
-                }
-                operand.is_label_test = variable.is_element;
-                operand.is_simple = false;
-                return Ok(operand);
-            } else {
-                operand.variable = variable;
-                return Ok(operand);
-            }
-        }
-    }
-
-    fn index(&mut self) -> Parsed<String> {
-        let mut text = "[".to_owned();
-        self.expect('[')?;
-        if self.kind(0) != Some(TokenKind::DotDot) {
-            put(&mut text, &self.expr()?.text);
-        }
-        if self.kind(0) == Some(TokenKind::DotDot) {
-            self.at += 1;
-            put(&mut text, "..");
-            if !self.is(']') {
-                put(&mut text, &self.expr()?.text);
-            }
-        }
-        self.expect(']')?;
-        put(&mut text, "]");
-        Ok(text)
-    }
-
-    fn list(&mut self) -> Parsed<Operand> {
-        self.expect('[')?;
-        let mut operand = Operand::new("[".to_owned(), true);
-        // A comprehension: `[x IN list | …]`.
-        let is_name = matches!(self.kind(0), Some(TokenKind::Word | TokenKind::QuotedWord));
-        if is_name && (self.is_word_at(1, "IN") || self.is_at(1, '=')) {
-            return Err(Unread);
-        }
-        while !self.is(']') {
-            let item = self.expr()?;
-            put(&mut operand.text, &item.text);
-            operand.is_simple &= item.is_simple_value;
-            if !self.skip(',') {
-                break;
-            }
-            put(&mut operand.text, ",");
-            if self.is(']') {
-                return Err(Unread);
-            }
-        }
-        self.expect(']')?;
-        put(&mut operand.text, "]");
-        Ok(operand)
+        self.put("]");
+        Some(if is_simple { Role::Value } else { Role::Other })
     }
 
     /// `{key: value, …}`.
-    pub(super) fn map(&mut self) -> Parsed<String> {
-        self.expect('{')?;
-        let mut text = "{".to_owned();
-        while !self.is('}') {
-            put(&mut text, self.written_name()?);
-            self.expect(':')?;
-            put(&mut text, ":");
-            put(&mut text, &self.expr()?.text);
-            if !self.skip(',') {
-                break;
+    pub(super) fn map(&mut self, map: &'q Map<'q>) -> Option<()> {
+        if self.is(map.tokens.to - 2, ',') {
+            return None;
+        }
+        self.nested(|printer| {
+            printer.put("{");
+            for (at, (key, value)) in map.entries.iter().enumerate() {
+                if at > 0 {
+                    printer.put(",");
+                }
+                printer.put(&key.written());
+                printer.put(":");
+                printer.expr(value)?;
             }
-            put(&mut text, ",");
-            if self.is('}') {
-                return Err(Unread);
+            printer.put("}");
+            Some(())
+        })
+    }
+
+    fn case(&mut self, case: &'q Case<'q>) -> Option<()> {
+        self.put("CASE");
+        case.subject.iter().try_for_each(|subject| self.expr(subject).map(|_| ()))?;
+        if case.branches.is_empty() {
+            return None;
+        }
+        for (values, result) in &case.branches {
+            let [When::Whole(value)] = values.as_slice() else { return None };
+            self.put("WHEN");
+            self.expr(value)?;
+            self.put("THEN");
+            self.expr(result)?;
+        }
+        if let Some(otherwise) = &case.otherwise {
+            self.put("ELSE");
+            self.expr(otherwise)?;
+        }
+        self.put("END");
+        Some(())
+    }
+
+    fn call(&mut self, call: &'q Call<'q>) -> Option<()> {
+        let first = call.name.first()?.as_str();
+        let is_special = SPECIAL_CALLS.iter().any(|special| first.eq_ignore_ascii_case(special));
+        let is_known = match call.form {
+            CallForm::Plain | CallForm::Distinct => true,
+            CallForm::Star => call.function == "count",
+            CallForm::Worded => false,
+        };
+        if is_special || !is_known || call.name.iter().any(|part| part.is_quoted) {
+            return None;
+        }
+        for (at, part) in call.name.iter().enumerate() {
+            if at > 0 {
+                self.put(".");
             }
+            self.put(part.as_str());
         }
-        self.expect('}')?;
-        put(&mut text, "}");
-        Ok(text)
-    }
-
-    /// `CASE` is behind.
-    fn case(&mut self) -> Parsed<String> {
-        let mut text = "CASE".to_owned();
-        if !self.is_word("WHEN") {
-            put(&mut text, &self.expr()?.text);
+        self.put("(");
+        match call.form {
+            CallForm::Star => self.put("*"),
+            CallForm::Distinct => self.put("DISTINCT"),
+            CallForm::Plain | CallForm::Worded => {}
         }
-        let mut branches = 0;
-        while self.skip_word("WHEN") {
-            put(&mut text, "WHEN");
-            put(&mut text, &self.expr()?.text);
-            self.expect_word("THEN")?;
-            put(&mut text, "THEN");
-            put(&mut text, &self.expr()?.text);
-            branches += 1;
-        }
-        if branches == 0 {
-            return Err(Unread);
-        }
-        if self.skip_word("ELSE") {
-            put(&mut text, "ELSE");
-            put(&mut text, &self.expr()?.text);
-        }
-        self.expect_word("END")?;
-        put(&mut text, "END");
-        Ok(text)
-    }
-
-    /// The number of tokens of a function's name, if a call is next: `f(`, `a.b.f(`.
-    fn call_len(&self) -> Option<usize> {
-        let mut len = 1;
-        while self.is_at(len, '.') && self.kind(len + 1) == Some(TokenKind::Word) {
-            len += 2;
-        }
-        self.is_at(len, '(').then_some(len)
-    }
-
-    fn call(&mut self, len: usize) -> Parsed<Operand> {
-        if SPECIAL_CALLS.iter().any(|special| self.is_word(special)) {
-            return Err(Unread);
-        }
-        let is_count = self.is_word("COUNT") && len == 1;
-        let mut text = String::new();
-        for _ in 0..len {
-            put(&mut text, self.source(0));
-            self.at += 1;
-        }
-        self.expect('(')?;
-        put(&mut text, "(");
-        if is_count && self.is('*') && self.is_at(1, ')') {
-            self.at += 1;
-            put(&mut text, "*");
-        } else if !self.is(')') {
-            self.arguments(&mut text)?;
-        }
-        self.expect(')')?;
-        put(&mut text, ")");
-        self.suffixes(Operand::new(text, false))
-    }
-
-    fn arguments(&mut self, text: &mut String) -> Parsed<()> {
-        if self.skip_word("DISTINCT") {
-            put(text, "DISTINCT");
-        }
-        loop {
-            put(text, &self.expr()?.text);
-            if !self.skip(',') {
-                return Ok(());
+        for (at, argument) in call.arguments.iter().enumerate() {
+            if at > 0 {
+                self.put(",");
             }
-            put(text, ",");
+            self.expr(argument)?;
         }
+        self.put(")");
+        Some(())
     }
 }

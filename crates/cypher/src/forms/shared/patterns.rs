@@ -7,182 +7,142 @@
 //! spellings may then have two forms, which costs sharing only.
 
 use super::scope::{Scope, is_plain};
-use super::{Parsed, Parser, Unread, put};
+use super::{Printer, put};
 use crate::lexer::TokenKind;
-use crate::lexer::cursor::TokenCursor;
+use crate::syntax::tree::{self, Arrow, Filter, Labels, Length, Name};
 
 /// A node or relationship: its variable, and its text without the variable.
-struct Element {
-    name: Option<String>,
+struct Element<'q> {
+    name: Option<&'q str>,
     /// Labels or types, length, properties.
     rest: String,
 }
 
-struct Relationship {
-    element: Element,
+struct Relationship<'q> {
+    element: Element<'q>,
     arrow: Arrow,
     /// `*`: its variable is a list.
     is_list: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Arrow {
-    None,
-    Left,
-    Right,
+#[derive(Default)]
+struct Path<'q> {
+    nodes: Vec<Element<'q>>,
+    relationships: Vec<Relationship<'q>>,
 }
 
-struct Path {
-    nodes: Vec<Element>,
-    relationships: Vec<Relationship>,
-}
-
-impl Parser<'_> {
+impl<'q> Printer<'q> {
     /// The paths of a MATCH. Expressions in it may use the variables from before it only.
-    pub(super) fn patterns(&mut self, form: &mut String) -> Parsed<()> {
+    pub(super) fn paths(&mut self, paths: &'q [tree::Path<'q>]) -> Option<()> {
         let mut after = self.scope.clone();
-        loop {
-            self.pattern(form, &mut after)?;
-            if !self.skip(',') {
-                break;
+        for (at, path) in paths.iter().enumerate() {
+            if at > 0 {
+                self.put(",");
             }
-            put(form, ",");
+            self.named_path(path, &mut after)?;
         }
         self.scope = after;
-        Ok(())
+        Some(())
     }
 
-    fn pattern(&mut self, form: &mut String, after: &mut Scope) -> Parsed<()> {
-        let is_named = self.is_name_at(0) && self.is_at(1, '=');
-        if is_named {
-            let name = self.name()?;
-            if !is_plain(&name) || after.find(&name).is_some() {
-                return Err(Unread);
+    fn named_path(&mut self, path: &'q tree::Path<'q>, after: &mut Scope) -> Option<()> {
+        if let Some(name) = path.name.as_ref().map(Name::as_str) {
+            if !is_plain(name) || after.find(name).is_some() {
+                return None;
             }
-            self.expect('=')?;
-            put(form, &after.declare(&name, false).text());
-            put(form, "=");
+            self.put(&after.declare(name, false).text());
+            self.put("=");
         }
-        let path = self.path()?;
-        let (written, scope) = path.written(after, false)?;
-        let mut chosen = (written, scope);
+        let is_named = path.name.is_some();
+        let path = self.path(path)?;
+        let mut chosen = path.written(after, false)?;
         if !is_named && path.may_turn() {
             let turned = path.written(after, true)?;
             if turned.0 < chosen.0 {
                 chosen = turned;
             }
         }
-        put(form, &chosen.0);
+        self.put(&chosen.0);
         *after = chosen.1;
-        Ok(())
+        Some(())
     }
 
-    fn path(&mut self) -> Parsed<Path> {
-        let mut path = Path { nodes: vec![self.node()?], relationships: Vec::new() };
-        while self.is('-') || self.is('<') {
-            path.relationships.push(self.relationship()?);
-            path.nodes.push(self.node()?);
-        }
-        Ok(path)
-    }
-
-    fn node(&mut self) -> Parsed<Element> {
-        self.expect('(')?;
-        let mut element = Element { name: self.element_name()?, rest: String::new() };
-        self.labels_and_properties(&mut element.rest, ')')?;
-        self.expect(')')?;
-        Ok(element)
-    }
-
-    fn relationship(&mut self) -> Parsed<Relationship> {
-        let is_left = self.are_glued("<-");
-        if self.is('<') && !is_left {
-            return Err(Unread);
-        }
-        self.at += usize::from(is_left);
-        let has_no_brackets = self.are_glued("--");
-        self.expect('-')?;
-        let mut element = Element { name: None, rest: String::new() };
-        let mut is_list = false;
-        if self.skip('[') {
-            element.name = self.element_name()?;
-            is_list = self.relationship_rest(&mut element.rest)?;
-            self.expect(']')?;
-        } else if !has_no_brackets {
-            return Err(Unread);
-        }
-        let is_right = self.are_glued("->");
-        self.expect('-')?;
-        self.at += usize::from(is_right);
-        let arrow = match (is_left, is_right) {
-            (false, false) => Arrow::None,
-            (true, false) => Arrow::Left,
-            (false, true) => Arrow::Right,
-            (true, true) => return Err(Unread),
-        };
-        Ok(Relationship { element, arrow, is_list })
-    }
-
-    /// Types, `*1..3`, properties. Returns whether it has a `*`.
-    fn relationship_rest(&mut self, rest: &mut String) -> Parsed<bool> {
-        self.labels(rest)?;
-        let is_list = self.skip('*');
-        if is_list {
-            put(rest, "*");
-            while matches!(self.kind(0), Some(TokenKind::Number | TokenKind::DotDot)) {
-                put(rest, self.source(0));
-                self.at += 1;
+    /// Nodes with a relationship between each two, and nothing else.
+    fn path(&mut self, path: &'q tree::Path<'q>) -> Option<Path<'q>> {
+        let mut found = Path::default();
+        for element in &path.elements {
+            match element {
+                tree::Element::Node(node) if found.nodes.len() == found.relationships.len() => {
+                    let name = node.name.as_ref();
+                    found.nodes.push(self.element(name, node.labels.as_ref(), None, &node.filter)?);
+                }
+                tree::Element::Relationship(each) if found.nodes.len() > found.relationships.len() => {
+                    found.relationships.push(self.relationship(each)?);
+                }
+                _ => return None,
             }
         }
-        self.properties(rest)?;
-        Ok(is_list)
+        let is_plain = !path.has_selector && !path.is_shortest;
+        (is_plain && found.nodes.len() > found.relationships.len()).then_some(found)
     }
 
-    /// The variable of a node or relationship.
-    fn element_name(&mut self) -> Parsed<Option<String>> {
-        if !self.is_name_at(0) {
-            return Ok(None);
+    fn relationship(&mut self, each: &'q tree::Relationship<'q>) -> Option<Relationship<'q>> {
+        if !each.is_glued || each.arrow == Arrow::Both || each.quantifier.is_some() {
+            return None;
         }
-        let name = self.name()?;
-        if is_plain(&name) { Ok(Some(name)) } else { Err(Unread) }
+        let element = self.element(each.name.as_ref(), each.types.as_ref(), each.length, &each.filter)?;
+        Some(Relationship { element, arrow: each.arrow, is_list: each.length.is_some() })
     }
 
-    fn labels_and_properties(&mut self, rest: &mut String, end: char) -> Parsed<()> {
-        self.labels(rest)?;
-        self.properties(rest)?;
-        if self.is(end) { Ok(()) } else { Err(Unread) }
+    fn element(
+        &mut self,
+        name: Option<&'q Name<'q>>,
+        labels: Option<&Labels<'_>>,
+        length: Option<Length>,
+        filter: &'q Filter<'q>,
+    ) -> Option<Element<'q>> {
+        let name = name.map(Name::as_str);
+        if name.is_some_and(|name| !is_plain(name))
+            || filter.parameter.is_some()
+            || filter.condition.is_some()
+        {
+            return None;
+        }
+        let rest = self.apart(|printer| {
+            labels.map_or(Some(()), |labels| printer.labels(labels, &[':', '|', '&']))?;
+            length.into_iter().for_each(|length| printer.put_all(length.tokens));
+            filter.properties.as_ref().map_or(Some(()), |map| printer.map(map))
+        })?;
+        Some(Element { name, rest })
     }
 
-    /// `:A`, `:A:B`, `:A|B`, `:A&B`.
-    fn labels(&mut self, rest: &mut String) -> Parsed<()> {
-        if !self.skip(':') {
-            return Ok(());
+    /// `:A`, `:A:B`, `:A|B`, `:A&B`: names with one of these characters between each two.
+    pub(super) fn labels(&mut self, labels: &Labels<'_>, between: &[char]) -> Option<()> {
+        let is_readable = |at: usize| match self.kind(at)? {
+            TokenKind::Word | TokenKind::QuotedWord => Some((at - labels.tokens.from).is_multiple_of(2)),
+            TokenKind::Punct(punct) => {
+                Some(between.contains(&punct) && !(at - labels.tokens.from).is_multiple_of(2))
+            }
+            _ => Some(false),
+        };
+        let are_names = (labels.tokens.from..labels.tokens.to).all(|at| is_readable(at) == Some(true));
+        if labels.is_worded || !are_names {
+            return None;
         }
-        put(rest, ":");
-        loop {
-            put(rest, self.written_name()?);
-            let Some(TokenKind::Punct(between @ (':' | '|' | '&'))) = self.kind(0) else { return Ok(()) };
-            self.at += 1;
-            put(rest, between.encode_utf8(&mut [0; 4]));
-        }
-    }
-
-    fn properties(&mut self, rest: &mut String) -> Parsed<()> {
-        if self.is('{') {
-            put(rest, &self.nested(Self::map)?);
-        }
-        Ok(())
+        self.put(":");
+        self.put_all(labels.tokens);
+        Some(())
     }
 }
 
-impl Path {
+impl Path<'_> {
     /// Whether no variable shows the direction in which the path is written.
     fn may_turn(&self) -> bool {
         self.relationships.iter().all(|each| !each.is_list || each.element.name.is_none())
     }
 
     /// The text of the path, and the variables that are visible after it.
-    fn written(&self, before: &Scope, is_turned: bool) -> Parsed<(String, Scope)> {
+    fn written(&self, before: &Scope, is_turned: bool) -> Option<(String, Scope)> {
         let (mut text, mut scope) = (String::new(), before.clone());
         let count = self.nodes.len();
         for step in 0..count {
@@ -202,16 +162,16 @@ impl Path {
             self.nodes[place].write(&mut text, &mut scope, true)?;
             put(&mut text, ")");
         }
-        Ok((text, scope))
+        Some((text, scope))
     }
 }
 
-impl Element {
-    fn write(&self, text: &mut String, scope: &mut Scope, is_element: bool) -> Parsed<()> {
-        if let Some(name) = &self.name {
+impl Element<'_> {
+    fn write(&self, text: &mut String, scope: &mut Scope, is_element: bool) -> Option<()> {
+        if let Some(name) = self.name {
             let variable = match scope.find(name) {
                 // Neo4j refuses it, with a message about this name.
-                Some(known) if known.is_element != is_element => return Err(Unread),
+                Some(known) if known.is_element != is_element => return None,
                 Some(known) => known,
                 None => scope.declare(name, is_element),
             };
@@ -220,6 +180,6 @@ impl Element {
         if !self.rest.is_empty() {
             put(text, &self.rest);
         }
-        Ok(())
+        Some(())
     }
 }

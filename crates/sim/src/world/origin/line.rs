@@ -7,9 +7,8 @@ use std::time::Duration;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::ORIGIN_LIMIT_MIN;
 use hopcache_core::origin_limit::LimitBounds;
-use hopcache_core::pattern::PatternId;
 use hopcache_core::turns::{RunClass, TurnBounds};
-use hopcache_cypher::forms::pattern::OfText;
+use hopcache_cypher::forms::pattern::pattern_id;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{OriginFault, OriginRun};
 use hopcache_slots::{NoSlot, Slot, Slots, tick_while_used};
@@ -36,7 +35,7 @@ impl Line {
     }
 
     pub(super) async fn take(&self, run: &OriginRun) -> Result<Slot<'_, PrincipalScope>, OriginFault> {
-        let wish = (run.class, PatternId::of(&run.statement));
+        let wish = (run.class, pattern_id(&run.statement));
         let deadline = Instant::now() + WAIT.min(run.timeout_ms.duration());
         self.0.take_in_time(&run.identity.scope, wish, deadline).await.map_err(refused)
     }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::PrincipalScope;
-use hopcache_core::pattern::PatternId;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_cypher::forms::pattern::OfText;
+use hopcache_cypher::forms::pattern::pattern_id;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
     AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun, WriteOf,
@@ -113,7 +112,7 @@ impl Origin for OriginPort {
         let ended = ended.map(|result| self.shared.with_range(self.by, result, fate.carried));
         let is_late = ended.as_ref().is_err_and(|error| error.kind == OriginFault::TimedOut);
         if let Some(slot) = slot.filter(|_| ended.is_ok() || is_late) {
-            slot.ended_as(PatternId::of(&run.statement));
+            slot.ended_as(pattern_id(&run.statement));
         }
         self.shared.record.note(What::RunEnded { run: number, end });
         if end == RunEnd::Updates && run.mode == AccessMode::Write {

@@ -1,9 +1,7 @@
 //! Type predicates: `x IS :: INTEGER NOT NULL`, `x IS TYPED LIST<STRING | FLOAT>`. Their meaning counts as unknown.
 
-use crate::lexer::cursor::TokenCursor;
-
+use super::tree::Tail;
 use super::{Parsed, Parser, Unread};
-use crate::tags::tree::Expr;
 
 /// The words of types in Cypher 5.
 const TYPES: [&str; 41] = [
@@ -50,12 +48,11 @@ const TYPES: [&str; 41] = [
     "ZONE",
 ];
 
-impl Parser<'_> {
+impl<'t> Parser<'t, '_> {
     /// After `IS ::`, `IS TYPED` or `::`.
-    pub(super) fn type_predicate(&mut self, operand: &mut Expr) -> Parsed<()> {
-        self.is_vague = true;
-        operand.carried.clear();
-        self.types()
+    pub(super) fn type_predicate(&mut self) -> Parsed<Tail<'t>> {
+        self.is_certain = false;
+        self.types().map(|()| Tail::IsTyped)
     }
 
     fn types(&mut self) -> Parsed<()> {
@@ -72,9 +69,10 @@ impl Parser<'_> {
             return Err(Unread::Syntax);
         }
         loop {
-            if self.is_any_word(&TYPES) || self.is('!') {
-                self.at += 1;
-            } else if self.begins_suffix() {
+            if self.skip_any_word(&TYPES) || self.skip('!') {
+                continue;
+            }
+            if self.begins_suffix() {
                 self.at += 2;
             } else if self.skip('<') {
                 self.within_brackets(|parser| parser.nested(Self::types))?;

@@ -1,26 +1,23 @@
 //! Clauses that read, and subqueries.
 
 use crate::lexer::TokenKind;
-use crate::lexer::cursor::TokenCursor;
 
+use super::tree::{Bound, Clause, Item, Match, Projection, Query, Scope, SortKey, Subquery};
 use super::{Parsed, Parser, Unread};
-use crate::tags::tree::{Call, Clause, Expr, Item, Projection, Query, Scope, Shape};
 
-impl Parser<'_> {
+impl<'t> Parser<'t, '_> {
     /// Single queries with `UNION` between them, up to a closing bracket or the end.
-    pub(super) fn query(&mut self) -> Parsed<Query> {
+    pub(super) fn query(&mut self) -> Parsed<Query<'t>> {
         let mut branches = vec![self.clauses()?];
         while self.skip_word("UNION") {
-            if !self.skip_word("ALL") {
-                self.skip_word("DISTINCT");
-            }
+            self.skip_any_word(&["ALL", "DISTINCT"]);
             branches.push(self.clauses()?);
         }
         Ok(Query { branches })
     }
 
     /// At least one clause.
-    pub(super) fn clauses(&mut self) -> Parsed<Vec<Clause>> {
+    pub(super) fn clauses(&mut self) -> Parsed<Vec<Clause<'t>>> {
         let mut clauses = vec![self.clause()?];
         while !self.ends_clauses() {
             clauses.push(self.clause()?);
@@ -37,7 +34,7 @@ impl Parser<'_> {
         self.is_any_word(&["MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"]) && !self.is_at(1, '=')
     }
 
-    fn clause(&mut self) -> Parsed<Clause> {
+    fn clause(&mut self) -> Parsed<Clause<'t>> {
         match self.source(0).to_ascii_uppercase().as_str() {
             _ if self.kind(0) != Some(TokenKind::Word) => Err(Unread::Syntax),
             "MATCH" | "OPTIONAL" => self.match_or_call(),
@@ -45,11 +42,13 @@ impl Parser<'_> {
             "UNWIND" => self.unwind(),
             "WITH" => {
                 self.at += 1;
-                self.projection(true).map(Clause::With)
+                let mut projection = self.projection()?;
+                projection.condition = self.condition()?;
+                Ok(Clause::With(projection))
             }
             "RETURN" => {
                 self.at += 1;
-                self.projection(false).map(Clause::Return)
+                self.projection().map(Clause::Return)
             }
             "LOAD" => self.load_csv(),
             "FINISH" => {
@@ -60,29 +59,30 @@ impl Parser<'_> {
         }
     }
 
-    fn match_or_call(&mut self) -> Parsed<Clause> {
+    fn match_or_call(&mut self) -> Parsed<Clause<'t>> {
         let is_optional = self.skip_word("OPTIONAL");
         if is_optional && self.is_word("CALL") {
             return self.call_clause();
         }
         self.expect_word("MATCH")?;
-        if self.is_any_word(&["REPEATABLE", "DIFFERENT"]) && !self.is_at(1, '=') {
+        let has_mode = self.is_any_word(&["REPEATABLE", "DIFFERENT"]) && !self.is_at(1, '=');
+        if has_mode {
             self.at += 1;
-            let kinds = ["ELEMENT", "ELEMENTS", "BINDINGS", "RELATIONSHIP", "RELATIONSHIPS"];
-            self.at += usize::from(self.is_any_word(&kinds));
+            self.skip_any_word(&["ELEMENT", "ELEMENTS", "BINDINGS", "RELATIONSHIP", "RELATIONSHIPS"]);
         }
-        let mut matched = self.matched()?;
+        let mut matched = Match { is_optional, has_mode, ..self.matched()? };
         while self.is_word("USING") {
             self.hint()?;
+            matched.has_hints = true;
         }
         // With hints, the condition stands behind them.
-        if matched.condition.is_none() && self.skip_word("WHERE") {
-            matched.condition = Some(self.expr()?);
+        if matched.condition.is_none() {
+            matched.condition = self.condition()?;
         }
         Ok(Clause::Match(matched))
     }
 
-    /// `USING INDEX n:A(key)`, `USING SCAN n:A`, `USING JOIN ON n`. A hint does not change a result.
+    /// `USING INDEX n:A(key)`, `USING SCAN n:A`, `USING JOIN ON n`.
     fn hint(&mut self) -> Parsed<()> {
         self.expect_word("USING")?;
         if self.skip_word("JOIN") {
@@ -106,14 +106,14 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn unwind(&mut self) -> Parsed<Clause> {
+    fn unwind(&mut self) -> Parsed<Clause<'t>> {
         self.expect_word("UNWIND")?;
         let list = self.expr()?;
         self.expect_word("AS")?;
         Ok(Clause::Unwind { list, name: self.name()? })
     }
 
-    fn load_csv(&mut self) -> Parsed<Clause> {
+    fn load_csv(&mut self) -> Parsed<Clause<'t>> {
         self.expect_word("LOAD")?;
         self.expect_word("CSV")?;
         if self.skip_word("WITH") {
@@ -129,48 +129,42 @@ impl Parser<'_> {
         Ok(Clause::LoadCsv { source, name })
     }
 
-    /// The body of `WITH`, which may have a condition, and of `RETURN`.
-    fn projection(&mut self, has_condition: bool) -> Parsed<Projection> {
-        self.skip_word("DISTINCT");
-        let mut projection = Projection { is_all: self.skip('*'), ..Projection::default() };
+    /// The body of `WITH` and of `RETURN`, without a `WHERE`.
+    fn projection(&mut self) -> Parsed<Projection<'t>> {
+        let is_distinct = self.skip_word("DISTINCT");
+        let mut projection = Projection { is_distinct, is_all: self.skip('*'), ..Projection::default() };
         if !projection.is_all || self.skip(',') {
             projection.items = self.list(Self::item)?;
         }
         if self.skip_word("ORDER") {
             self.expect_word("BY")?;
-            projection.rest = self.list(Self::sort_key)?;
+            projection.order = self.list(Self::sort_key)?;
         }
-        while self.is_any_word(&["SKIP", "OFFSET", "LIMIT"]) {
+        let bounds = [("SKIP", Bound::Skip), ("OFFSET", Bound::Offset), ("LIMIT", Bound::Limit)];
+        while let Some((_, bound)) = bounds.iter().find(|(word, _)| self.is_word(word)) {
             self.at += 1;
-            projection.rest.push(self.expr()?);
-        }
-        if has_condition && self.skip_word("WHERE") {
-            projection.rest.push(self.expr()?);
+            projection.bounds.push((*bound, self.expr()?));
         }
         Ok(projection)
     }
 
-    fn item(&mut self) -> Parsed<Item> {
+    fn item(&mut self) -> Parsed<Item<'t>> {
         let value = self.expr()?;
-        let alias = if self.skip_word("AS") {
-            Some(self.name()?)
-        } else if let Shape::Variable(name) = &value.shape {
-            Some(name.clone())
-        } else {
-            None
-        };
+        let alias = if self.skip_word("AS") { Some(self.name()?) } else { None };
         Ok(Item { value, alias })
     }
 
-    fn sort_key(&mut self) -> Parsed<Expr> {
-        let key = self.expr()?;
-        let ways = ["ASC", "ASCENDING", "DESC", "DESCENDING"];
-        self.at += usize::from(self.is_any_word(&ways));
-        Ok(key)
+    fn sort_key(&mut self) -> Parsed<SortKey<'t>> {
+        let value = self.expr()?;
+        let is_descending = self.skip_any_word(&["DESC", "DESCENDING"]);
+        if !is_descending {
+            self.skip_any_word(&["ASC", "ASCENDING"]);
+        }
+        Ok(SortKey { value, is_descending })
     }
 
     /// `CALL { … }` and `CALL (a, b) { … }`, and `CALL a.procedure(…) YIELD column`.
-    fn call_clause(&mut self) -> Parsed<Clause> {
+    fn call_clause(&mut self) -> Parsed<Clause<'t>> {
         self.expect_word("CALL")?;
         if self.is_name_at(0) {
             return self.procedure_call();
@@ -183,12 +177,12 @@ impl Parser<'_> {
         if in_transactions {
             self.transactions()?;
         }
-        Ok(Clause::Call(Call { scope, query, in_transactions }))
+        Ok(Clause::Call(Subquery { scope, query, in_transactions }))
     }
 
-    /// After `CALL`: a procedure may do anything.
-    fn procedure_call(&mut self) -> Parsed<Clause> {
-        self.is_vague = true;
+    /// After `CALL`.
+    fn procedure_call(&mut self) -> Parsed<Clause<'t>> {
+        self.is_certain = false;
         self.name()?;
         while self.skip('.') {
             self.name()?;
@@ -201,14 +195,12 @@ impl Parser<'_> {
                 parser.name()?;
                 if parser.skip_word("AS") { parser.name().map(|_| ()) } else { Ok(()) }
             })?;
-            if self.skip_word("WHERE") {
-                self.expr()?;
-            }
+            self.condition()?;
         }
-        Ok(Clause::Finish)
+        Ok(Clause::Procedure)
     }
 
-    fn scope(&mut self) -> Parsed<Scope> {
+    fn scope(&mut self) -> Parsed<Scope<'t>> {
         if !self.skip('(') {
             return Ok(Scope::Names(Vec::new()));
         }
@@ -240,10 +232,9 @@ impl Parser<'_> {
         }
         if self.skip_word("ON") {
             self.expect_word("ERROR")?;
-            if !self.is_any_word(&["CONTINUE", "BREAK", "FAIL"]) {
+            if !self.skip_any_word(&["CONTINUE", "BREAK", "FAIL"]) {
                 return Err(Unread::Syntax);
             }
-            self.at += 1;
         }
         // The status is a map of strings and booleans. Its variable is unknown here, which is right for all others.
         if self.is_word("REPORT") { Err(Unread::Syntax) } else { Ok(()) }

@@ -1,19 +1,17 @@
 //! Clauses that write: `CREATE`, `MERGE`, `SET`, `REMOVE`, `DELETE`, `FOREACH`.
 
-use crate::lexer::cursor::TokenCursor;
-
+use super::tree::{Change, Clause, Key, Operand, Target};
 use super::{Parsed, Parser, Unread};
-use crate::tags::tree::{Change, Clause, Key, Shape, Target};
 
-impl Parser<'_> {
-    pub(super) fn change_clause(&mut self) -> Parsed<Clause> {
+impl<'t> Parser<'t, '_> {
+    pub(super) fn change_clause(&mut self) -> Parsed<Clause<'t>> {
         let word = self.source(0).to_ascii_uppercase();
         self.at += 1;
         match word.as_str() {
             "CREATE" | "INSERT" => self.list(Self::path).map(Clause::Create),
             "MERGE" => self.merge(),
-            "SET" => Ok(Clause::Change { changes: self.list(Self::set_item)?, is_added: true }),
-            "REMOVE" => Ok(Clause::Change { changes: self.list(Self::remove_item)?, is_added: false }),
+            "SET" => self.list(Self::set_item).map(Clause::Set),
+            "REMOVE" => self.list(Self::remove_item).map(Clause::Remove),
             "DELETE" => self.delete(false),
             "DETACH" | "NODETACH" => {
                 self.expect_word("DELETE")?;
@@ -24,12 +22,12 @@ impl Parser<'_> {
         }
     }
 
-    fn delete(&mut self, is_detach: bool) -> Parsed<Clause> {
+    fn delete(&mut self, is_detach: bool) -> Parsed<Clause<'t>> {
         let targets = self.list(Self::expr)?;
         Ok(Clause::Delete { targets, is_detach })
     }
 
-    fn merge(&mut self) -> Parsed<Clause> {
+    fn merge(&mut self) -> Parsed<Clause<'t>> {
         let path = self.path()?;
         let (mut on_create, mut on_match) = (Vec::new(), Vec::new());
         while self.skip_word("ON") {
@@ -44,7 +42,7 @@ impl Parser<'_> {
         Ok(Clause::Merge { path, on_create, on_match })
     }
 
-    fn foreach(&mut self) -> Parsed<Clause> {
+    fn foreach(&mut self) -> Parsed<Clause<'t>> {
         self.expect('(')?;
         let name = self.name()?;
         self.expect_word("IN")?;
@@ -56,12 +54,11 @@ impl Parser<'_> {
     }
 
     /// `n.key = value`, `n[key] = value`, `n = map`, `n += map`, `n:Label`.
-    fn set_item(&mut self) -> Parsed<Change> {
+    fn set_item(&mut self) -> Parsed<Change<'t>> {
         let (target, key) = self.target()?;
         if let Some(key) = key {
             self.expect('=')?;
-            self.expr()?;
-            return Ok(Change::Key { target, key });
+            return Ok(Change::Key { target, key, value: Some(self.expr()?) });
         }
         let is_added = self.skip('+');
         if is_added || self.is('=') {
@@ -73,23 +70,28 @@ impl Parser<'_> {
     }
 
     /// `n.key`, `n[key]`, `n:Label`.
-    fn remove_item(&mut self) -> Parsed<Change> {
+    fn remove_item(&mut self) -> Parsed<Change<'t>> {
         match self.target()? {
-            (target, Some(key)) => Ok(Change::Key { target, key }),
+            (target, Some(key)) => Ok(Change::Key { target, key, value: None }),
             (target, None) => self.label_change(target),
         }
     }
 
-    fn label_change(&mut self, target: Target) -> Parsed<Change> {
-        if !self.skip(':') {
-            self.expect_word("IS")?;
-        }
-        Ok(Change::Labels { target, labels: self.labels()? })
+    fn label_change(&mut self, target: Target<'t>) -> Parsed<Change<'t>> {
+        let labels = self.labels()?.ok_or(Unread::Syntax)?;
+        Ok(Change::Labels { target, labels })
     }
 
     /// What is changed, and the last key behind it, if there is one.
-    fn target(&mut self) -> Parsed<(Target, Option<Key>)> {
-        let mut target = if self.is('(') { self.computed_target()? } else { Target::named(&self.name()?) };
+    fn target(&mut self) -> Parsed<(Target<'t>, Option<Key<'t>>)> {
+        let base = if self.skip('(') {
+            let inside = self.expr()?;
+            self.expect(')')?;
+            Operand::Parenthesised(Box::new(inside))
+        } else {
+            Operand::Variable(self.name()?)
+        };
+        let mut target = Target { base, keys_between: 0 };
         let mut key = None;
         loop {
             let next = if self.skip('.') {
@@ -101,23 +103,7 @@ impl Parser<'_> {
             } else {
                 return Ok((target, key));
             };
-            if key.is_some() {
-                target.name = None;
-                target.elements = super::exprs::inside(target.elements);
-            }
-            key = Some(next);
+            target.keys_between += usize::from(key.replace(next).is_some());
         }
-    }
-
-    /// `(CASE … END)`.
-    fn computed_target(&mut self) -> Parsed<Target> {
-        self.expect('(')?;
-        let mut value = self.expr()?;
-        self.expect(')')?;
-        if let Shape::Variable(name) = &value.shape {
-            return Ok(Target::named(name));
-        }
-        let elements = std::mem::take(&mut value.carried);
-        Ok(Target { name: None, elements, computed: Some(value) })
     }
 }
