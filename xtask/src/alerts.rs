@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::command::{answers, finish};
+use crate::services::install;
 
 const RULES: &str = "cluster/prometheus";
 const PACKAGE: &str = "prometheus";
@@ -31,10 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// The path of `promtool` or `prometheus`.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path =
-        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| answers(program));
-    if let Some(program) = on_path {
+    if let Some(program) = install::path_of(name) {
         return Ok(program);
     }
     let folder = root.join("target/tools/prometheus");
@@ -46,9 +44,6 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
                  or put {name} on the path"
             )
         })?;
-    }
-    if !answers(&program) {
-        bail!("{} does not run", program.display());
     }
     Ok(program)
 }

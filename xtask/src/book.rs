@@ -6,12 +6,12 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cargo_tool::CargoTool;
 use crate::command::finish;
+use crate::tools::{Package, Tool};
 
 /// Without its features: those serve the book and watch its files.
-const MDBOOK: CargoTool =
-    CargoTool { name: "mdbook", subcommand: None, version: "0.4.52", default_features: false };
+const MDBOOK: Tool =
+    Tool { program: "mdbook", package: Package::Cargo("0.4.52", &["--no-default-features"]) };
 
 /// Builds the book into `target/book`.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -4,9 +4,11 @@
 //! `target/fuzz/found`, never into the repository: people choose which inputs to keep (`fuzz/README.md`).
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::command::finish;
 
 /// Largest input, in bytes. Every message format fits into it, and a run stays fast.
 const INPUT_BYTES_MAX: u32 = 4096;
@@ -25,22 +27,25 @@ pub(crate) struct Plan<'a> {
 }
 
 pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
-    check_tools()?;
-    let known = targets(root)?;
+    let rustup = ["run", "nightly", "cargo", "fuzz", "--version"];
+    finish(
+        Command::new("rustup").args(rustup),
+        "cargo fuzz on a nightly toolchain (rustup toolchain install nightly; cargo install cargo-fuzz --locked)",
+    )?;
+    let seeds = root.join("target/fuzz/seeds");
+    let mut write = Command::new("cargo");
+    write.current_dir(root).args(["run", "--quiet", "--package", "hopcache-fuzzing", "--"]).arg(&seeds);
+    finish(&mut write, "the seeds' writer")?;
+    // It has made a folder for each target.
+    let mut known = Vec::new();
+    for folder in std::fs::read_dir(&seeds).context("cannot list the targets")? {
+        known.push(folder?.file_name().to_string_lossy().into_owned());
+    }
+    known.sort();
     let wanted: Vec<&String> =
         known.iter().filter(|name| plan.target.is_none_or(|target| target == *name)).collect();
     if wanted.is_empty() {
         bail!("no such target; there are: {}", known.join(", "));
-    }
-    let seeds = root.join("target/fuzz/seeds");
-    let status = Command::new("cargo")
-        .current_dir(root)
-        .args(["run", "--quiet", "--package", "hopcache-fuzzing", "--"])
-        .arg(&seeds)
-        .stdout(Stdio::null())
-        .status();
-    if !status.context("could not start cargo")?.success() {
-        bail!("the seeds could not be written");
     }
     let mut failed = Vec::new();
     for target in wanted {
@@ -55,43 +60,19 @@ pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the tools. Each error names the missing tool and how to install it.
-fn check_tools() -> Result<()> {
-    let answers = |arguments: &[&str]| {
-        let status =
-            Command::new("rustup").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
-    if !answers(&["run", "nightly", "rustc", "--version"]) {
-        bail!("fuzzing needs a nightly toolchain: rustup toolchain install nightly --profile minimal");
-    }
-    if !answers(&["run", "nightly", "cargo", "fuzz", "--version"]) {
-        bail!("fuzzing needs cargo-fuzz: cargo install cargo-fuzz --locked");
-    }
-    Ok(())
-}
-
-fn targets(root: &Path) -> Result<Vec<String>> {
-    let folder = root.join("fuzz/fuzz_targets");
-    let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut names = Vec::new();
-    for file in files {
-        let path = file.context("cannot read the targets")?.path();
-        names.extend(path.file_stem().and_then(|name| name.to_str()).map(str::to_owned));
-    }
-    names.sort();
-    Ok(names)
-}
-
 /// Runs one target. Returns whether all properties held.
 fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
-    let found = root.join("target/fuzz/found").join(target);
-    std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+    let (found, broken) =
+        (root.join("target/fuzz/found").join(target), root.join("fuzz/artifacts").join(target));
+    for folder in [&found, &broken] {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     let status = Command::new("rustup")
         .current_dir(root)
         // SQLite's symbols are linked twice (its crate's object and its archive). That is no bug of hopcache.
         .env("ASAN_OPTIONS", "detect_odr_violation=0")
-        .args(["run", "nightly", "cargo", "fuzz", "run", target])
+        .env("HOPCACHE_FUZZ_TARGET", target)
+        .args(["run", "nightly", "cargo", "fuzz", "run", "any"])
         // libFuzzer writes inputs that it finds to the first folder.
         .arg(&found)
         .arg(root.join("target/fuzz/seeds").join(target))
@@ -103,6 +84,7 @@ fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
             format!("-rss_limit_mb={RESIDENT_MIB_MAX}"),
             format!("-malloc_limit_mb={ALLOCATION_MIB_MAX}"),
             format!("-timeout={INPUT_SECONDS_MAX}"),
+            format!("-artifact_prefix={}/", broken.display()),
             "-print_final_stats=1".to_owned(),
             "-verbosity=0".to_owned(),
         ])

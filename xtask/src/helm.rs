@@ -5,16 +5,18 @@
 //! Nothing here talks to a Kubernetes cluster.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::command::{answers, finish};
+use crate::command::finish;
 use crate::services::install;
+use crate::tools::{Package, Tool};
 
 const CHART: &str = "cluster/helm/hopcache";
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.22.0";
-const VALIDATOR: &str = "kubernetes-validate==1.37.0";
+const VALIDATOR: Tool =
+    Tool { program: "kubernetes-validate", package: Package::Pip("kubernetes-validate==1.37.0") };
 /// The oldest version that the chart says it runs on (`kubeVersion` in Chart.yaml), and a new one.
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 /// The Prometheus operator's own kind: no schema of Kubernetes has it.
@@ -34,7 +36,6 @@ const WRONG: [(&[&str], &str); 6] = [
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     let helm = helm(root)?;
-    let validator = validator(root)?;
     let chart = root.join(CHART);
     let mut files: Vec<PathBuf> = std::fs::read_dir(chart.join("ci"))
         .context("the chart has no folder ci")?
@@ -52,7 +53,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         )?;
         for kubernetes in KUBERNETES {
             let manifests = render(&helm, &chart, kubernetes, values, &folder)?;
-            validate(&validator, kubernetes, &manifests)?;
+            validate(root, kubernetes, &manifests)?;
         }
     }
     refuses_wrong_values(&helm, &chart)
@@ -74,8 +75,8 @@ fn render(helm: &Path, chart: &Path, kubernetes: &str, values: &Path, folder: &P
 }
 
 /// Every manifest has to fit its schema.
-fn validate(validator: &Path, kubernetes: &str, manifests: &Path) -> Result<()> {
-    let mut command = Command::new(validator);
+fn validate(root: &Path, kubernetes: &str, manifests: &Path) -> Result<()> {
+    let mut command = VALIDATOR.command(root)?;
     let output = command.args(["--kubernetes-version", kubernetes, "--strict"]).arg(manifests).output();
     let output = output.context("could not start kubernetes-validate")?;
     let report = [output.stdout, output.stderr].concat();
@@ -119,33 +120,15 @@ fn refuses_wrong_values(helm: &Path, chart: &Path) -> Result<()> {
 
 /// The helm on the path, else the one in `target/tools`.
 fn helm(root: &Path) -> Result<PathBuf> {
-    let runs = |program: &Path| {
-        let mut command = Command::new(program);
-        command.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
     let folder = root.join("target/tools/bin");
     let built = folder.join("helm");
-    if let Some(program) = [PathBuf::from("helm"), built.clone()].into_iter().find(|program| runs(program)) {
-        return Ok(program);
+    if install::on_path("helm") || built.exists() {
+        return Ok(if built.exists() { built } else { PathBuf::from("helm") });
     }
     install::missing(&[install::GO])?;
     println!("{HELM} is not installed: building it into target/tools (once)");
     finish(Command::new("go").env("GOBIN", &folder).args(["install", HELM]), "go install helm")?;
     Ok(built)
-}
-
-/// kubernetes-validate in a Python environment of its own.
-fn validator(root: &Path) -> Result<PathBuf> {
-    let folder = root.join("target/tools/kubernetes-validate");
-    let program = folder.join("bin/kubernetes-validate");
-    if !answers(&program) {
-        install::missing(&[install::PYTHON])?;
-        finish(Command::new("python3").args(["-m", "venv"]).arg(&folder), "python3 -m venv")?;
-        let mut pip = Command::new(folder.join("bin/pip"));
-        finish(pip.args(["install", "--quiet", VALIDATOR]), "pip install kubernetes-validate")?;
-    }
-    Ok(program)
 }
 
 #[cfg(test)]

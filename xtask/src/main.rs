@@ -7,27 +7,21 @@
 mod alerts;
 mod bench;
 mod book;
-mod cargo_tool;
-mod chaos;
-mod cluster;
 mod command;
 mod compose;
-mod deny;
 mod dist;
 mod drivers;
 mod fuzz;
 mod helm;
-mod http;
 mod images;
 mod lanes;
 mod lines;
-mod pictures;
 mod sbom;
 mod seeded;
 mod services;
-mod sim;
 mod systemd;
 mod tidy;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,7 +52,7 @@ enum Task {
     },
     /// Build the node image, and stand-ins for images that cannot be pulled here. Starts a Docker Engine if none runs.
     Images {
-        /// Build only these images; without a name, build all but `rust`.
+        /// Build only these images; without a name, build all.
         which: Vec<images::Which>,
         /// Build the node's program static and optimised, as published. Without this, use the debug build that tests
         /// run.
@@ -87,6 +81,8 @@ enum Task {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// By hand, hours, on a machine that does nothing else: the figures of docs/BENCHMARKS.md, soak, every driver version, dist.
+    Release,
     /// Count lines of code by part, files, test programs and packages, at a commit.
     Lines {
         /// A commit, branch or tag.
@@ -109,8 +105,6 @@ enum Task {
     },
     /// Build the documentation as a book (mdBook) into target/book.
     Book,
-    /// Draw docs/images/*.svg from the texts beside them (needs Graphviz).
-    Pictures,
     /// Write docs/reference from the code.
     Reference,
     /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
@@ -118,10 +112,19 @@ enum Task {
     /// Make a release's files in target/dist-archives: an archive for each platform, a Debian package, a bill of
     /// materials, checksums. Takes three builds with the profile `release`.
     Dist(dist::Options),
-    /// Run seeds with faults in the simulator, which checks the promises after every step.
-    Sim(sim::Options),
-    /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin.
-    Chaos(chaos::Options),
+    /// Run seeds with faults in the simulator, which checks the promises after every step: `--seed S`, `--seeds N` (with `--cover yes`
+    /// every fault and outcome has to occur), `--replay FILE`, `--minimise S`; without arguments 10,000 seeds. `--seeded` builds in each
+    /// seeded bug, and shows that a checker catches it.
+    Sim {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Cause faults on real processes by a seed's schedule, and judge every request and every run at the origin: `--seed S --minutes M`.
+    /// `--debug` takes the builds of the tests.
+    Chaos {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, …
     Trials {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -161,18 +164,18 @@ fn run(cli: Cli) -> Result<()> {
             lanes::run(&root, scope, &args)
         }
         Task::Full { args } => lanes::run(&root, lanes::Scope::Full, &args),
+        Task::Release => lanes::run(&root, lanes::Scope::Release, &[]),
         Task::Lines { commit } => lines::run(&root, &commit),
         Task::Step { which } => lanes::single(&root, which),
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Book => book::run(&root),
-        Task::Pictures => pictures::draw(&root),
         Task::Reference => book::write_reference(&root),
         Task::Sbom => sbom::run(&root),
         Task::Dist(options) => dist::run(&root, &options),
-        Task::Sim(options) => sim::run(&root, &options),
-        Task::Chaos(options) => chaos::run(&root, &options),
+        Task::Sim { args } => bench::sim(&root, &args),
+        Task::Chaos { args } => bench::chaos(&root, &args),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),
         Task::Bench { args } => bench::run(&root, bench::BENCHMARKS, &args),
     }

@@ -14,9 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::cold_clients::Seen;
 use hopcache_testbed::bolt_proxy::BoltProxy;
 use hopcache_testbed::neo4j;
-use hopcache_testbed::process::{
-    ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis, tempdir,
-};
+use hopcache_testbed::node::{Nodes, PREFETCH_OFF};
 use hopcache_testbed::report::Report;
 
 /// Options of the cold-key benchmark.
@@ -55,17 +53,10 @@ struct Round {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     neo4j::password()?;
     let proxy = BoltProxy::start(&neo4j::bolt()?).await?;
-    let dir = tempdir()?;
-    let (_redis, redis_addr) = start_redis(&dir)?;
-    let common = format!(
-        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
-        proxy.addr()
-    );
-    let binary = hopcache_binary()?;
-    let nodes =
-        start_cluster(&ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" }, options.nodes)
-            .await?;
-    let addrs: Vec<SocketAddr> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
+    let sections =
+        format!("[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\n{PREFETCH_OFF}", proxy.addr());
+    let nodes = Nodes::start(options.nodes, &sections).await?;
+    let addrs = nodes.clients();
     let mut report = Report::open("Cold key benchmark");
     report.line(&format!(
         "{} clients in {} processes ask one cold key of {} nodes at the same moment; the proxy before Neo4j delays the run by {} ms; default configuration; the Neo4j server, Redis, nodes, and clients share the machine",

@@ -3,19 +3,24 @@
 
 mod ablation;
 mod bare;
-mod bolt_hit;
-mod bolt_origin;
-mod closed_loop;
+mod bolt;
+mod cache_status;
 mod cold;
 mod cold_clients;
+mod delayed;
 mod expiry;
+mod figures;
 mod fresh;
+mod graph;
 mod hit;
+mod hot;
+mod lifetimes;
+mod load;
 mod memory;
-mod output;
-mod plot;
+mod miss;
 mod prefetch;
-mod stream_client;
+mod scripted;
+mod strategy;
 
 use clap::{Parser, Subcommand};
 
@@ -32,13 +37,12 @@ enum Bench {
     /// CPU time of a hit on its owner, of a forwarded hit, and of a bare axum handler, alternated.
     Hit(hit::Options),
     /// CPU time of a hit over Bolt, over HTTP, and of a bare server of either protocol, alternated.
-    BoltHit(bolt_hit::Options),
-    /// The bare Bolt server that `bolt-hit` compares with.
+    BoltHit(hot::Options),
+    /// CPU time of a miss, beside Neo4j alone and beside a proxy that does only what nobody can leave out.
+    Miss(miss::Options),
+    /// A server that the others are compared with.
     #[command(hide = true)]
-    BareBolt(bolt_hit::bare::Options),
-    /// The bare axum handler that `hit` compares with.
-    #[command(hide = true)]
-    Bare(bare::Options),
+    Yardstick(bare::Options),
     /// Thousands of clients ask one cold key at the same moment.
     Cold(cold::Options),
     /// One process' share of the clients of `cold`.
@@ -60,9 +64,9 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     match Cli::parse().bench {
         Bench::Hit(options) => runtime.block_on(hit::run(&options)),
-        Bench::BoltHit(options) => runtime.block_on(bolt_hit::run(&options)),
-        Bench::BareBolt(options) => runtime.block_on(bolt_hit::bare::run(&options)),
-        Bench::Bare(options) => runtime.block_on(bare::run(&options)),
+        Bench::BoltHit(options) => runtime.block_on(hit::over_bolt(&options)),
+        Bench::Miss(options) => runtime.block_on(miss::run(&options)),
+        Bench::Yardstick(options) => runtime.block_on(bare::run(&options)),
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),

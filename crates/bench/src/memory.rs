@@ -1,21 +1,19 @@
 //! Resident memory of a node with many entries: how the byte budget relates to the machine's memory (promise I9). A
 //! scripted Bolt server makes the results, so a million of them take only minutes.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::ensure;
 
-use crate::bolt_origin::BoltOrigin;
-use crate::closed_loop::each_once;
-use hopcache_testbed::http::query_request;
+use crate::cache_status::CacheStatus;
+use crate::load::{Until, closed};
+use crate::scripted::{Reply, ScriptedNeo4j};
+use hopcache_testbed::http::{Pool, query_request};
 use hopcache_testbed::metrics::number_behind;
-use hopcache_testbed::process::{
-    ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis, tempdir,
-};
+use hopcache_testbed::node::{Node, Nodes, PREFETCH_OFF};
+use hopcache_testbed::process::hopcache_binary;
 use hopcache_testbed::report::Report;
 
 /// Options of the memory benchmark.
@@ -30,18 +28,12 @@ pub(crate) struct Options {
     /// `node.memory` in MiB.
     #[arg(long, default_value_t = 256)]
     budget_mib: u64,
-    /// `redis` (one of this run's own) or `memory` (in the node's process).
-    #[arg(long, default_value = "redis")]
-    store: String,
     /// Connections that ask.
     #[arg(long, default_value_t = 32)]
     connections: usize,
     /// The node's binary, where it is not beside this one.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Asks each key in both renderings.
-    #[arg(long)]
-    typed_too: bool,
     /// How often each query is asked. A copy that is asked for again has its rendering, and its request is remembered.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     asked: u32,
@@ -64,21 +56,13 @@ struct Sample {
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let origin = BoltOrigin::start(options.bytes).await?;
-    let dir = tempdir()?;
-    let (_redis, store) = match options.store.as_str() {
-        "memory" => (None, "memory:".to_owned()),
-        _ => start_redis(&dir).map(|(process, addr)| (Some(process), format!("redis://{addr}")))?,
-    };
-    let common = format!(
-        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
-        origin.addr()
-    );
+    let neo4j = ScriptedNeo4j::start(Reply::Text(options.bytes)).await?;
+    let sections =
+        format!("[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\n{PREFETCH_OFF}", neo4j.addr);
     let binary = options.binary.clone().map_or_else(hopcache_binary, Ok)?;
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: &budget(options.budget_mib) };
-    let nodes = start_cluster(&plan, 1).await?;
-    let (process, addrs) = nodes.first().context("a node")?;
-    let look = async || sample(process.id(), addrs.admin).await;
+    let budget = format!("memory = \"{}MiB\"\n", options.budget_mib);
+    let nodes = Nodes::start_of(&binary, 1, &budget, &sections).await?;
+    let look = async || sample(&nodes.nodes[0]).await;
     let mut report = Report::open("Memory benchmark");
     write_head(&mut report, options);
     let idle = look().await?;
@@ -87,14 +71,14 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let steps = 10;
     for step in 0..steps {
         let (from, to) = (options.entries * step / steps, options.entries * (step + 1) / steps);
-        ask_all(addrs.client, options, from..to).await?;
+        ask_all(&nodes, options, from..to).await?;
         write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
     // All of them again, so that they are warm at one time, and not each step for itself.
     for round in 1..options.asked {
         let began = Instant::now();
-        ask_all(addrs.client, options, 0..options.entries).await?;
+        ask_all(&nodes, options, 0..options.entries).await?;
         write_report(&mut report, options.entries * (round as usize + 1), &look().await?, &idle);
         rounds.push(format!("{:.1}", began.elapsed().as_secs_f64()));
     }
@@ -112,7 +96,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     report.line(&format!(
         "\n{:.0} queries/s; runs at the origin: {}; idle RSS {} MiB; RSS beyond it: {} MiB at the end, {} MiB at the peak; budget + 20 %: {bound_mib} MiB: {}",
         ratio(u64::try_from(options.entries)?, 1) / took.as_secs_f64(),
-        origin.runs(),
+        neo4j.runs(),
         idle.rss_kib >> 10,
         last.rss_kib.saturating_sub(idle.rss_kib) >> 10,
         last.peak_kib.saturating_sub(idle.rss_kib) >> 10,
@@ -127,22 +111,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 /// What is measured, and the columns.
 fn write_head(report: &mut Report, options: &Options) {
     report.line(&format!(
-        "{} different queries of {} bytes each{}, {} tags, each asked {} times; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
-        options.entries,
-        options.bytes,
-        if options.typed_too { ", plain and typed" } else { "" },
-        options.tags,
-        options.asked,
-        options.budget_mib,
-        options.store,
-        options.connections
+        "{} different queries of {} bytes each, {} tags, each asked {} times; node.memory {} MiB; {} connections; origin: a scripted Bolt server\n",
+        options.entries, options.bytes, options.tags, options.asked, options.budget_mib, options.connections
     ));
     report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node | of that the heap's |");
     report.line("|---|---|---|---|---|---|---|");
-}
-
-fn budget(mib: u64) -> String {
-    format!("memory = \"{mib}MiB\"\n")
 }
 
 /// The heap's part has no pages of the program's file, which a node reads as it first does things.
@@ -165,15 +138,17 @@ fn ratio(of: u64, to: u64) -> f64 {
 }
 
 /// Asks every key of a range once, over some connections.
-async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usize>) -> anyhow::Result<()> {
-    let accepts: &'static [&'static str] = if options.typed_too { &["", TYPED] } else { &[""] };
-    let statement: Arc<str> = statement(options.tags).into();
-    let requests = move |n| accepts.iter().map(|accept| request(&statement, n, accept)).collect();
-    let next = Arc::new(AtomicUsize::new(keys.start));
-    each_once(addr, options.connections, (&next, keys.end), requests).await
+async fn ask_all(nodes: &Nodes, options: &Options, keys: std::ops::Range<usize>) -> anyhow::Result<()> {
+    let (pool, statement): (_, Arc<str>) =
+        (Arc::new(Pool::new(nodes.client(0))), statement(options.tags).into());
+    let ask = move |number| {
+        let (pool, statement) = (Arc::clone(&pool), Arc::clone(&statement));
+        async move { CacheStatus::of(pool.ask(&query_request(&statement, keys.start + number, "")).await) }
+    };
+    let seen = closed(ask, options.connections, Until::Asked(keys.end - keys.start)).await?;
+    ensure!(seen.errors() == 0, "{} requests failed", seen.errors());
+    Ok(())
 }
-
-const TYPED: &str = "application/vnd.neo4j.query";
 
 /// A read that depends on so many tags: a label, and a property key for each further one.
 fn statement(tags: usize) -> String {
@@ -184,18 +159,9 @@ fn statement(tags: usize) -> String {
     format!("MATCH (n:Thing {{{}}}) RETURN $n AS text", keys.join(", "))
 }
 
-fn request(statement: &str, n: usize, accept: &str) -> Vec<u8> {
-    let request = query_request(statement, n, "");
-    if accept.is_empty() {
-        return request;
-    }
-    let text = String::from_utf8_lossy(&request);
-    text.replacen("accept: application/json", &format!("accept: {accept}"), 1).into_bytes()
-}
-
-async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
-    let metrics = get(admin, "/metrics").await?;
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+async fn sample(node: &Node) -> anyhow::Result<Sample> {
+    let metrics = node.metrics().await?;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid()?))?;
     let kib = |name: &str| number_behind(&status, name);
     Ok(Sample {
         rss_kib: kib("VmRSS:")?,

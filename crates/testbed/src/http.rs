@@ -2,6 +2,7 @@
 //! little itself.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -15,9 +16,13 @@ pub fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
 
 /// One POST to the Query API, as bytes. `headers` are further lines, each with its line end.
 pub fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
-    let body = json!({ "statement": statement, "parameters": parameters }).to_string();
+    query("neo4j", &json!({ "statement": statement, "parameters": parameters }).to_string(), headers)
+}
+
+/// The same with any body, for a database.
+pub fn query(database: &str, body: &str, headers: &str) -> Vec<u8> {
     format!(
-        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        "POST /db/{database}/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -35,6 +40,20 @@ impl Answer {
     /// The status code.
     pub fn status(&self) -> u16 {
         self.head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
+    /// An error, unless it is the answer to a query that succeeded.
+    pub fn succeeded(self) -> anyhow::Result<Self> {
+        if self.status() != 202 {
+            bail!("{}{}", self.head, String::from_utf8_lossy(&self.body));
+        }
+        Ok(self)
     }
 }
 
@@ -105,6 +124,58 @@ impl Connection {
     }
 }
 
+/// Keep-alive connections to one server, used again most recently used first: as an application's pool. It has no bound of its
+/// own: the load bounds the requests under way.
+pub struct Pool {
+    addr: SocketAddr,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Pool {
+    /// Without connections.
+    pub const fn new(addr: SocketAddr) -> Self {
+        Self { addr, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Sends a request that may be sent again.
+    pub async fn ask(&self, request: &[u8]) -> anyhow::Result<Answer> {
+        self.ask_once(request, false, &mut false).await
+    }
+
+    /// Sends on a kept connection or a new one. As HTTP libraries do, it does not use a connection that was closed while
+    /// idle. A connection may also close at the moment of sending: without any byte of an answer, a read is sent again and
+    /// a write never. An incomplete answer is an error.
+    pub async fn ask_once(
+        &self,
+        request: &[u8],
+        is_write: bool,
+        was_closed_idle: &mut bool,
+    ) -> anyhow::Result<Answer> {
+        let kept = self.idle().pop().filter(Connection::is_open);
+        let is_kept = kept.is_some();
+        let mut connection = match kept {
+            Some(kept) => kept,
+            None => Connection::open(self.addr).await?,
+        };
+        let mut asked = connection.ask(request).await;
+        *was_closed_idle = is_kept && asked.is_err() && !connection.has_heard();
+        if *was_closed_idle && !is_write {
+            connection = Connection::open(self.addr).await?;
+            asked = connection.ask(request).await;
+        }
+        let answer = asked?;
+        // Only behind a whole answer: half of one must not be the next request's.
+        if !answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
+            self.idle().push(connection);
+        }
+        Ok(answer)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 fn content_length(head: &[u8]) -> anyhow::Result<usize> {
     let text = std::str::from_utf8(head)?;
     let line = text.lines().find(|line| line.to_ascii_lowercase().starts_with("content-length:"));
@@ -115,4 +186,46 @@ fn content_length(head: &[u8]) -> anyhow::Result<usize> {
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// On each connection one whole answer, and to the second question these bytes and the end.
+    async fn server(then: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut buffer = [0; 1024];
+                for answer in [&b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok"[..], then] {
+                    let _ = socket.read(&mut buffer).await;
+                    let _ = socket.write_all(answer).await;
+                }
+            }
+        });
+        addr
+    }
+
+    async fn second(then: &'static [u8], is_write: bool) -> (bool, bool) {
+        let pool = Pool::new(server(then).await);
+        pool.ask(b"GET").await.unwrap();
+        let mut was_closed_idle = false;
+        let asked = pool.ask_once(b"GET", is_write, &mut was_closed_idle).await;
+        (asked.is_ok(), was_closed_idle)
+    }
+
+    #[tokio::test]
+    async fn only_a_read_of_whose_answer_nothing_came_is_asked_again() {
+        assert_eq!(second(b"", false).await, (true, true));
+        assert_eq!(second(b"", true).await, (false, true));
+        assert_eq!(
+            second(b"HTTP/1.1 202 Accepted\r\ncontent-length: 9\r\n\r\nhalf", false).await,
+            (false, false)
+        );
+        assert_eq!(second(b"H", false).await, (false, false));
+    }
 }

@@ -3,7 +3,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`process`] | child processes, a cluster of nodes from one configuration, a Redis |
+//! | [`process`] | child processes, a Redis |
+//! | [`node`] | one node, and a cluster of nodes from one configuration with its Redis |
 //! | [`listener`] | which process of this machine listens on a port |
 //! | [`cluster`] | a cluster for faults: nodes with their own address and user id, a store with a replica, an origin |
 //! | [`http`], [`neo4j`] | a small HTTP client; the Neo4j that the environment names |
@@ -30,6 +31,7 @@ pub mod http;
 pub mod listener;
 pub mod metrics;
 pub mod neo4j;
+pub mod node;
 pub mod process;
 pub mod report;
 #[path = "../../../tests/support/tcp_proxy.rs"]

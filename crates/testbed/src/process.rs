@@ -1,14 +1,16 @@
 //! Processes under measurement: started, asked for their CPU time, and killed when dropped.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
 use crate::http::Connection;
+use crate::metrics::number_behind;
 
 const SIGKILL: i32 = 9;
 
@@ -62,7 +64,8 @@ impl Process {
     }
 }
 
-/// CPU time that a process on this machine has used so far, user and system, all threads.
+/// CPU time that a process on this machine has used so far, user and system, all threads. The kernel accounts it by the scheduler and
+/// shows it in steps of 10 ms.
 pub fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // Fields 14 and 15, counted behind the command's closing parenthesis (proc(5)).
@@ -72,6 +75,25 @@ pub fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 10))
 }
 
+/// How often the kernel has switched away from a thread of a process.
+pub fn switches_of(pid: u32) -> anyhow::Result<u64> {
+    let mut switches = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may have ended meanwhile.
+        let status = std::fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+        let counts = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+        switches += counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum::<u64>();
+    }
+    Ok(switches)
+}
+
+/// Number of commands that a Redis has processed, as it reports it.
+pub fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
+    let (ip, port) = (addr.ip().to_string(), addr.port().to_string());
+    let output = Command::new("redis-cli").args(["-h", &ip, "-p", &port, "info", "stats"]).output()?;
+    number_behind(&String::from_utf8_lossy(&output.stdout), "total_commands_processed:")
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -79,30 +101,12 @@ impl Drop for Process {
     }
 }
 
-/// Addresses of one node.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeAddrs {
-    /// Clients.
-    pub client: SocketAddr,
-    /// Operators.
-    pub admin: SocketAddr,
-    /// Drivers.
-    pub bolt: SocketAddr,
-}
-
-/// Addresses that are free now.
-pub fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+/// Addresses of this machine that are free now.
+pub fn free_addrs(ip: IpAddr, count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+    // All are open at once, so that they differ.
     let listeners: Vec<_> =
-        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        (0..count).map(|_| std::net::TcpListener::bind((ip, 0))).collect::<Result<_, _>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?)).collect()
-}
-
-/// A `redis-server` of this run's own, and its address.
-pub fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
-    let addr = free_addrs(1)?[0];
-    let process = start_redis_at(addr, dir)?;
-    wait_until("redis answers", || std::net::TcpStream::connect(addr).is_ok())?;
-    Ok((process, addr))
 }
 
 /// Starts an empty `redis-server` on this address.
@@ -112,76 +116,6 @@ pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
     command.args(["--save", "", "--appendonly", "no"]);
     Process::start(&mut command, &dir.join("redis.log"))
         .context("redis-server is needed: apt-get install redis-server")
-}
-
-/// For benchmarks that count runs at the origin or bytes of entries: a prefetch adds a run and an entry that no client
-/// asked for. `hit` measures with prefetch on, as users have it; trials always do.
-pub const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
-
-/// For nodes whose configuration names no Neo4j: `hopcache serve` serves the sample graph only with this setting.
-const SAMPLE_GRAPH: &str = "\n[origin]\nuri = \"embedded:\"\n";
-
-/// The parts that a benchmark's nodes share.
-pub struct ClusterPlan<'a> {
-    /// The hopcache binary.
-    pub binary: &'a Path,
-    /// Where configuration and logs go.
-    pub dir: &'a Path,
-    /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
-    pub common: &'a str,
-    /// Further lines of `[node]`.
-    pub node: &'a str,
-}
-
-/// Starts nodes that know each other and waits until each is ready and sees all of them.
-pub async fn start_cluster(
-    plan: &ClusterPlan<'_>,
-    nodes: usize,
-) -> anyhow::Result<Vec<(Process, NodeAddrs)>> {
-    let addrs = free_addrs(nodes * 4)?;
-    let key_file = plan.dir.join("cluster.key");
-    std::fs::write(&key_file, "a benchmark's cluster key of 32 bytes or more")?;
-    let seeds: Vec<String> = (0..nodes).map(|node| format!("\"{}\"", addrs[node * 4 + 1])).collect();
-    let mut started = Vec::new();
-    for node in 0..nodes {
-        let [client, peer, admin, bolt] = [0, 1, 2, 3].map(|port| addrs[node * 4 + port]);
-        let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\nbolt_advertise = \"{bolt}\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
-            plan.node,
-            seeds.join(", "),
-            key_file.display(),
-            plan.common,
-            if plan.common.contains("[origin]") { "" } else { SAMPLE_GRAPH }
-        );
-        let path = plan.dir.join(format!("node-{node}.toml"));
-        std::fs::write(&path, config)?;
-        let mut command = Command::new(plan.binary);
-        command.arg("serve").arg("--config").arg(&path);
-        let process = Process::start(&mut command, &plan.dir.join(format!("node-{node}.log")))?;
-        started.push((process, NodeAddrs { client, admin, bolt }));
-    }
-    for (_, addrs) in &started {
-        wait_for_members(addrs.admin, nodes).await?;
-    }
-    Ok(started)
-}
-
-/// Waits until the node is ready and sees this many members.
-pub async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let wanted = format!("hopcache_ring_members {members}");
-    loop {
-        if let Ok(metrics) = get(admin, "/metrics").await
-            && metrics.contains(&wanted)
-            && get(admin, "/readyz").await.is_ok()
-        {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("the node at {admin} does not see {members} members after 60 s");
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Body of a GET that has to answer 2xx.
@@ -234,11 +168,27 @@ pub fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
     }
 }
 
-/// A directory of this run's own.
-pub fn tempdir() -> anyhow::Result<PathBuf> {
-    let dir = std::env::temp_dir().join(format!("hopcache-testbed-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
+/// A directory of one scene's own, which is removed with it unless `HOPCACHE_KEEP_CLUSTER` is set: then configuration and logs are
+/// left for a look.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    /// An empty one.
+    pub fn new() -> anyhow::Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("hopcache-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let dir = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&dir.0)?;
+        Ok(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if std::env::var_os("HOPCACHE_KEEP_CLUSTER").is_none() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! HAProxy before the nodes of a cluster, with the shipped `cluster/haproxy/haproxy.cfg`. Only the lines that name the
 //! nodes are changed.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct Balancer {
 
 impl Balancer {
     pub(crate) fn start(cluster: &TestCluster) -> anyhow::Result<Self> {
-        let addrs = free_addrs(2)?;
+        let addrs = free_addrs(IpAddr::from([127, 0, 0, 1]), 2)?;
         let addr = addrs[0];
         let file = std::env::temp_dir().join(format!("hopcache-haproxy-{}.cfg", std::process::id()));
         std::fs::write(&file, config(cluster))?;

@@ -50,7 +50,7 @@ struct Count {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let stage = Stage::start(true, CONFIG, NEO4J).await?;
     let mut clients = Vec::new();
-    for node in &stage.nodes {
+    for node in &stage.nodes.nodes {
         clients.push(Client::start(&format!("bolt://{}", node.bolt)).await?);
     }
     let way = |name: &str, read, n| Way { name: name.to_owned(), read, n, is_reset: false };

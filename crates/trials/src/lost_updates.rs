@@ -64,7 +64,7 @@ struct Account {
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let stage = Stage::start(true, "", "").await?;
-    let hopcache = Client::start(&format!("bolt://{}", stage.nodes[0].bolt)).await?;
+    let hopcache = Client::start(&format!("bolt://{}", stage.nodes.nodes[0].bolt)).await?;
     let direct = Client::start(&format!("bolt://{}", stage.proxy.addr())).await?;
     let sides = Sides { stage, hopcache, direct };
     let mut report = Report::open("Lost updates of transactions that read through the cache");

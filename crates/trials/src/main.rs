@@ -12,12 +12,14 @@
 //! | [`ended`] | answers from before a write, where the run behind the write fails |
 //! | [`lost_updates`] | transactions that read through the cache, in outages and beside writes past Hopcache |
 //! | [`outage`] | what the drivers of four languages feel of an outage of Neo4j |
+//! | [`frameworks`] | what frameworks on top of the drivers see, beside Neo4j |
 //! | [`balancer`], [`seconds`], [`stage`] | HAProxy before the nodes; a history by the second; nodes before a Neo4j of their own |
 
 mod balancer;
 mod chaos;
 mod checks;
 mod ended;
+mod frameworks;
 mod lost_updates;
 mod outage;
 mod roll;
@@ -49,6 +51,8 @@ enum Trial {
     LostUpdates(lost_updates::Options),
     /// Cached reads of four drivers while Neo4j is stopped, frozen or black-holed.
     Outage(outage::Options),
+    /// What frameworks on top of Neo4j's drivers see through hopcache, beside what they see at Neo4j.
+    Frameworks(frameworks::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -60,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Trial::Ended(options) => runtime.block_on(ended::run(&options)),
         Trial::LostUpdates(options) => runtime.block_on(lost_updates::run(&options)),
         Trial::Outage(options) => runtime.block_on(outage::run(&options)),
+        Trial::Frameworks(options) => runtime.block_on(frameworks::run(&options)),
     }
 }
 

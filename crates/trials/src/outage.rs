@@ -90,8 +90,12 @@ async fn one(options: &Options, how: How, report: &mut Report) -> anyhow::Result
     let create = format!("UNWIND range(0, {KEYS} - 1) AS id MERGE (k:Key {{id: id}}) SET k.value = 100 + id");
     stage.write_again(0, &create, &json!({})).await?;
     let stop = CancellationToken::new();
-    let over_http: Vec<_> =
-        stage.nodes.iter().map(|node| tokio::spawn(read_over_http(node.client, stop.clone()))).collect();
+    let over_http: Vec<_> = stage
+        .nodes
+        .clients()
+        .into_iter()
+        .map(|addr| tokio::spawn(read_over_http(addr, stop.clone())))
+        .collect();
     let mut clients = Vec::new();
     for (place, program) in PROGRAMS.into_iter().enumerate() {
         for scheme in ["bolt", "neo4j"] {
@@ -149,9 +153,9 @@ impl Client {
         user: &str,
     ) -> anyhow::Result<Self> {
         let name = format!("{language} {scheme}:// {}", user.split('-').next().unwrap_or(user));
-        let log = stage.dir.0.join(format!("{language}-{scheme}-{user}.jsonl"));
+        let log = stage.nodes.dir.0.join(format!("{language}-{scheme}-{user}.jsonl"));
         let mut command = driver(language, program)?;
-        command.args([format!("{scheme}://{}", stage.nodes[node].bolt), user.to_owned()]);
+        command.args([format!("{scheme}://{}", stage.nodes.nodes[node].bolt), user.to_owned()]);
         Ok(Self { name, _process: Process::start(&mut command, &log)?, log })
     }
 

@@ -115,9 +115,6 @@ fn judge(
     for (error, count) in seconds::errors(&history, steady_us) {
         report.line(&format!("- {count} × {error}"));
     }
-    let by_second = seconds::by_second(&history, steady_us, end_us);
-    std::fs::create_dir_all(&options.out)?;
-    std::fs::write(options.out.join("seconds.csv"), seconds::csv(&by_second))?;
     report.write(&options.out.join("report.md"))?;
     if rolled.errors > 0 || ratio > RUNS_RATIO_MAX {
         bail!("{} client errors, {ratio:.3} × the origin runs of the steady state", rolled.errors);

@@ -1,7 +1,6 @@
 //! A history by the second, and sums over spans of it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use hopcache_testbed::cluster::history::{History, RequestRecord};
 
@@ -64,22 +63,6 @@ impl Span {
 /// Head of a table of [`Span::row`]s.
 pub(crate) const HEAD: &str =
     "| span | requests | errors | hits | origin runs | P99 ms | max ms |\n|---|---|---|---|---|---|---|";
-
-/// A line for each second from `from_us` on, under a head.
-pub(crate) fn csv(seconds: &[Span]) -> String {
-    let mut text = "second,requests,errors,hits,origin_runs,hit_ratio\n".to_owned();
-    for (second, each) in seconds.iter().enumerate() {
-        let Span { requests, errors, hits, runs, .. } = each;
-        let _ = writeln!(text, "{second},{requests},{errors},{hits},{runs},{:.4}", each.hit_ratio());
-    }
-    text
-}
-
-/// Whole seconds only: a part of one would look like a dip.
-pub(crate) fn by_second(history: &History, from_us: u64, to_us: u64) -> Vec<Span> {
-    let whole = (from_us..to_us).step_by(1_000_000).filter(|second_us| second_us + 1_000_000 <= to_us);
-    whole.map(|second_us| between(history, second_us, second_us + 1_000_000)).collect()
-}
 
 /// The errors, and how often each occurred.
 pub(crate) fn errors(history: &History, from_us: u64) -> BTreeMap<String, usize> {

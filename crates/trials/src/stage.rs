@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +15,8 @@ use tokio::sync::oneshot;
 
 use hopcache_testbed::http::{Connection, post};
 use hopcache_testbed::neo4j::{OwnNeo4j, basic};
-use hopcache_testbed::process::{
-    ClusterPlan, NodeAddrs, Process, hopcache_binary, start_cluster, start_redis, tempdir,
-};
+use hopcache_testbed::node::Nodes;
+use hopcache_testbed::process::Dir;
 use hopcache_testbed::tcp_proxy::TcpProxy;
 
 /// Nodes of the cluster.
@@ -31,23 +30,12 @@ const VERSIONS: &str = include_str!("../../../tests/drivers/versions");
 
 /// Everything that runs. Nodes end before what they use.
 pub(crate) struct Stage {
-    pub(crate) nodes: Vec<NodeAddrs>,
+    pub(crate) nodes: Nodes,
     /// Between the nodes and Neo4j, where the trial asks for it.
     pub(crate) proxy: TcpProxy,
     pub(crate) neo4j: OwnNeo4j,
-    pub(crate) dir: Dir,
-    _processes: Vec<Process>,
-}
-
-/// A directory that is removed with the stage, unless `HOPCACHE_KEEP_CLUSTER` is set.
-pub(crate) struct Dir(pub(crate) PathBuf);
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        if std::env::var_os("HOPCACHE_KEEP_CLUSTER").is_none() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
+    /// Neo4j's.
+    _dir: Dir,
 }
 
 /// An answer to a statement.
@@ -63,23 +51,17 @@ pub(crate) struct Answer {
 impl Stage {
     /// `origin` are further lines of the nodes' configuration, which begin in its section; `neo4j` are lines of Neo4j's.
     pub(crate) async fn start(is_proxied: bool, origin: &str, neo4j: &str) -> anyhow::Result<Self> {
-        let dir = Dir(tempdir()?);
+        let dir = Dir::new()?;
         let neo4j = OwnNeo4j::start(&dir.0, neo4j)?;
         let proxy = TcpProxy::start(neo4j.addr).await;
-        let (redis, redis_addr) = start_redis(&dir.0)?;
         let uri = if is_proxied { proxy.addr() } else { neo4j.addr };
-        let common = format!(
-            "[log]\nlevel = \"warn\"\n[store]\nuri = \"redis://{redis_addr}\"\n[origin]\nuri = \"bolt://{uri}\"\n{origin}"
-        );
-        let plan = ClusterPlan { binary: &hopcache_binary()?, dir: &dir.0, common: &common, node: "" };
-        let (mut processes, nodes): (Vec<_>, _) = start_cluster(&plan, NODES).await?.into_iter().unzip();
-        processes.push(redis);
-        Ok(Self { nodes, proxy, neo4j, dir, _processes: processes })
+        let nodes = Nodes::start(NODES, &format!("[origin]\nuri = \"bolt://{uri}\"\n{origin}")).await?;
+        Ok(Self { nodes, proxy, neo4j, _dir: dir })
     }
 
     /// A statement over HTTP, which may fail.
     pub(crate) async fn http(&self, node: usize, user: &str, text: &str, parameters: &Value) -> Answer {
-        http(self.nodes[node].client, user, text, parameters).await
+        http(self.nodes.client(node), user, text, parameters).await
     }
 
     /// A statement over HTTP that has to succeed.

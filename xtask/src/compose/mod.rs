@@ -124,37 +124,6 @@ impl Compose {
     }
 }
 
-/// Projects that have a container, a network or a volume.
-pub(crate) fn projects() -> Result<Vec<String>> {
-    let filter = format!("label={LABEL}");
-    let format = format!("{{{{.Label \"{LABEL}\"}}}}");
-    let mut found = Vec::new();
-    for list in [["ps", "-a"].as_slice(), &["network", "ls"], &["volume", "ls"]] {
-        let listed = docker(&[list, &["--filter", &filter, "--format", &format]].concat())?;
-        found.extend(listed.lines().map(str::to_owned));
-    }
-    found.sort();
-    found.dedup();
-    Ok(found)
-}
-
-/// Removes a project, also of another work tree, whose secrets and compose file are elsewhere.
-pub(crate) fn remove(project: &str) -> Result<()> {
-    let filter = format!("label={LABEL}={project}");
-    for (kind, list, force) in [
-        ("container", ["ls", "-aq"].as_slice(), ["--force", "--volumes"].as_slice()),
-        ("network", &["ls", "-q"], &[]),
-        ("volume", &["ls", "-q"], &[]),
-    ] {
-        let listed = docker(&[&[kind], list, &["--filter", &filter]].concat())?;
-        let ids: Vec<&str> = listed.lines().collect();
-        if !ids.is_empty() {
-            docker(&[&[kind, "rm"], force, &ids].concat())?;
-        }
-    }
-    Ok(())
-}
-
 /// Runs a docker command and returns its stdout.
 pub(crate) fn docker(arguments: &[&str]) -> Result<String> {
     let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output();

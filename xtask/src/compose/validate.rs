@@ -4,14 +4,16 @@
 //! Each run has its own ports and project name, so a cluster that is already up is not touched.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{Compose, docker, projects, remove};
-use crate::http::{self, Answer};
+use super::{Compose, docker};
+use crate::services::install;
 use crate::services::process::{free_port, wait_until};
 
 /// Longest start. On idle cores Neo4j takes 10 to 20 s and a node 1 s; on four cores with a load of 45 the start took
@@ -22,8 +24,6 @@ const SCRAPED_MAX: Duration = Duration::from_secs(30);
 /// Requests after the kill. The balancer sends requests to all three nodes in turn, so some go to the dead node.
 const ASKED_AFTER_KILL: usize = 12;
 const NODES: usize = 3;
-/// Start of every run's project name. The run's process id follows.
-const PROJECT: &str = "hopcache-gate-";
 /// Panels whose metrics change with every request.
 const PANELS: [&str; 6] = [
     "Requests by class",
@@ -36,8 +36,8 @@ const PANELS: [&str; 6] = [
 
 /// Runs the step. The images have to exist (`cargo xtask images`).
 pub(crate) fn validate(root: &Path) -> Result<()> {
-    remove_abandoned()?;
-    let project = format!("{PROJECT}{}", std::process::id());
+    install::missing(&[install::CURL])?;
+    let project = format!("hopcache-gate-{}", std::process::id());
     let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once()?;
     let checked = up(&compose).and_then(|()| check(root, &compose));
     if checked.is_err() {
@@ -48,33 +48,14 @@ pub(crate) fn validate(root: &Path) -> Result<()> {
     checked.and(down)
 }
 
-/// Takes down projects of runs that were killed.
-fn remove_abandoned() -> Result<()> {
-    let lives = |pid: u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "xtask")
-    };
-    for project in abandoned(projects()?, lives) {
-        println!("{project}: left by a run that was ended by force");
-        remove(&project)?;
-    }
-    Ok(())
-}
-
-fn abandoned(projects: Vec<String>, lives: impl Fn(u32) -> bool) -> Vec<String> {
-    let is_abandoned = |project: &String| {
-        let pid = project.strip_prefix(PROJECT).and_then(|pid| pid.parse().ok());
-        pid.is_some_and(|pid| !lives(pid))
-    };
-    projects.into_iter().filter(is_abandoned).collect()
-}
-
 fn up(compose: &Compose) -> Result<()> {
     let start = Instant::now();
     compose.up()?;
     // The balancer answers 200 after its probes have found every node ready.
-    let servers = || http::prometheus(compose.prometheus, "haproxy_backend_active_servers{proxy=\"nodes\"}");
+    let servers = || prometheus(compose.prometheus, "haproxy_backend_active_servers{proxy=\"nodes\"}");
     wait_until(UP_MAX, || {
-        let answers = http::get(compose.clients, "/readyz").is_ok_and(|answer| answer.status == 200);
+        let answers =
+            curl(&[&format!("http://{}/readyz", compose.clients)]).is_ok_and(|answer| answer.status == 200);
         answers && servers().is_ok_and(|values| values == [NODES.to_string()])
     })
     .context("the balancer did not find three nodes ready")?;
@@ -118,7 +99,9 @@ fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
     let asked = |wanted: &str| -> Result<String> {
         let answer = ask(compose, password, "RETURN 'balanced' AS b")?;
         ensure!(answer.status == 202, "{} {}", answer.status, answer.body);
-        let status = answer.header("cache-status").context("an answer without Cache-Status")?.to_owned();
+        let mut lines = answer.head.lines().filter_map(|line| line.split_once(": "));
+        let status = lines.find(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
+        let status = status.context("an answer without Cache-Status")?.1.trim().to_owned();
         ensure!(status.contains(wanted), "wanted {wanted:?} in Cache-Status: {status}");
         println!("Cache-Status: {status}");
         Ok(status)
@@ -137,7 +120,7 @@ fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
 fn targets_are_up(compose: &Compose) -> Result<()> {
     let up = RefCell::new(Vec::new());
     let all_up = || {
-        let values = http::prometheus(compose.prometheus, "up").unwrap_or_default();
+        let values = prometheus(compose.prometheus, "up").unwrap_or_default();
         let all = values.len() == NODES + 2 && values.iter().all(|value| value == "1");
         up.replace(values);
         all
@@ -158,7 +141,7 @@ fn queries_have_data(root: &Path, compose: &Compose) -> Result<()> {
         // Grafana would put the values of its variables in.
         let query = query.replace("$__rate_interval", "1m").replace("$job", "hopcache");
         wait_until(SCRAPED_MAX, || {
-            http::prometheus(compose.prometheus, &query)
+            prometheus(compose.prometheus, &query)
                 .is_ok_and(|values| values.iter().any(|value| value != "NaN"))
         })
         .with_context(|| format!("panel {title:?} has no data: {query}"))?;
@@ -176,19 +159,38 @@ fn nothing_is_left(compose: &Compose) -> Result<()> {
     Ok(())
 }
 
+/// POSTs a query as a client does.
 fn ask(compose: &Compose, password: &str, statement: &str) -> Result<Answer> {
-    http::query(compose.clients, statement, Some(("neo4j", password)))
+    let (user, body) =
+        (format!("neo4j:{password}"), serde_json::json!({ "statement": statement }).to_string());
+    let url = format!("http://{}/db/neo4j/query/v2", compose.clients);
+    curl(&["-u", &user, "-H", "content-type: application/json", "-d", &body, &url])
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The values of an instant query of Prometheus, as Prometheus writes them.
+fn prometheus(at: SocketAddr, query: &str) -> Result<Vec<String>> {
+    let (url, query) = (format!("http://{at}/api/v1/query"), format!("query={query}"));
+    let answer: Value = serde_json::from_str(&curl(&["-G", "--data-urlencode", &query, &url])?.body)
+        .context("Prometheus answers JSON")?;
+    let result =
+        answer["data"]["result"].as_array().with_context(|| format!("{query}: {}", answer["error"]))?;
+    Ok(result.iter().filter_map(|each| each["value"][1].as_str().map(str::to_owned)).collect())
+}
 
-    #[test]
-    fn only_projects_of_runs_that_ended_are_abandoned() {
-        let projects =
-            ["hopcache", "hopcache-gate-", "hopcache-gate-7", "hopcache-gate-8", "hopcache-gate-mine"];
-        let found = abandoned(projects.map(str::to_owned).to_vec(), |pid| pid == 8);
-        assert_eq!(found, ["hopcache-gate-7"]);
-    }
+/// An HTTP answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn curl(args: &[&str]) -> Result<Answer> {
+    // A node's timeout for a hanging origin is shorter.
+    let mut curl = Command::new("curl");
+    let output =
+        curl.args(["-s", "-i", "--max-time", "35"]).args(args).output().context("could not start curl")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("no HTTP answer to {args:?}"))?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no status")?;
+    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }

@@ -144,13 +144,18 @@ mod tests {
             "ExecStart=/usr/bin/hopcache serve --config /etc/hopcache/hopcache.toml",
             "LoadCredential=cluster.key:/etc/hopcache/cluster.key",
             "User=hopcache",
+            "DynamicUser=yes",
+            "CapabilityBoundingSet=",
+            "AmbientCapabilities=",
             "ProtectSystem=strict",
             "NoNewPrivileges=yes",
         ] {
             assert!(lines.contains(&line), "{line}\n{unit}");
         }
         assert!(
-            !unit.contains("/usr/local") && !unit.contains("admin.token") && !unit.contains("node.toml"),
+            ["/usr/local", "admin.token", "node.toml", "ReadWritePaths="]
+                .iter()
+                .all(|wrong| !unit.contains(wrong)),
             "{unit}"
         );
     }

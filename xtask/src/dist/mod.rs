@@ -29,9 +29,6 @@ pub(crate) struct Options {
     /// The profile to build with. What is published is `release`; `container` is built in half of the time.
     #[arg(long, default_value = "release")]
     profile: String,
-    /// Pack this program, which is built already, and build nothing; with one `--target` or `--deb`.
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
 }
 
 /// Files of the repository that every archive has, and their names there.
@@ -50,10 +47,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         .with_context(|| format!("cannot create {}", release.folder.display()))?;
     let bill = release.bill()?;
     for platform in options.platforms()? {
-        let program = match &options.program {
-            Some(program) => program.clone(),
-            None => platform.build(root, &options.profile, &release.commit)?,
-        };
+        let program = platform.build(root, &options.profile, &release.commit)?;
         if !options.deb {
             release.archive(platform, &program, &bill)?;
         }
@@ -66,17 +60,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 
 impl Options {
     fn platforms(&self) -> Result<Vec<Platform>> {
-        let platforms = match (self.deb, self.targets.as_slice()) {
-            (true, []) => vec![Platform::StaticX86],
+        match (self.deb, self.targets.as_slice()) {
+            (true, []) => Ok(vec![Platform::StaticX86]),
             (true, _) => bail!("--deb is for one platform, and takes no --target"),
-            (false, []) => Platform::ALL.to_vec(),
-            (false, some) => some.to_vec(),
-        };
-        ensure!(
-            self.program.is_none() || platforms.len() == 1,
-            "--program is of one platform: name it by --target"
-        );
-        Ok(platforms)
+            (false, []) => Ok(Platform::ALL.to_vec()),
+            (false, some) => Ok(some.to_vec()),
+        }
     }
 }
 

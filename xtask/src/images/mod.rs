@@ -5,7 +5,6 @@
 //! would shadow the real image. An unchanged image is not built again.
 
 mod docker;
-mod neo4j;
 mod node;
 mod root;
 mod stand_ins;
@@ -26,8 +25,6 @@ pub(crate) enum Which {
     Neo4j,
     Haproxy,
     Prometheus,
-    /// The first stage of the Dockerfile. Only `docker build` needs it.
-    Rust,
 }
 
 /// The images of the compose files and the tests.
@@ -51,10 +48,9 @@ pub(crate) fn make(root: &Path, which: &[Which], form: ImageBuild) -> Result<()>
                 continue;
             }
             Which::Redis => ("redis:7-alpine", stand_ins::redis),
-            Which::Neo4j => ("neo4j:5.26-community", neo4j::image),
+            Which::Neo4j => ("neo4j:5.26-community", stand_ins::neo4j),
             Which::Haproxy => ("haproxy:2.8", stand_ins::haproxy),
             Which::Prometheus => ("prom/prometheus:v2.53.0", stand_ins::prometheus),
-            Which::Rust => ("rust:1.95.0-bookworm", stand_ins::rust),
         };
         stand_in(root, &mut registry, name, recipe)?;
     }

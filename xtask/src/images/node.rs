@@ -21,7 +21,7 @@ const NAME_VARIABLE: &str = "HOPCACHE_IMAGE";
 const PROFILE: &str = "container";
 const USER: u32 = 10_001;
 /// Certificates of authorities, for TLS to origins and stores.
-pub(super) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// How the program in the image is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl ImageBuild {
 }
 
 /// The target triple that cargo builds for by default.
-pub(super) fn host() -> Result<String> {
+fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));

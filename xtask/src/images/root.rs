@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::docker;
-use crate::command::finish;
+use crate::services::install;
 
 /// Part of every content hash. Increase it when images are made in another way.
 const RECIPES: u32 = 1;
@@ -18,8 +18,6 @@ const RECIPES: u32 = 1;
 /// The content and start of an image. Nothing is copied before a change is detected.
 #[derive(Debug, Default)]
 pub(super) struct Image {
-    /// Packages of the Debian system that everything else is added to.
-    debian: Option<&'static [&'static str]>,
     /// Programs, each with its path in the image. Their libraries are copied too.
     programs: Vec<(PathBuf, String)>,
     /// Libraries that a program opens only at run time. The libraries they link to are copied too.
@@ -45,11 +43,6 @@ impl Image {
         image.file("/etc/group", groups.into_bytes(), 0o644);
         image.file("/etc/nsswitch.conf", b"hosts: files dns\n".to_vec(), 0o644);
         image
-    }
-
-    /// A Debian system of this machine's release as the base, with these packages. Its sources are this machine's.
-    pub(super) fn on_debian(packages: &'static [&'static str]) -> Self {
-        Self { debian: Some(packages), ..Self::default() }
     }
 
     pub(super) fn program(&mut self, from: impl Into<PathBuf>, to: &str) {
@@ -93,7 +86,7 @@ impl Image {
     /// A hash that shows a change. It is not a secure hash.
     fn content(&self) -> Result<String> {
         let mut hasher = DefaultHasher::new();
-        (RECIPES, self.debian, self.has_shell, &self.changes, &self.files, &self.links).hash(&mut hasher);
+        (RECIPES, self.has_shell, &self.changes, &self.files, &self.links).hash(&mut hasher);
         for (from, to) in &self.programs {
             let bytes = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
             (to, bytes).hash(&mut hasher);
@@ -110,9 +103,6 @@ impl Image {
     }
 
     fn lay_out(&self, folder: &Path) -> Result<()> {
-        if let Some(packages) = self.debian {
-            debian(packages, folder)?;
-        }
         for name in ["bin", "dev", "etc", "proc", "root", "sys", "tmp", "usr/bin", "usr/local/bin"] {
             make_folder(&folder.join(name))?;
         }
@@ -149,23 +139,6 @@ impl Image {
     }
 }
 
-/// Sources of apt, in either form.
-const APT_SOURCES: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"];
-
-/// Installs a small Debian system into an empty folder.
-fn debian(packages: &[&str], folder: &Path) -> Result<()> {
-    let about = std::fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
-    let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let mut mmdebstrap = Command::new("mmdebstrap");
-    mmdebstrap.args(["--quiet", "--variant=minbase", "--format=directory"]);
-    // Some machines have a mirror that is a snapshot.
-    mmdebstrap.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
-    mmdebstrap.arg(format!("--include={}", packages.join(",")));
-    mmdebstrap.arg(release.context("/etc/os-release names no release")?).arg(folder);
-    mmdebstrap.args(APT_SOURCES.iter().filter(|path| Path::new(path).exists()));
-    finish(&mut mmdebstrap, "mmdebstrap")
-}
-
 fn scratch() -> Result<PathBuf> {
     let output = Command::new("mktemp").arg("-d").output().context("could not start mktemp")?;
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
@@ -173,9 +146,7 @@ fn scratch() -> Result<PathBuf> {
 
 /// Copies the static busybox under each of its names.
 fn busybox(folder: &Path) -> Result<()> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|place| place.join("busybox"));
-    let busybox = found.find(|program| program.is_file()).context("busybox is not on the path")?;
+    let busybox = install::path_of("busybox").context("busybox is not on the path")?;
     copy(&busybox, &folder.join("bin/busybox"))?;
     let names = Command::new(&busybox).arg("--list").output().context("could not start busybox")?;
     for name in String::from_utf8_lossy(&names.stdout).lines().filter(|name| *name != "busybox") {

@@ -1,16 +1,14 @@
 //! Recipes of stand-ins for images of others, made from the distribution's packages with the real images' names, paths
 //! and entry points. Each contains the parts of the real image that the compose file and the tests use.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::node::{AUTHORITIES, host};
 use super::root::Image;
 use super::tools;
 use crate::alerts;
-use crate::services::install;
+use crate::services::{self, install};
 
 /// `redis:7-alpine`.
 pub(super) fn redis(root: &Path) -> Result<Image> {
@@ -62,32 +60,33 @@ pub(super) fn prometheus(root: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// `rust:1.95.0-bookworm`, the first stage of the Dockerfile: this machine's toolchain on a Debian with a C compiler.
-pub(super) fn rust(root: &Path) -> Result<Image> {
-    install::missing(&[install::MMDEBSTRAP])?;
-    let output = Command::new("rustc").current_dir(root).args(["--print", "sysroot"]).output();
-    let sysroot = PathBuf::from(String::from_utf8(output.context("could not start rustc")?.stdout)?.trim());
-    let mut image = Image::on_debian(&["ca-certificates", "gcc", "libc6-dev", "make"]);
-    // Not all of `lib`: it may have other targets, whose libraries this machine cannot resolve.
-    for part in ["bin".to_owned(), format!("lib/rustlib/{}", host()?)] {
-        image.folder(sysroot.join(&part), &format!("/usr/local/rustup/toolchain/{part}"));
+/// `neo4j:5.26-community`: a real Neo4j from its Maven artifacts with this machine's Java.
+pub(super) fn neo4j(root: &Path) -> Result<Image> {
+    tools(&[install::JAVA])?;
+    let jars = services::neo4j_jars(root)?;
+    let mut image = Image::new("neo4j", 7474, true);
+    let java = install::path_of("java").context("java is not on the path")?;
+    let java = java.canonicalize().context("cannot resolve the path of java")?;
+    let home = java.ancestors().nth(2).context("java is not in the `bin` of a Java home")?;
+    // Without the parts that only compilers need.
+    for part in ["bin", "conf", "lib"] {
+        image.folder(home.join(part), &format!("/opt/java/{part}"));
     }
-    for entry in std::fs::read_dir(sysroot.join("lib")).context("cannot list the toolchain's libraries")? {
-        let path = entry?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            let to = format!("/usr/local/rustup/toolchain/lib/{}", name.to_string_lossy());
-            image.program(&path, &to);
-        }
+    image.folder(jars, "/var/lib/neo4j/lib");
+    for name in ["conf", "import", "plugins", "run"] {
+        image.file(&format!("/var/lib/neo4j/{name}/.keep"), Vec::new(), 0o644);
     }
-    // Behind a proxy of its own, this machine trusts more authorities than Debian does.
-    if let Ok(authorities) = std::fs::read(AUTHORITIES) {
-        image.file(AUTHORITIES, authorities, 0o644);
-    }
-    image.change(
-        "ENV PATH=/usr/local/rustup/toolchain/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-         CARGO_HOME=/usr/local/cargo",
-    );
-    image.change(r#"CMD ["bash"]"#);
+    image.file("/data/.keep", Vec::new(), 0o644);
+    image.file("/logs/.keep", Vec::new(), 0o644);
+    image.link("/var/lib/neo4j/data", "/data");
+    image.link("/var/lib/neo4j/logs", "/logs");
+    image.file("/startup/docker-entrypoint.sh", script(root, "neo4j")?, 0o755);
+    image.change("ENV PATH=/opt/java/bin:/usr/bin:/bin");
+    image.change("WORKDIR /var/lib/neo4j");
+    image.change("VOLUME /data /logs");
+    image.change("EXPOSE 7474 7473 7687");
+    image.change(r#"ENTRYPOINT ["/startup/docker-entrypoint.sh"]"#);
+    image.change(r#"CMD ["neo4j"]"#);
     Ok(image)
 }
 
@@ -96,7 +95,7 @@ fn path() -> &'static str {
 }
 
 /// The script that starts the program: `cluster/images/NAME/entrypoint.sh`.
-pub(super) fn script(root: &Path, name: &str) -> Result<Vec<u8>> {
+fn script(root: &Path, name: &str) -> Result<Vec<u8>> {
     let path = root.join("cluster/images").join(name).join("entrypoint.sh");
     std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The lanes with services: `test`, which is the gate, and `full`. Nothing runs beside the tests.
+//! The lanes with services: `test`, which is the gate, `full`, and `release`. Nothing runs beside the tests.
 //!
 //! Compiling uses both cores of a small machine, so steps that wait (downloads, servers that start) run beside the build.
 
@@ -8,12 +8,12 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::beside::{Beside, Task, Xtask};
-use super::nextest::{self, Profile};
+use super::nextest::{self, NEXTEST, Profile};
 use super::steps::{Step, step};
-use super::{cargo, clippy, doc, fmt};
+use super::{cargo, clippy, deny, doc, fmt};
 use crate::command::{finish, target};
 use crate::services::{engine, install};
-use crate::{alerts, book, chaos, compose, deny, helm, images, seeded, services, sim, systemd, tidy};
+use crate::{alerts, bench, book, compose, helm, images, seeded, services, systemd, tidy};
 
 /// Steps beside the build.
 const PREPARE: &[Task] = &[("services up", &["services", "up"]), ("programs", &["step", "programs"])];
@@ -28,7 +28,25 @@ const PREPARE_FULL: &[Task] = &[
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];
 
-/// Seeds of the gate, run by the simulator of the tests' build. `full` has those of [`sim::gate`].
+/// The steps of `release`, each a command of its own.
+const RELEASE: &[Task] = &[
+    ("hit", &["bench", "hit"]),
+    ("bolt-hit", &["bench", "bolt-hit"]),
+    ("miss", &["bench", "miss"]),
+    ("cold", &["bench", "cold"]),
+    ("fresh mix", &["bench", "fresh", "mix"]),
+    ("fresh noticed", &["bench", "fresh", "noticed"]),
+    ("fresh cost", &["bench", "fresh", "cost"]),
+    ("memory", &["bench", "memory"]),
+    ("expiry", &["bench", "expiry", "hot"]),
+    ("prefetch", &["bench", "prefetch"]),
+    ("ablation", &["bench", "ablation"]),
+    ("soak", &["trials", "soak"]),
+    ("driver versions", &["drivers", "versions"]),
+    ("dist", &["dist"]),
+];
+
+/// Seeds of the gate, run by the simulator of the tests' build. `full` has those of [`bench::sim_of_full`].
 const GATE_SEEDS: u64 = 200;
 
 pub(super) fn test(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
@@ -54,15 +72,15 @@ pub(super) fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Resul
     steps.push(step("containers", || {
         cargo(root, &["test", "--workspace", "--test", "e2e", "--", "containers::"], &[])
     }));
-    steps.push(step("chaos", || chaos::gate(root)));
+    steps.push(step("chaos", || bench::chaos_of_full(root)));
     steps.push(step("compose file", || compose::validate::validate(root)));
-    steps.push(step("simulator", || sim::gate(root)));
+    steps.push(step("simulator", || bench::sim_of_full(root)));
     steps.push(step("seeded bugs", || seeded::prove(root)));
     steps.push(step("clippy", || clippy(root)));
     steps.push(step("doc", || doc(root)));
     steps.push(step("book", || book::run(root)));
     steps.push(step("alert rules", || alerts::run(root)));
-    steps.push(step("cargo-deny", || deny::run(root)));
+    steps.push(step("cargo-deny", || deny(root)));
     steps.push(step("systemd unit", || systemd::run(root)));
     steps.push(step("Helm chart", || helm::run(root)));
     if !engine_ran {
@@ -74,11 +92,28 @@ pub(super) fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Resul
     Ok(())
 }
 
+/// One after another, because each measures alone.
+pub(super) fn release(root: &Path, steps: &mut Vec<Step>) -> Result<()> {
+    let services_ran = services::any_running(root);
+    let environment = services::up(root)?;
+    // Read before a build replaces the file.
+    let xtask = std::env::current_exe()?;
+    for (name, args) in RELEASE {
+        let mut command = Command::new(&xtask);
+        command.current_dir(root).args(*args).envs(environment.variables());
+        steps.push(step(name, || finish(&mut command, name)));
+    }
+    if !services_ran {
+        steps.push(step("services down", || services::down(root)));
+    }
+    Ok(())
+}
+
 /// Installs the programs that tests and chaos cause faults with, the balancer, and what runs the tests.
 pub(super) fn programs(root: &Path) -> Result<()> {
     // A Docker Engine needs none of them.
-    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))?;
-    nextest::program(root).map(|_| ())
+    bench::chaos_programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))?;
+    NEXTEST.command(root).map(drop)
 }
 
 /// Formatting, this repository's rules, and one build of everything that tests, chaos and the simulator start.

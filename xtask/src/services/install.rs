@@ -4,7 +4,7 @@
 //! The servers in the packages are neither started now nor enabled for the next boot, because xtask starts its own on
 //! other addresses. The Docker Engine is the exception: see `engine`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -30,8 +30,6 @@ const DOCKER_CLIENT: Tool = Tool { program: "docker", packages: &["docker-cli"] 
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", packages: &["busybox-static"] };
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", packages: &["haproxy"] };
 pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["docker-compose"] };
-/// Makes the Debian system of the stand-in for Rust's image.
-pub(crate) const MMDEBSTRAP: Tool = Tool { program: "mmdebstrap", packages: &["mmdebstrap"] };
 /// Compilers of `cargo xtask dist`: C against musl, and C for ARM.
 pub(crate) const MUSL: Tool = Tool { program: "musl-gcc", packages: &["musl-tools"] };
 pub(crate) const ARM_COMPILER: Tool =
@@ -192,8 +190,12 @@ fn apt_get<'a>(command: &'a mut Command, arguments: &[&str]) -> &'a mut Command 
 }
 
 pub(crate) fn on_path(program: &str) -> bool {
+    path_of(program).is_some()
+}
+
+pub(crate) fn path_of(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 pub(crate) fn is_root() -> bool {
@@ -203,8 +205,6 @@ pub(crate) fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::super::process;
     use super::*;
 

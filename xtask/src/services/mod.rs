@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Subcommand;
 
-pub(crate) use environment::{Environment, Neo4jServer};
+pub(crate) use environment::Environment;
 
 #[derive(Subcommand, Clone, Copy)]
 pub(crate) enum Action {
@@ -87,44 +87,6 @@ pub(crate) fn down(root: &Path) -> Result<()> {
 pub(crate) fn any_running(root: &Path) -> bool {
     let folder = folder(root);
     [redis::pid_file(&folder), neo4j::pid_file(&folder)].iter().any(|file| process::running(file).is_some())
-}
-
-/// Starts the caller's own Redis in `folder` and returns its URL. It never uses a Redis that the user named.
-pub(crate) fn own_redis(folder: &Path) -> Result<String> {
-    install::missing(&[install::REDIS])?;
-    let mut started = Environment::read(folder)?;
-    redis::up(folder, &mut started)?;
-    started.redis.context("a started Redis has a URL")
-}
-
-/// The pid file of [`own_redis`].
-pub(crate) fn own_redis_pid_file(folder: &Path) -> PathBuf {
-    redis::pid_file(folder)
-}
-
-/// The Neo4j that the user named, or else the one of `up`. Also returns whether this call started it.
-pub(crate) fn neo4j_up(root: &Path) -> Result<(Neo4jServer, bool)> {
-    let named = Environment::from_process().neo4j;
-    if let Some(server) = named {
-        return Ok((server, false));
-    }
-    let folder = folder(root);
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut started = Environment::read(&folder)?;
-    let ran_before = process::running(&neo4j::pid_file(&folder)).is_some();
-    install::missing(&needed(
-        &Environment { redis: Some(String::new()), ..Environment::default() },
-        &folder,
-    ))?;
-    neo4j::up(root, &folder, &mut started)?;
-    Ok((started.neo4j.context("a started Neo4j has addresses")?, !ran_before))
-}
-
-/// Stops the Neo4j that [`neo4j_up`] started.
-pub(crate) fn neo4j_down(root: &Path) -> Result<()> {
-    let folder = folder(root);
-    process::stop("neo4j", &neo4j::pid_file(&folder))?;
-    Environment { neo4j: None, ..Environment::read(&folder)? }.write(&folder)
 }
 
 /// The folder with Neo4j's jars. Fetches missing jars.

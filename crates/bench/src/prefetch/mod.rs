@@ -7,24 +7,27 @@
 //! | [`walks`] | arms beside each other |
 //! | [`limit`] | walks in a closed loop, as fast as Neo4j answers, by `origin.max_concurrent` |
 //! | [`walk`], [`pages`], [`graph`], [`source`] | the clicks, the queries, the graph and its source |
-//! | [`arm`], [`round`], [`counts`] | configurations, one measurement, the nodes' counters |
-//! | [`verdict`], [`report`] | the conditions; tables and data |
+//! | [`counts`] | the nodes' counters |
 
-pub(crate) mod arm;
 pub(crate) mod counts;
 mod graph;
 mod limit;
-mod options;
 pub(crate) mod pages;
-mod report;
-mod round;
 pub(crate) mod source;
-mod verdict;
 pub(crate) mod walk;
 mod walks;
-mod warming;
+
+use std::sync::Arc;
 
 use clap::Subcommand;
+use hopcache_testbed::http::{Pool, post};
+
+use self::pages::parameters;
+use self::source::Source;
+use self::walk::Click;
+use crate::cache_status::CacheStatus;
+use crate::graph::login;
+use crate::load::Answering;
 
 /// Options of the prefetch benchmark.
 #[derive(clap::Args)]
@@ -33,7 +36,7 @@ pub(crate) struct Options {
     #[command(subcommand)]
     mode: Option<Mode>,
     #[command(flatten)]
-    walks: options::WalkOptions,
+    walks: walks::Options,
 }
 
 #[derive(Subcommand)]
@@ -47,5 +50,39 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     match &options.mode {
         None => walks::run(&options.walks).await,
         Some(Mode::Limit(options)) => limit::run(options).await,
+    }
+}
+
+/// `[prefetch]` with these kinds of candidates, for requests that name their sessions.
+pub(crate) fn section(kinds: &[&str], gossip: bool) -> String {
+    format!("[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n")
+}
+
+/// A request, and which node is asked.
+type Asked = (Vec<u8>, usize);
+
+/// The requests of clicks. Each session's go to the nodes in turn.
+fn requests(source: &Source, clicks: &[Click], applications: usize) -> anyhow::Result<Vec<Asked>> {
+    let login = login()?;
+    let request = |click: &Click| {
+        let headers = format!("{login}hopcache-session: walk-{}\r\n", click.session);
+        let text = source.names.statement(click.page, click.session % applications.max(1));
+        (post(&text, &parameters(&source.graph, click.page, click.place), &headers), click.turn)
+    };
+    Ok(clicks.iter().map(request).collect())
+}
+
+/// Answers these requests by number.
+fn asking(
+    nodes: Vec<std::net::SocketAddr>,
+    asked: Arc<Vec<Asked>>,
+) -> impl Fn(usize) -> Answering + Send + Sync {
+    let pools: Arc<Vec<Pool>> = Arc::new(nodes.into_iter().map(Pool::new).collect());
+    move |number| {
+        let (pools, asked) = (Arc::clone(&pools), Arc::clone(&asked));
+        Box::pin(async move {
+            let (request, turn) = &asked[number];
+            CacheStatus::of(pools[turn % pools.len()].ask(request).await)
+        })
     }
 }

@@ -22,6 +22,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
+    #[cfg(test)]
     pub(super) const ALL: [Self; 6] =
         [Self::Profile, Self::Friends, Self::Posts, Self::Replies, Self::Tags, Self::Tagged];
 }
@@ -34,21 +35,11 @@ pub(crate) struct Names {
     pub(super) post: String,
     pub(super) posted: String,
     pub(super) replied: String,
-    /// The expression that orders replies. `r` is the relationship and `who` its person.
-    pub(super) reply_order: &'static str,
     pub(super) tag: String,
     pub(super) tagged: String,
 }
 
 impl Names {
-    /// Short ones.
-    #[cfg(test)]
-    fn of_tests() -> Self {
-        let [person, knows, post, posted, replied, tag, tagged] =
-            ["Person", "KNOWS", "Post", "POSTED", "REPLIED", "Tag", "TAGGED"].map(str::to_owned);
-        Self { person, knows, post, posted, replied, reply_order: "r.at", tag, tagged }
-    }
-
     /// The statement of a page as one application writes it. Each application names a column differently, so no two
     /// share a pattern or an answer. Each statement has the mark by which the proxy before Neo4j knows the benchmark.
     pub(crate) fn statement(&self, page: Page, application: usize) -> String {
@@ -57,7 +48,7 @@ impl Names {
     }
 
     fn text(&self, page: Page) -> String {
-        let Self { person, knows, post, posted, replied, reply_order, tag, tagged } = self;
+        let Self { person, knows, post, posted, replied, tag, tagged } = self;
         match page {
             Page::Profile => format!("MATCH (p:{person} {{id: $id}}) RETURN p.id AS id, p.name AS benched"),
             Page::Friends => format!(
@@ -67,7 +58,7 @@ impl Names {
                 "MATCH (p:{person} {{id: $id}})-[:{posted}]->(post:{post}) RETURN post.id AS id, post.title AS benched ORDER BY id DESC LIMIT {ROWS_MAX}"
             ),
             Page::Replies => format!(
-                "MATCH (post:{post} {{id: $id}})<-[r:{replied}]-(who:{person}) RETURN who.id AS id, who.name AS benched ORDER BY {reply_order} LIMIT {ROWS_MAX}"
+                "MATCH (post:{post} {{id: $id}})<-[r:{replied}]-(who:{person}) RETURN who.id AS id, who.name AS benched ORDER BY r.at LIMIT {ROWS_MAX}"
             ),
             Page::Tags => format!(
                 "MATCH (post:{post} {{id: $id}})-[:{tagged}]->(tag:{tag}) RETURN tag.name AS benched ORDER BY benched LIMIT {ROWS_MAX}"
@@ -92,11 +83,11 @@ pub(crate) fn parameters(graph: &Graph, page: Page, place: usize) -> Value {
 mod tests {
     use super::super::graph::small;
     use super::*;
-    use crate::expiry::proxy::MARK;
+    use crate::delayed::MARK;
 
     #[test]
     fn every_page_is_a_query_of_its_own_that_the_proxy_knows() {
-        let names = Names::of_tests();
+        let names = super::super::source::names();
         let texts = (0..3).flat_map(|application| Page::ALL.map(|page| names.statement(page, application)));
         let texts: std::collections::BTreeSet<String> = texts.collect();
         assert_eq!(texts.len(), 3 * Page::ALL.len());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::graph::{Edges, Graph};
 use super::pages::Names;
-use crate::expiry::graph::{Loaded as People, Names as PeopleNames, columns};
+use crate::graph::{Loaded as People, Names as PeopleNames, columns};
 
 /// A graph that can be asked.
 pub(crate) struct Source {
@@ -32,7 +32,7 @@ impl Source {
 
     pub(crate) async fn load(data: &Path) -> anyhow::Result<Self> {
         let edges = read(data)?.within_reach();
-        let names = ldbc_names();
+        let names = names();
         let people = People::load(data).await?;
         if let Err(error) = fill(&people, &names, &edges).await {
             remove(&people, &names).await.context("left behind in Neo4j")?;
@@ -58,8 +58,8 @@ impl Source {
 }
 
 /// As the other benchmarks name persons, and the rest beside them.
-fn ldbc_names() -> Names {
-    let PeopleNames { label, relationship } = PeopleNames::of_run();
+pub(super) fn names() -> Names {
+    let PeopleNames { label, relationship } = PeopleNames::of_run("Person");
     let run = std::process::id();
     Names {
         person: label,
@@ -67,7 +67,6 @@ fn ldbc_names() -> Names {
         post: format!("HcBench{run}Post"),
         posted: format!("HC_BENCH_{run}_POSTED"),
         replied: format!("HC_BENCH_{run}_REPLIED"),
-        reply_order: "r.at",
         tag: format!("HcBench{run}Tag"),
         tagged: format!("HC_BENCH_{run}_TAGGED"),
     }

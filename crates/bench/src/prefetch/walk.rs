@@ -23,7 +23,8 @@ use anyhow::ensure;
 
 use super::graph::Graph;
 use super::pages::Page;
-use crate::expiry::open_loop::{Arrivals, schedule};
+use crate::figures::micros;
+use crate::load::arrivals;
 use hopcache_testbed::dice::{Dice, Zipf};
 
 /// The row of a list that is clicked: shares of all clicks by rank, in percent, in AOL's published search log of 2006
@@ -50,7 +51,6 @@ pub(super) struct Traffic {
     pub(super) usual: f64,
     /// Exponent of the popularity of persons.
     pub(super) exponent: f64,
-    pub(super) arrivals: Arrivals,
     pub(super) seed: u64,
 }
 
@@ -112,7 +112,6 @@ pub(crate) fn whole_sessions(
         follow: 0.7,
         usual: 0.9,
         exponent: 0.99,
-        arrivals: Arrivals::Even,
         seed,
     };
     let mut whole: BTreeMap<usize, Vec<Click>> = BTreeMap::new();
@@ -127,7 +126,9 @@ pub(crate) fn whole_sessions(
 fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<Seen>) -> Vec<Click> {
     let mut dice = Dice::new(traffic.seed);
     let mut clicks = Vec::new();
-    for (session, at_us) in arrivals(traffic, &mut dice).into_iter().enumerate() {
+    #[expect(clippy::cast_precision_loss, reason = "a few")]
+    let rate = traffic.rate / traffic.clicks.max(1) as f64;
+    for (session, at_us) in arrivals(rate, traffic.span, &mut dice).into_iter().enumerate() {
         let mut own = Dice::new(traffic.seed ^ (session as u64 + 1).wrapping_mul(0xA076_1D64_78BD_642F));
         let (mut at_us, first) = (at_us, own.below(usize::MAX));
         for (number, seen) in draw(&mut own, traffic.clicks).into_iter().enumerate() {
@@ -140,21 +141,6 @@ fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<See
     clicks.retain(|click| click.at_us < micros(traffic.span));
     clicks.sort_by_key(|click| click.at_us);
     clicks
-}
-
-/// When sessions begin. Rates below one a second are needed, which [`schedule`] takes per thousand seconds.
-fn arrivals(traffic: &Traffic, dice: &mut Dice) -> Vec<u64> {
-    const SLOWER: u32 = 1_000;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a few thousand"
-    )]
-    let per_thousand_seconds =
-        (traffic.rate / traffic.clicks.max(1) as f64 * f64::from(SLOWER)).round() as u32;
-    let due = schedule(traffic.arrivals, per_thousand_seconds, traffic.span / SLOWER, dice, |_| 0);
-    due.into_iter().map(|due| due.at_us * u64::from(SLOWER)).collect()
 }
 
 /// The page of the next click, if there is something to click at.
@@ -192,10 +178,6 @@ pub(crate) fn chosen(rows: &[usize], dice: &mut Dice) -> Option<usize> {
     rows.get(rank.unwrap_or(shares.len().saturating_sub(1))).copied()
 }
 
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::graph::{Edges, small};
@@ -210,7 +192,6 @@ mod tests {
             follow: 0.7,
             usual: 0.9,
             exponent: 0.99,
-            arrivals: Arrivals::Poisson,
             seed: 3,
         }
     }

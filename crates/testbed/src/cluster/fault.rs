@@ -1,9 +1,9 @@
 //! The kinds of fault, and what each may cost by promise. This module causes none.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A fault that lasts for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Fault {
     /// SIGKILL, and a new start.
     Kill,

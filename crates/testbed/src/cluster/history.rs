@@ -1,17 +1,17 @@
 //! The history of a run, for a later judgement: every request, every origin run, every purge, every fault. This module
 //! records and decides nothing. Times are microseconds from the history's beginning.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::fault::Fault;
 
 /// One request of a client, from its intended time to the end of its answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RequestRecord {
     /// Place of the node that was asked.
     pub node: usize,
@@ -28,7 +28,6 @@ pub struct RequestRecord {
     /// 0: the connection broke or could not be made.
     pub status: u16,
     /// `Cache-Status`, whole.
-    #[serde(alias = "told")]
     pub cache_status: String,
     /// `Age`.
     pub age_s: Option<u64>,
@@ -38,12 +37,11 @@ pub struct RequestRecord {
     pub error: String,
     /// The connection had been kept and was closed before a byte of the answer: a read was asked again on a new
     /// one, a write was not.
-    #[serde(default)]
     pub was_closed_idle: bool,
 }
 
 /// The report of an answer's row about the run that it came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The principal of the run.
     pub who: String,
@@ -56,7 +54,7 @@ pub struct Row {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Ending {
     /// All of its answer was written.
     Answered,
@@ -67,7 +65,7 @@ pub enum Ending {
 }
 
 /// One run at the origin.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RunRecord {
     /// In the order of beginnings.
     pub number: u64,
@@ -80,8 +78,6 @@ pub struct RunRecord {
     /// Whether it writes.
     pub is_write: bool,
     /// Whether a client's request caused the run. Otherwise a node ran it of its own accord, for example as a prefetch.
-    /// Histories from before this field have only runs of requests.
-    #[serde(default = "demanded")]
     pub is_demand: bool,
     /// When the origin took it.
     pub began_us: u64,
@@ -89,10 +85,6 @@ pub struct RunRecord {
     pub ended_us: Option<u64>,
     /// `None`: the purge has not ended.
     pub ending: Option<Ending>,
-}
-
-const fn demanded() -> bool {
-    true
 }
 
 impl RunRecord {
@@ -113,7 +105,7 @@ impl RunRecord {
 }
 
 /// One purge of a key, after its register moved.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct PurgeRecord {
     /// Which register.
     pub key: i64,
@@ -130,7 +122,7 @@ pub struct PurgeRecord {
 }
 
 /// One fault, from the moment before it to the moment after its end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct FaultRecord {
     /// The kind of the fault.
     pub fault: Fault,
@@ -157,16 +149,6 @@ pub struct History {
     pub purges: Vec<PurgeRecord>,
     /// By beginning.
     pub faults: Vec<FaultRecord>,
-}
-
-/// One line of a history that was written.
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Line {
-    Request(RequestRecord),
-    Run(RunRecord),
-    Purge(PurgeRecord),
-    Fault(FaultRecord),
 }
 
 /// Where it is kept while it happens.
@@ -232,20 +214,6 @@ impl Recorder {
 }
 
 impl History {
-    /// Reads a file of [`History::write`].
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let mut history = Self::default();
-        for line in std::io::BufReader::new(std::fs::File::open(path)?).lines() {
-            match serde_json::from_str(&line?)? {
-                Line::Request(asked) => history.requests.push(asked),
-                Line::Run(run) => history.runs.push(run),
-                Line::Purge(purge) => history.purges.push(purge),
-                Line::Fault(fault) => history.faults.push(fault),
-            }
-        }
-        Ok(history)
-    }
-
     /// As JSON lines, one object for each thing, under its kind.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         if let Some(dir) = path.parent() {

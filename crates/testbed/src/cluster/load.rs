@@ -3,7 +3,7 @@
 //! registers and purges their keys.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::TestCluster;
 use super::history::{PurgeRecord, RequestRecord, Row};
 use super::origin::{USERS, next_key, password_of};
 use crate::dice::{Dice, Zipf};
-use crate::http::{Answer, Connection, post};
+use crate::http::{Pool, post};
 use crate::neo4j::basic;
 
 /// A read of a register.
@@ -58,20 +58,11 @@ pub struct Mix {
     pub headers: &'static str,
 }
 
-/// Idle connections, by target.
-struct Idle(Vec<Mutex<Vec<Connection>>>);
-
-impl Idle {
-    fn of(&self, target: usize) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.0[target].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Sends requests until `stop`; ends when all have ended.
 pub async fn run(cluster: Arc<TestCluster>, mix: Mix, stop: CancellationToken) {
     let (mut dice, zipf) = (Dice::new(mix.seed), Zipf::new(mix.keys, mix.zipf));
     let mut sessions = Sessions::open(mix.sessions, &mut dice);
-    let idle = Arc::new(Idle(mix.targets.iter().map(|_| Mutex::default()).collect()));
+    let pools: Vec<_> = mix.targets.iter().map(|target| Arc::new(Pool::new(*target))).collect();
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let (mut due, mut under_way, mut written) = (Instant::now(), JoinSet::new(), WRITES_FROM);
     while !stop.is_cancelled() {
@@ -92,10 +83,10 @@ pub async fn run(cluster: Arc<TestCluster>, mix: Mix, stop: CancellationToken) {
             Question { target, user, key, is_write, session, headers: mix.headers }
         };
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { break };
-        let (cluster, idle, addr) = (Arc::clone(&cluster), Arc::clone(&idle), mix.targets[target]);
+        let (cluster, pool) = (Arc::clone(&cluster), Arc::clone(&pools[target]));
         under_way.spawn(async move {
             let _permit = permit;
-            let asked = ask(&cluster, &idle, addr, question).await;
+            let asked = ask(&cluster, &pool, question).await;
             cluster.recorder.request(asked);
         });
     }
@@ -169,87 +160,41 @@ impl Sessions {
     }
 }
 
-async fn ask(cluster: &TestCluster, idle: &Idle, addr: SocketAddr, question: Question) -> RequestRecord {
+async fn ask(cluster: &TestCluster, pool: &Pool, question: Question) -> RequestRecord {
     let Question { target, user, key, is_write, .. } = question;
     let request = question.request();
     let sent_us = cluster.recorder.now_us();
-    let kept = idle.of(target).pop();
     let mut was_closed_idle = false;
-    let asking = async {
-        let (connection, answer) = exchange(kept, addr, &request, is_write, &mut was_closed_idle).await?;
-        if !answer.head.to_ascii_lowercase().contains("connection: close") {
-            idle.of(target).push(connection);
-        }
-        anyhow::Ok(answer)
-    };
+    let asking = pool.ask_once(&request, is_write, &mut was_closed_idle);
     let answered = match tokio::time::timeout(WAIT_MAX, asking).await {
         Ok(answered) => answered.map_err(|error| format!("{error:#}")),
         Err(_) => Err(format!("no answer within {WAIT_MAX:?}")),
     };
-    let mut asked = record_of(answered);
-    asked.sent_us = sent_us;
-    asked.ended_us = cluster.recorder.now_us();
-    RequestRecord { node: target, user: user.to_owned(), key, is_write, was_closed_idle, ..asked }
-}
-
-/// Sends on the kept connection or a new one. As HTTP libraries do, it does not use a connection that was closed while
-/// idle. A connection may also close at the moment of sending: without any byte of an answer, a read is sent again and
-/// a write never. An incomplete answer is an error.
-async fn exchange(
-    kept: Option<Connection>,
-    addr: SocketAddr,
-    request: &[u8],
-    is_write: bool,
-    was_closed_idle: &mut bool,
-) -> anyhow::Result<(Connection, Answer)> {
-    let Some(mut connection) = kept.filter(Connection::is_open) else { return fresh(addr, request).await };
-    match connection.ask(request).await {
-        Ok(answer) => Ok((connection, answer)),
-        Err(error) => {
-            *was_closed_idle = !connection.has_heard();
-            if *was_closed_idle && !is_write { fresh(addr, request).await } else { Err(error) }
-        }
-    }
-}
-
-async fn fresh(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(Connection, Answer)> {
-    let mut connection = Connection::open(addr).await?;
-    let answer = connection.ask(request).await?;
-    Ok((connection, answer))
-}
-
-fn record_of(answered: Result<Answer, String>) -> RequestRecord {
     let mut asked = RequestRecord {
-        node: 0,
-        user: String::new(),
-        key: 0,
-        is_write: false,
-        sent_us: 0,
-        ended_us: 0,
+        node: target,
+        user: user.to_owned(),
+        key,
+        is_write,
+        sent_us,
+        ended_us: cluster.recorder.now_us(),
         status: 0,
         cache_status: String::new(),
         age_s: None,
         row: None,
         error: String::new(),
-        was_closed_idle: false,
+        was_closed_idle,
     };
-    let answer = match answered {
-        Ok(answer) => answer,
-        Err(error) => return RequestRecord { error, ..asked },
-    };
-    let header = |name: &str| {
-        let lines = answer.head.lines().filter_map(|line| line.split_once(':'));
-        lines
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim().to_owned())
-            .next()
-    };
-    asked.status = answer.status();
-    asked.cache_status = header("cache-status").unwrap_or_default();
-    asked.age_s = header("age").and_then(|age| age.parse().ok());
-    asked.row = row(&answer.body);
-    if asked.status != 202 {
-        asked.error = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+    match answered {
+        Ok(answer) => {
+            asked.status = answer.status();
+            asked.cache_status = answer.header("cache-status").unwrap_or_default().to_owned();
+            asked.age_s = answer.header("age").and_then(|age| age.parse().ok());
+            asked.row = row(&answer.body);
+            if asked.status != 202 {
+                asked.error = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+            }
+        }
+        Err(error) => asked.error = error,
     }
     asked
 }
@@ -282,7 +227,7 @@ pub async fn purge_on(
             () = tokio::time::sleep(pause) => {}
         }
         let key = i64::try_from(zipf.draw(&mut dice)).unwrap_or(0);
-        move_on(&cluster, dice.below(cluster.plan.started), key).await;
+        move_on(&cluster, dice.below(cluster.plan.nodes), key).await;
     }
 }
 
@@ -322,32 +267,6 @@ async fn purge(cluster: &TestCluster, node: usize, user: &str, key: i64) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-
-    /// On each connection one whole answer, and to the second question these bytes and the end.
-    async fn server(then: &'static [u8]) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            while let Ok((mut socket, _)) = listener.accept().await {
-                let mut buffer = [0; 1024];
-                for answer in [&b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok"[..], then] {
-                    let _ = socket.read(&mut buffer).await;
-                    let _ = socket.write_all(answer).await;
-                }
-            }
-        });
-        addr
-    }
-
-    async fn second(then: &'static [u8], is_write: bool) -> (bool, bool) {
-        let addr = server(then).await;
-        let (kept, _) = fresh(addr, b"GET").await.unwrap();
-        let mut was_closed_idle = false;
-        let asked = exchange(Some(kept), addr, b"GET", is_write, &mut was_closed_idle).await;
-        (asked.is_ok(), was_closed_idle)
-    }
 
     #[test]
     fn a_session_follows_its_last_key_and_ends() {
@@ -378,16 +297,5 @@ mod tests {
         };
         let text = String::from_utf8(question.request()).unwrap();
         assert!(text.contains(&format!("\r\n{TRACE}hopcache-session: {}-4\r\nx: y\r\n", USERS[0])), "{text}");
-    }
-
-    #[tokio::test]
-    async fn only_a_read_of_whose_answer_nothing_came_is_asked_again() {
-        assert_eq!(second(b"", false).await, (true, true));
-        assert_eq!(second(b"", true).await, (false, true));
-        assert_eq!(
-            second(b"HTTP/1.1 202 Accepted\r\ncontent-length: 9\r\n\r\nhalf", false).await,
-            (false, false)
-        );
-        assert_eq!(second(b"H", false).await, (false, false));
     }
 }

@@ -71,84 +71,41 @@ impl PacketFilter {
             tried.with_context(|| format!("user id {} cannot be taken", party.uid))?;
         }
         let marks = Chain::open("M", "OUTPUT")?;
-        for party in parties {
-            let uid = party.uid.to_string();
-            marks.add(&[
-                "-p",
-                "tcp",
-                "--syn",
-                "-m",
-                "owner",
-                "--uid-owner",
-                &uid,
-                "-j",
-                "CONNMARK",
-                "--set-mark",
-                &uid,
-            ])?;
+        for Party { uid, .. } in parties {
+            marks.add(&format!("-p tcp --syn -m owner --uid-owner {uid} -j CONNMARK --set-mark {uid}"))?;
         }
         Ok(Self { _marks: marks, cuts: AtomicU32::new(0) })
     }
 
     /// Everything that one node sends to another is dropped, gossip's datagrams too.
     pub fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
-        let chain = self.chain()?;
-        let (own, other) = (from.uid.to_string(), to.uid.to_string());
-        let (source, target) = (from.peer.ip().to_string(), to.peer.ip().to_string());
-        let (from_port, to_port) = (from.peer.port().to_string(), to.peer.port().to_string());
+        let (chain, uid, target) = (self.chain()?, from.uid, to.peer);
         for protocol in ["tcp", "udp"] {
-            chain.add(&[
-                "-p",
-                protocol,
-                "-m",
-                "owner",
-                "--uid-owner",
-                &own,
-                "-d",
-                &target,
-                "--dport",
-                &to_port,
-                "-j",
-                "DROP",
-            ])?;
+            chain.add(&format!(
+                "-p {protocol} -m owner --uid-owner {uid} -d {} --dport {} -j DROP",
+                target.ip(),
+                target.port()
+            ))?;
         }
-        chain.add(&[
-            "-p", "tcp", "-s", &source, "--sport", &from_port, "-m", "connmark", "--mark", &other, "-j",
-            "DROP",
-        ])?;
+        chain.add(&format!(
+            "-p tcp -s {} --sport {} -m connmark --mark {} -j DROP",
+            from.peer.ip(),
+            from.peer.port(),
+            to.uid
+        ))?;
         Ok(Cut { chain })
     }
 
     /// Drops all packets from a node to a server, and so the server's answers too.
     pub fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
-        let chain = self.chain()?;
-        let (own, target, port) = (from.uid.to_string(), server.ip().to_string(), server.port().to_string());
-        chain.add(&[
-            "-p",
-            "tcp",
-            "-m",
-            "owner",
-            "--uid-owner",
-            &own,
-            "-d",
-            &target,
-            "--dport",
-            &port,
-            "-j",
-            "DROP",
-        ])?;
-        chain.add(&[
-            "-p", "tcp", "-s", &target, "--sport", &port, "-m", "connmark", "--mark", &own, "-j", "DROP",
-        ])?;
+        let (chain, uid, ip, port) = (self.chain()?, from.uid, server.ip(), server.port());
+        chain.add(&format!("-p tcp -m owner --uid-owner {uid} -d {ip} --dport {port} -j DROP"))?;
+        chain.add(&format!("-p tcp -s {ip} --sport {port} -m connmark --mark {uid} -j DROP"))?;
         Ok(Cut { chain })
     }
 
     fn chain(&self) -> anyhow::Result<Chain> {
-        Chain::open(&self.number(), "OUTPUT")
-    }
-
-    fn number(&self) -> String {
-        self.cuts.fetch_add(1, Ordering::Relaxed).to_string()
+        Chain::open(&self.cuts.fetch_add(1, Ordering::Relaxed).to_string(), "OUTPUT")
     }
 }
 
@@ -178,8 +135,9 @@ impl Chain {
         Ok(chain)
     }
 
-    fn add(&self, rule: &[&str]) -> anyhow::Result<()> {
-        iptables(&[&["-A", &self.name], rule].concat()).map(drop)
+    fn add(&self, rule: &str) -> anyhow::Result<()> {
+        let words: Vec<&str> = rule.split(' ').collect();
+        iptables(&[&["-A", &self.name], &words[..]].concat()).map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 //! fail-over points the proxy at the replica.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -31,10 +31,11 @@ struct Server {
 impl Store {
     /// A leader, and a replica that follows it.
     pub async fn start(dir: &Path) -> anyhow::Result<Self> {
-        let leader = Server::start(free_addrs(1)?[0], dir, 0)?;
+        let addrs = free_addrs(IpAddr::from([127, 0, 0, 1]), 2)?;
+        let leader = Server::start(addrs[0], dir, 0)?;
         let front = TcpProxy::start(leader.addr).await;
         let lag = TcpProxy::start(leader.addr).await;
-        let replica = Server::start(free_addrs(1)?[0], dir, 1)?;
+        let replica = Server::start(addrs[1], dir, 1)?;
         let store = Self { leader, replica, front, lag, dir: dir.to_owned(), started: 2 };
         store.follow()?;
         Ok(store)

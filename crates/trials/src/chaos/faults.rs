@@ -96,14 +96,12 @@ pub(super) fn missing(history: &History, has_filter: bool) -> Vec<Fault> {
 fn full_bag(cluster: &TestCluster, dice: &mut Dice) -> Vec<Fault> {
     let mut bag: Vec<Fault> =
         Fault::ALL.into_iter().filter(|fault| cluster.rules.is_some() || !fault.is_cut()).collect();
-    for place in (1..bag.len()).rev() {
-        bag.swap(place, dice.below(place + 1));
-    }
+    dice.shuffle(&mut bag);
     bag
 }
 
 fn draw(fault: Fault, cluster: &TestCluster, pace: Pace, dice: &mut Dice) -> Due {
-    let nodes = cluster.plan.started;
+    let nodes = cluster.plan.nodes;
     let first = dice.below(nodes);
     let second = (first + 1 + dice.below(nodes - 1)) % nodes;
     let length = pace.least + (pace.most - pace.least).mul_f64(dice.unit());
@@ -163,7 +161,7 @@ async fn of_node(cluster: &TestCluster, due: &Due) -> anyhow::Result<String> {
     // Others may be in trouble at the same time, so it need not see all.
     while node.view().await.is_none() {
         ensure!(since.elapsed() < SOON, "{} is not ready after {SOON:?}", node.name);
-        tokio::time::sleep(hopcache_testbed::cluster::LOOK_EVERY).await;
+        tokio::time::sleep(hopcache_testbed::node::LOOK_EVERY).await;
     }
     Ok(format!("{evidence}; ready again {:.1?} after its start", since.elapsed()))
 }

@@ -43,9 +43,6 @@ pub(crate) struct Options {
     /// Requests per second.
     #[arg(long, default_value_t = 200.0)]
     rate: f64,
-    /// Judge a history that another run left instead, by the present checks.
-    #[arg(long)]
-    judge: Option<PathBuf>,
     /// Negative control: every read has `Cache-Control: no-store`, so nodes share no runs. Fails unless I1 is found
     /// broken.
     #[arg(long)]
@@ -60,9 +57,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// A history that is only judged may be of any length.
     const fn is_thorough(&self) -> bool {
-        let is_long = self.seconds.is_none() && self.judge.is_none() && self.minutes >= THOROUGH_MINUTES;
+        let is_long = self.seconds.is_none() && self.minutes >= THOROUGH_MINUTES;
         self.thorough || is_long
     }
 }
@@ -91,23 +87,9 @@ const LONGER_AT_MOST: u32 = 2;
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    if let Some(file) = &options.judge {
-        let history = History::read(file)?;
-        let has_cuts = history.faults.iter().any(|fault| fault.fault.is_cut());
-        return report(options, &history, has_cuts, None);
-    }
     let nodes = usize::from(options.nodes);
     let run_time = RunTime { least: Duration::from_millis(5), most: RUN_MOST };
-    let plan = Plan {
-        nodes,
-        started: nodes,
-        seeded: nodes,
-        ttl: TTL,
-        timeout: TIMEOUT,
-        run_time,
-        seed: options.seed,
-        has_cuts: true,
-    };
+    let plan = Plan { nodes, ttl: TTL, timeout: TIMEOUT, run_time, seed: options.seed, has_cuts: true };
     let cluster = Arc::new(TestCluster::start(plan).await?);
     let interrupted = async {
         // Ends the run in good order: processes and packet filter rules go with the cluster.
@@ -168,7 +150,7 @@ async fn chaos(options: &Options, cluster: &Arc<TestCluster>) -> anyhow::Result<
     progress(&format!("history: {}", file.display()));
     broken?;
     still_run?;
-    report(options, &history, cluster.rules.is_some(), Some(AtEnd { agreed, prefetch_runs }))
+    report(options, &history, cluster.rules.is_some(), AtEnd { agreed, prefetch_runs })
 }
 
 /// The state of the cluster at the end of a run, beside its history.
@@ -179,8 +161,8 @@ struct AtEnd {
     prefetch_runs: u64,
 }
 
-/// Judges the history and prints the result. `end` is `None` for the history of an earlier run.
-fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEnd>) -> anyhow::Result<()> {
+/// Judges the history and prints the result.
+fn report(options: &Options, history: &History, has_cuts: bool, end: AtEnd) -> anyhow::Result<()> {
     let judgement = checks::judge(history, bounds(options));
     let mut report = Report::open("Chaos");
     report.line(&format!(
@@ -191,17 +173,13 @@ fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEn
         RUN_MOST.as_millis()
     ));
     report::write(history, &judgement, has_cuts, &mut report);
-    let healed = end.as_ref().is_none_or(|end| end.agreed.is_ok());
-    match end {
-        Some(AtEnd { agreed, prefetch_runs }) => {
-            report.line(&format!("\nprefetch runs, counted by the nodes' present lives: {prefetch_runs}"));
-            match agreed {
-                Ok(took) => report.line(&format!("\nrings agree {took:.1?} after the last fault (I12)")),
-                Err(error) => report.line(&format!("\nBROKEN: I12: {error:#}")),
-            }
-        }
-        None => report.line("\na history that was kept: whether rings agreed after it is in its own report"),
+    let AtEnd { agreed, prefetch_runs } = end;
+    report.line(&format!("\nprefetch runs, counted by the nodes' present lives: {prefetch_runs}"));
+    match &agreed {
+        Ok(took) => report.line(&format!("\nrings agree {took:.1?} after the last fault (I12)")),
+        Err(error) => report.line(&format!("\nBROKEN: I12: {error:#}")),
     }
+    let healed = agreed.is_ok();
     let lacking = lacking(history, &judgement, has_cuts);
     lacking.iter().for_each(|lack| report.line(&format!("\nLEFT OUT: {lack}")));
     report.write(&options.out.join("report.md"))?;

@@ -72,7 +72,7 @@ async fn happen(fault: Fault, scene: &Scene) -> anyhow::Result<()> {
         }
         Fault::FirstNodeKilled | Fault::SecondNodeKilled => {
             let node = usize::from(fault == Fault::SecondNodeKilled);
-            scene.kill_node(node);
+            scene.node(node).kill()?;
             for_s(2).await;
             scene.start_node(node).await
         }
@@ -82,14 +82,15 @@ async fn happen(fault: Fault, scene: &Scene) -> anyhow::Result<()> {
         }
         Fault::SecondNodeStopped | Fault::LastNodeStopped => {
             let node = if fault == Fault::LastNodeStopped { 2 } else { 1 };
-            scene.signal_node(node, "STOP")?;
+            scene.node(node).signal("STOP")?;
             for_s(4).await;
-            scene.signal_node(node, "CONT")
+            scene.node(node).signal("CONT").map(drop)
         }
         Fault::RedisKilled => {
-            scene.kill_redis();
+            // SIGKILL.
+            *scene.nodes.redis() = None;
             for_s(2).await;
-            scene.start_redis()
+            scene.nodes.start_redis()
         }
         Fault::Neo4jStalled => {
             scene.proxy.stall();

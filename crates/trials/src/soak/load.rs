@@ -11,14 +11,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use hopcache_testbed::http::Connection;
+use hopcache_testbed::dice::{Dice, Zipf};
+use hopcache_testbed::http::{Connection, query, query_request};
 use hopcache_testbed::report::Report;
 
 use super::options::Options;
 use super::scene::{NODES, Scene};
 
 /// Keys that are asked again and again, the n-th with a frequency of about 1/n.
-const HOT_KEYS: u64 = 2_000;
+const HOT_KEYS: usize = 2_000;
 /// Longest wait of a client. It is longer than the node's own longest wait, so that the node ends every request.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Clients that send half a head and then nothing, at a time, for each node.
@@ -88,13 +89,16 @@ pub(super) fn start(
 ) -> JoinSet<()> {
     let mut clients = JoinSet::new();
     let pause = Duration::from_millis(options.pause_ms);
+    let keys = Arc::new(Zipf::new(HOT_KEYS, 1.0));
     for number in 0..options.clients {
         let (scene, ledger, stop) = (Arc::clone(scene), Arc::clone(ledger), stop.clone());
+        let keys = Arc::clone(&keys);
         clients.spawn(async move {
             let mut client = Client {
                 node: number % NODES,
                 principal: number / NODES % 2,
-                dice: Dice::new(number),
+                dice: Dice::new(number as u64),
+                keys,
                 connection: None,
             };
             while !stop.is_cancelled() {
@@ -104,7 +108,7 @@ pub(super) fn start(
         });
     }
     for number in 0..NODES * SLOW_CLIENTS {
-        let (addr, stop) = (scene.addrs[number % NODES].client, stop.clone());
+        let (addr, stop) = (scene.nodes.client(number), stop.clone());
         clients.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -126,6 +130,7 @@ struct Client {
     node: usize,
     principal: usize,
     dice: Dice,
+    keys: Arc<Zipf>,
     connection: Option<Connection>,
 }
 
@@ -134,7 +139,7 @@ impl Client {
         let Ok(login) = scene.login(self.principal) else { return };
         let request = self.draw(&login, &scene.wrong_login(), &scene.label);
         if self.connection.is_none() {
-            self.connection = Connection::open(scene.addrs[self.node].client).await.ok();
+            self.connection = Connection::open(scene.nodes.client(self.node)).await.ok();
         }
         let Some(mut connection) = self.connection.take() else { return };
         ledger.sent[self.node].fetch_add(1, Ordering::Relaxed);
@@ -162,14 +167,14 @@ impl Client {
         // Each principal has its own text, so that its result differs from another's.
         let mine = format!("soak of principal {}", self.principal);
         let read = format!("RETURN $n AS n, '{mine}' AS whose");
-        let hot = self.dice.zipf(HOT_KEYS);
-        let new = HOT_KEYS + (self.dice.next() >> 24);
-        let request = |kind, statement: &str, n: u64, headers: &str, contains: &str| Request {
+        let hot = 1 + self.keys.draw(&mut self.dice);
+        let new = HOT_KEYS + self.dice.below(1 << 40);
+        let request = |kind, statement: &str, n: usize, headers: &str, contains: &str| Request {
             kind,
-            bytes: post(statement, n, headers),
+            bytes: query_request(statement, n, headers),
             contains: contains.to_owned(),
         };
-        match self.dice.next() % 1_000 {
+        match self.dice.below(1_000) {
             0..760 => request("hot key", &read, hot, login, &mine),
             760..840 => request("new key", &read, new, login, &mine),
             840..870 => {
@@ -178,9 +183,11 @@ impl Client {
             }
             870..890 => request("syntax error", "RETUR $n", hot, login, ""),
             890..905 => request("runtime error", "RETURN 1 / ($n - $n) AS x", hot, login, ""),
-            905..915 => {
-                Request { kind: "bad JSON", bytes: raw("{\"statement\": ", login), contains: String::new() }
-            }
+            905..915 => Request {
+                kind: "bad JSON",
+                bytes: query("neo4j", "{\"statement\": ", login),
+                contains: String::new(),
+            },
             915..925 => request("wrong password", &read, hot, wrong_login, ""),
             925..955 => request(
                 "only-if-cached",
@@ -203,18 +210,6 @@ impl Client {
     }
 }
 
-fn post(statement: &str, n: u64, headers: &str) -> Vec<u8> {
-    raw(&serde_json::json!({ "statement": statement, "parameters": { "n": n } }).to_string(), headers)
-}
-
-fn raw(body: &str, headers: &str) -> Vec<u8> {
-    format!(
-        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-}
-
 /// Half a head, then nothing until the node hangs up; again and again.
 async fn dawdle(addr: SocketAddr) {
     loop {
@@ -228,43 +223,8 @@ async fn dawdle(addr: SocketAddr) {
 
 /// Everything, every half minute.
 async fn purge(scene: &Scene) {
-    let body = "{\"all\": true}";
-    let request = format!(
-        "POST /admin/v1/purge HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
     for node in (0..NODES).cycle() {
         tokio::time::sleep(Duration::from_secs(30)).await;
-        if let Ok(mut connection) = Connection::open(scene.addrs[node].admin).await {
-            let _ = tokio::time::timeout(WAIT_MAX, connection.ask(request.as_bytes())).await;
-        }
-    }
-}
-
-/// xorshift64*: the same requests in each soak.
-struct Dice(u64);
-
-impl Dice {
-    fn new(client: usize) -> Self {
-        Self(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(u64::try_from(client).unwrap_or(0) + 1) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// 1 to `keys`, the k-th about as often as 1/k: the inverse of the harmonic sum's logarithm.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "small numbers"
-    )]
-    fn zipf(&mut self, keys: u64) -> u64 {
-        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        (((keys as f64 + 1.0).ln() * unit).exp() as u64).clamp(1, keys)
+        let _ = scene.node(node).admin("POST", "/admin/v1/purge", "{\"all\": true}").await;
     }
 }

@@ -46,7 +46,7 @@ async fn soak(options: &Options, scene: &Arc<Scene>) -> anyhow::Result<()> {
         "{} minutes; {} clients with {} ms between an answer and the next request; a fault every {} s beside its own length; 3 nodes of 48 MiB, Redis, Neo4j behind a counting proxy, all on this machine",
         options.minutes, options.clients, options.pause_ms, options.fault_pause
     ));
-    let idle = scene.idle().await?;
+    let idle = scene.idle()?;
     let span = Duration::from_secs(options.minutes * 60).max(2 * CALM);
     let (stop, stop_faults) = (CancellationToken::new(), CancellationToken::new());
     let ledger = Arc::new(Ledger::default());
@@ -56,7 +56,7 @@ async fn soak(options: &Options, scene: &Arc<Scene>) -> anyhow::Result<()> {
         Duration::from_secs(options.fault_pause),
         stop_faults.clone(),
     ));
-    let mut samples = Samples::new(options.out.as_deref());
+    let mut samples = Samples::new();
     let end = Instant::now() + span;
     while Instant::now() < end {
         tokio::time::sleep(SAMPLE_EVERY.min(end - Instant::now())).await;

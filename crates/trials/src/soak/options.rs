@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Seconds between the end of a fault and the next.
     #[arg(long, default_value_t = 8)]
     pub(super) fault_pause: u64,
-    /// Directory for `report.md` and `samples.csv`.
+    /// Directory for `report.md`.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
 }

@@ -1,21 +1,14 @@
 //! The processes of a soak: three nodes, their own Redis, the real Neo4j behind a proxy, and a second user of Neo4j. A
 //! killed process starts again on the same ports.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Mutex;
-use std::time::Duration;
-
-use anyhow::{Context, bail};
+use anyhow::Context;
+use serde_json::json;
 
 use hopcache_testbed::bolt_proxy::BoltProxy;
-use hopcache_testbed::http::Connection;
+use hopcache_testbed::http::{Connection, query};
 use hopcache_testbed::neo4j;
-use hopcache_testbed::process::{
-    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, signal, start_cluster, start_redis,
-    start_redis_at, tempdir, wait_for_members, wait_until,
-};
+use hopcache_testbed::node::{Node, Nodes};
+use hopcache_testbed::process::{Process, hopcache_binary, signal};
 use hopcache_testbed::report::progress;
 
 /// Nodes of the cluster. The last one is never killed, so that its counters span the whole soak.
@@ -25,65 +18,33 @@ const SECOND_PASSWORD: &str = "soak-second-user";
 
 /// Everything that runs.
 pub(super) struct Scene {
+    pub(super) nodes: Nodes,
     pub(super) proxy: BoltProxy,
-    pub(super) addrs: Vec<NodeAddrs>,
     /// Label of the nodes that the load writes, and name of the second user.
     pub(super) label: String,
-    nodes: Vec<Mutex<Life>>,
-    redis: Mutex<Option<Process>>,
-    redis_addr: SocketAddr,
-    binary: PathBuf,
-    dir: PathBuf,
-    neo4j: SocketAddr,
-}
-
-/// One life of a node.
-struct Life {
-    process: Option<Process>,
-    number: usize,
-}
-
-/// A node's life and process id, while it has one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Alive {
-    pub(super) life: usize,
-    pub(super) pid: u32,
 }
 
 impl Scene {
     pub(super) async fn start() -> anyhow::Result<Self> {
-        let neo4j = neo4j::http()?;
         let proxy = BoltProxy::start(&neo4j::bolt()?).await?;
-        let dir = tempdir()?;
-        let (redis, redis_addr) = start_redis(&dir)?;
         // Lives and memory are short and small, so that the caches turn over many times within the soak.
-        let common = format!(
-            "[origin]\nuri = \"bolt://{}\"\ntimeout = \"8s\"\n[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"20s\"\n[log]\nlevel = \"warn\"\n",
+        let sections = format!(
+            "[origin]\nuri = \"bolt://{}\"\ntimeout = \"8s\"\n[entry]\nttl = \"20s\"\n",
             proxy.addr()
         );
         let binary = hopcache_binary()?;
-        let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "memory = \"48MiB\"\n" };
-        let started = start_cluster(&plan, NODES).await?;
-        let addrs = started.iter().map(|(_, addrs)| *addrs).collect();
-        let lives =
-            started.into_iter().map(|(process, _)| Mutex::new(Life { process: Some(process), number: 0 }));
-        let scene = Self {
-            proxy,
-            addrs,
-            label: format!("HcSoak{}", std::process::id()),
-            nodes: lives.collect(),
-            redis: Mutex::new(Some(redis)),
-            redis_addr,
-            binary,
-            dir,
-            neo4j,
-        };
+        let nodes = Nodes::start_of(&binary, NODES, "memory = \"48MiB\"\n", &sections).await?;
+        let scene = Self { nodes, proxy, label: format!("HcSoak{}", std::process::id()) };
         let create = format!(
             "CREATE USER {} IF NOT EXISTS SET PASSWORD '{SECOND_PASSWORD}' CHANGE NOT REQUIRED",
             scene.label
         );
         scene.at_neo4j("system", &create).await?;
         Ok(scene)
+    }
+
+    pub(super) fn node(&self, place: usize) -> &Node {
+        &self.nodes.nodes[place]
     }
 
     /// `Authorization` of the first or the second principal, with its line end.
@@ -99,77 +60,26 @@ impl Scene {
         neo4j::basic(&format!("{}Nobody", self.label), "wrong-password")
     }
 
-    pub(super) fn alive(&self, node: usize) -> Option<Alive> {
-        let life = self.nodes[node].lock().ok()?;
-        life.process.as_ref().map(|process| Alive { life: life.number, pid: process.id() })
-    }
-
-    /// SIGKILL.
-    pub(super) fn kill_node(&self, node: usize) {
-        if let Ok(mut life) = self.nodes[node].lock() {
-            life.process = None;
-        }
-    }
-
-    pub(super) async fn start_node(&self, node: usize) -> anyhow::Result<()> {
-        if let Ok(mut life) = self.nodes[node].lock() {
-            life.number += 1;
-            let mut command = Command::new(&self.binary);
-            command.arg("serve").arg("--config").arg(self.dir.join(format!("node-{node}.toml")));
-            let log = self.dir.join(format!("node-{node}-{}.log", life.number));
-            life.process = Some(Process::start(&mut command, &log)?);
-        }
-        wait_for_members(self.addrs[node].admin, NODES).await
-    }
-
-    pub(super) fn signal_node(&self, node: usize, name: &str) -> anyhow::Result<()> {
-        signal(self.alive(node).context("the node runs")?.pid, name).map(drop)
+    /// Starts a node that was killed, and waits until all see it.
+    pub(super) async fn start_node(&self, place: usize) -> anyhow::Result<()> {
+        self.node(place).start()?;
+        self.nodes.agree().await.map(drop)
     }
 
     pub(super) fn signal_redis(&self, name: &str) -> anyhow::Result<()> {
-        let pid = self.redis.lock().ok().and_then(|redis| redis.as_ref().map(Process::id));
+        let pid = self.nodes.redis().as_ref().map(Process::id);
         signal(pid.context("Redis runs")?, name).map(drop)
     }
 
-    /// SIGKILL.
-    pub(super) fn kill_redis(&self) {
-        if let Ok(mut redis) = self.redis.lock() {
-            *redis = None;
-        }
-    }
-
-    /// Empty, on the same port.
-    pub(super) fn start_redis(&self) -> anyhow::Result<()> {
-        let process = start_redis_at(self.redis_addr, &self.dir)?;
-        if let Ok(mut redis) = self.redis.lock() {
-            *redis = Some(process);
-        }
-        wait_until("redis answers again", || std::net::TcpStream::connect(self.redis_addr).is_ok())
-    }
-
-    /// A node's metrics.
-    pub(super) async fn metrics(&self, node: usize) -> anyhow::Result<String> {
-        let asking = get(self.addrs[node].admin, "/metrics");
-        tokio::time::timeout(Duration::from_secs(5), asking).await.context("no metrics within 5 s")?
-    }
-
     /// Open descriptors of each node before any client came.
-    pub(super) async fn idle(&self) -> anyhow::Result<Vec<usize>> {
-        (0..NODES).map(|node| descriptors(self.alive(node).context("the node runs")?.pid)).collect()
+    pub(super) fn idle(&self) -> anyhow::Result<Vec<usize>> {
+        self.nodes.nodes.iter().map(|node| descriptors(node.pid()?)).collect()
     }
 
-    pub(super) async fn at_neo4j(&self, database: &str, statement: &str) -> anyhow::Result<()> {
-        let body = serde_json::json!({ "statement": statement }).to_string();
-        let request = format!(
-            "POST /db/{database}/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n{}content-length: {}\r\n\r\n{body}",
-            self.login(0)?,
-            body.len()
-        );
-        let answer = Connection::open(self.neo4j).await?.ask(request.as_bytes()).await?;
-        if answer.status() != 202 {
-            bail!("{statement}: {}{}", answer.head, String::from_utf8_lossy(&answer.body));
-        }
-        Ok(())
+    async fn at_neo4j(&self, database: &str, statement: &str) -> anyhow::Result<()> {
+        let request = query(database, &json!({ "statement": statement }).to_string(), &self.login(0)?);
+        let answer = Connection::open(neo4j::http()?).await?.ask(&request).await?;
+        answer.succeeded().with_context(|| statement.to_owned()).map(drop)
     }
 
     /// Removes the soak's data from Neo4j.

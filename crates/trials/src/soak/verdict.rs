@@ -67,7 +67,7 @@ impl Verdict {
                 rest.descriptors <= before + DESCRIPTORS_MORE_MAX,
                 format!("node {node}: {} descriptors at rest, {before} at the start", rest.descriptors),
             );
-            if rest.life == 0 {
+            if rest.life == 1 {
                 self.point(
                     answered <= requests && requests <= sent,
                     format!("node {node}, never killed: {answered} answers seen ≤ {requests} counted ≤ {sent} sent"),
@@ -177,7 +177,7 @@ impl Verdict {
 
 /// A node after the load.
 struct Rest {
-    life: usize,
+    life: u32,
     counts: [u64; 4],
     flights: u64,
     leases: u64,
@@ -188,15 +188,15 @@ struct Rest {
 async fn at_rest(scene: &Scene, node: usize, descriptors_max: usize) -> anyhow::Result<Rest> {
     let deadline = Instant::now() + REST;
     loop {
-        let alive = scene.alive(node).context("every node runs at the end")?;
-        let metrics = scene.metrics(node).await?;
+        let pid = scene.node(node).pid().context("every node runs at the end")?;
+        let metrics = scene.node(node).metrics().await?;
         let rest = Rest {
-            life: alive.life,
+            life: scene.node(node).lives(),
             counts: ["hopcache_requests_total", "cache_hit_total", "cache_miss_total", "cache_bypass_total"]
                 .map(|name| sum(&metrics, name, "")),
             flights: sum(&metrics, "hopcache_flights", ""),
             leases: sum(&metrics, "xfetch_active_locks", ""),
-            descriptors: descriptors(alive.pid)?,
+            descriptors: descriptors(pid)?,
         };
         let rests = rest.flights == 0 && rest.leases == 0 && rest.descriptors <= descriptors_max;
         if rests || Instant::now() > deadline {
@@ -231,13 +231,11 @@ struct Totals {
 
 async fn totals(scene: &Scene) -> anyhow::Result<Totals> {
     let mut totals = Totals { requests: 0, runs: 0, unsent: 0 };
-    for node in 0..NODES {
-        let metrics = scene.metrics(node).await?;
-        totals.requests += sum(&metrics, "hopcache_requests_total", "");
-        totals.runs += sum(&metrics, "hopcache_origin_runs_total", "");
-        for kind in ["kind=\"unreachable\"", "kind=\"overloaded\""] {
-            totals.unsent += sum(&metrics, "hopcache_origin_errors_total", kind);
-        }
+    let metrics = scene.nodes.metrics().await?;
+    totals.requests = sum(&metrics, "hopcache_requests_total", "");
+    totals.runs = sum(&metrics, "hopcache_origin_runs_total", "");
+    for kind in ["kind=\"unreachable\"", "kind=\"overloaded\""] {
+        totals.unsent += sum(&metrics, "hopcache_origin_errors_total", kind);
     }
     Ok(totals)
 }

@@ -1,7 +1,5 @@
 //! Samples of each node, and the slope of a line through them.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::scene::{NODES, Scene, descriptors};
@@ -12,69 +10,44 @@ use hopcache_testbed::metrics::number_behind;
 pub(super) struct Sample {
     pub(super) at_s: f64,
     pub(super) node: usize,
-    pub(super) life: usize,
+    pub(super) life: u32,
     pub(super) rss_kib: u64,
     pub(super) descriptors: u64,
     pub(super) tasks: u64,
     pub(super) threads: u64,
     pub(super) entries: u64,
-    pub(super) entry_bytes: u64,
-    pub(super) flights: u64,
-    pub(super) leases: u64,
 }
 
 /// All of them.
 pub(super) struct Samples {
     started: Instant,
-    file: Option<PathBuf>,
     pub(super) all: Vec<Sample>,
 }
 
 impl Samples {
-    pub(super) fn new(dir: Option<&Path>) -> Self {
-        Self { started: Instant::now(), file: dir.map(|dir| dir.join("samples.csv")), all: Vec::new() }
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), all: Vec::new() }
     }
 
     /// Looks at every node that runs and answers; one that is stopped or dead is left out.
     pub(super) async fn take(&mut self, scene: &Scene) -> anyhow::Result<()> {
         for node in 0..NODES {
-            let Some(alive) = scene.alive(node) else { continue };
-            let Ok(metrics) = scene.metrics(node).await else { continue };
-            let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", alive.pid)) else { continue };
+            let Ok(pid) = scene.node(node).pid() else { continue };
+            let Ok(metrics) = scene.node(node).metrics().await else { continue };
+            let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
             let gauge = |name: &str| number_behind(&metrics, &format!("{name} "));
             self.all.push(Sample {
                 at_s: self.started.elapsed().as_secs_f64(),
                 node,
-                life: alive.life,
+                life: scene.node(node).lives(),
                 rss_kib: number_behind(&status, "VmRSS:")?,
                 threads: number_behind(&status, "Threads:")?,
-                descriptors: u64::try_from(descriptors(alive.pid).unwrap_or(0))?,
+                descriptors: u64::try_from(descriptors(pid).unwrap_or(0))?,
                 tasks: gauge("hopcache_tasks").unwrap_or(0),
                 entries: gauge("hopcache_entries")?,
-                entry_bytes: gauge("hopcache_entry_bytes")?,
-                flights: gauge("hopcache_flights")?,
-                leases: gauge("xfetch_active_locks")?,
             });
         }
-        self.keep()
-    }
-
-    fn keep(&self) -> anyhow::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        let mut text =
-            "t_s,node,life,rss_kib,descriptors,tasks,threads,entries,entry_bytes,flights,leases\n".to_owned();
-        for each in &self.all {
-            let Sample { at_s, node, life, rss_kib, descriptors, tasks, threads, entries, .. } = each;
-            let Sample { entry_bytes, flights, leases, .. } = each;
-            let _ = writeln!(
-                text,
-                "{at_s:.1},{node},{life},{rss_kib},{descriptors},{tasks},{threads},{entries},{entry_bytes},{flights},{leases}"
-            );
-        }
-        if let Some(dir) = file.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        Ok(std::fs::write(file, text)?)
+        Ok(())
     }
 
     /// Line through one figure of one node's last life, over the second half of the soak.
