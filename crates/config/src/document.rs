@@ -441,10 +441,9 @@ pub struct PrefetchSection {
     /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
     pub gossip: bool,
     /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
-    /// results), `overlap` (entries of the same anchor that are about to expire). `neighbour` is still read, and has no
-    /// effect.
+    /// results), `overlap` (entries of the same anchor that are about to expire).
     #[schemars(
-        length(max = 4),
+        length(max = 3),
         extend("x-allowed" = "a list of exact, template and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
@@ -472,13 +471,10 @@ impl PrefetchSection {
     /// Words for the log about what the section names and what has no effect any more.
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
-        let neighbour = self.kinds.contains(&PrefetchKind::Neighbour).then_some(
-            "prefetch.kinds: neighbour has no effect any more, templates predict the same queries: delete the word",
-        );
         let depth = (self.depth != Self::default().depth).then_some(
             "prefetch.depth has no effect any more, templates predict the same queries: delete the line",
         );
-        neighbour.into_iter().chain(depth).collect()
+        depth.into_iter().collect()
     }
 }
 
@@ -491,8 +487,6 @@ pub enum PrefetchKind {
     Exact,
     /// A query that followed before, with newly bound parameters.
     Template,
-    /// Without effect: the same query for the nodes in a result was a candidate once.
-    Neighbour,
     /// An entry of the same anchor that is about to expire.
     Overlap,
 }

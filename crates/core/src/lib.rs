@@ -30,4 +30,5 @@ pub mod short;
 pub mod tags;
 pub mod time;
 pub mod turns;
+pub mod wire;
 pub mod written;

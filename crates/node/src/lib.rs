@@ -14,6 +14,7 @@ pub mod credentials;
 mod databases;
 pub mod dev;
 pub mod front;
+pub mod front_question;
 mod host_check;
 mod listeners;
 pub mod memory;

@@ -9,7 +9,7 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::event::Event;
 use hopcache_engine::memory::Memory;
-use hopcache_engine::message::encode_purge;
+use hopcache_engine::message::{Question, encode_question};
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_engine::ports::Scope;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
@@ -356,7 +356,7 @@ async fn an_answer_from_before_a_purge_is_not_kept() {
         scene.world.pass(1).await;
         assert_eq!(entry.engine.path().sizes().forwards, 1, "it is under way");
         if is_purged {
-            entry.engine.path().serve_peer(&encode_purge(&Scope::All)).await.unwrap();
+            entry.engine.path().serve_peer(&encode_question(&Question::Purge(Scope::All))).await.unwrap();
         }
         let outcome = asked.await.unwrap();
         assert_eq!(

@@ -8,6 +8,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_core::wire::piece;
 use hopcache_cypher::verdict::BypassReason;
 
 use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
@@ -47,7 +48,7 @@ pub enum Answer {
 }
 
 /// The source of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct How {
     /// Hit, miss or bypass: each request is exactly one of them.
     pub class: Class,
@@ -62,7 +63,7 @@ pub struct How {
 }
 
 /// Each request is counted as one of these, at its entry node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Class {
     /// Served from memory or store.
     Hit,
@@ -78,7 +79,7 @@ pub enum Class {
 }
 
 /// What became of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Kept {
     /// The store took it.
     Stored,
@@ -101,7 +102,7 @@ impl Kept {
 }
 
 /// A request's part in a flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Role {
     /// Its arrival began the flight.
     Led,
@@ -110,7 +111,7 @@ pub enum Role {
 }
 
 /// Why a request bypassed the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Reason {
     /// The text itself decides it.
     Text(BypassReason),
@@ -133,7 +134,7 @@ pub enum Reason {
 }
 
 /// More about an answer, for `Cache-Status`' `detail`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Detail {
     /// Past the soft TTL, within grace; a refresh is under way.
     Stale,
@@ -159,21 +160,23 @@ pub enum Detail {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
     /// Column names, if the server had named them before it failed.
     pub fields: Option<Vec<String>>,
     /// Records that came before the failure, one behind the other, for the client to see beside it.
+    #[serde(with = "piece")]
     pub records: Bytes,
     /// Whether the run sent the statement to Neo4j. Nodes do not send this to each other: a question between nodes is
     /// harmless to repeat.
+    #[serde(skip)]
     pub was_sent: bool,
 }
 
 /// The kinds of failure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FailureKind {
     /// Neo4j's own error for the statement, the database or the credentials.
     Neo4j(Neo4jFailure),

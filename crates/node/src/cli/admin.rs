@@ -68,10 +68,7 @@ pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow:
     if args.anything {
         body["anything"] = json!(true);
     } else {
-        // An older node refuses a field that it does not know.
-        if args.nodes {
-            body["nodes"] = json!(true);
-        }
+        body["nodes"] = json!(args.nodes);
         body["labels"] = json!(args.labels);
         body["types"] = json!(args.types);
         body["keys"] = json!(args.keys);

@@ -160,24 +160,18 @@ mod tests {
             ("exact", Kinds { exact: true, ..none }),
             ("template,overlap", Kinds { template: true, overlap: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
-            ("neighbour,overlap", Kinds { overlap: true, ..none }),
-            ("exact,template,neighbour,overlap", PrefetchPolicy::DEFAULT.kinds),
+            ("exact,template,overlap", PrefetchPolicy::DEFAULT.kinds),
             ("", none),
         ] {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
-        // A configuration of an older version starts, and is told.
         let warnings = |set: &str| settings_with(set).prefetch.warnings();
-        for (set, key) in
-            [("prefetch.kinds=neighbour", "prefetch.kinds"), ("prefetch.depth=2", "prefetch.depth")]
-        {
-            let told = warnings(set);
-            assert!(
-                matches!(told[..], [text] if text.contains(key) && text.contains("no effect")),
-                "{told:?}"
-            );
-        }
-        assert!(warnings("prefetch.kinds=exact").is_empty() && warnings("prefetch.depth=1").is_empty());
+        let told = warnings("prefetch.depth=2");
+        assert!(
+            matches!(told[..], [text] if text.contains("prefetch.depth") && text.contains("no effect")),
+            "{told:?}"
+        );
+        assert!(warnings("prefetch.depth=1").is_empty());
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();

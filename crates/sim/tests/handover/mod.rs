@@ -8,7 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::event::{Event, HandoverWord};
 use hopcache_engine::memory::Memory;
-use hopcache_engine::message::encode_purge;
+use hopcache_engine::message::{Question, encode_question};
 use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
@@ -90,7 +90,7 @@ impl Scene {
     }
 
     async fn is_told_of_a_purge(&self, node: usize) {
-        let message = encode_purge(&Scope::Key(self.ask.query.key));
+        let message = encode_question(&Question::Purge(Scope::Key(self.ask.query.key)));
         assert!(self.node(node).engine.path().serve_peer(&message).await.is_ok());
     }
 

@@ -47,10 +47,9 @@ impl Console {
         Arc::new(Self { cluster: Cluster::new(Parts::new(state), link), events: Events::new(stop) })
     }
 
-    /// This node's part, if the message asks for it.
-    #[must_use]
-    pub fn answer(&self, message: &Bytes) -> Option<Bytes> {
-        cluster::is_question(message).then(|| self.cluster.own_part())
+    /// This node's part, as bytes for another node.
+    pub(crate) fn own_part(&self) -> Bytes {
+        self.cluster.own_part()
     }
 
     /// Makes snapshots while pages are open, for ever.

@@ -1,3 +1,0 @@
-//! See `crates/fuzzing`.
-#![no_main]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hopcache_fuzzing::check("credential_message", bytes));
