@@ -11,13 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use crate::limits::{BOOKMARK_BYTES_MAX, BOOKMARK_POSITIONS_MAX};
+use crate::wire::at_most;
 
 const PREFIX: &str = "FB:";
 /// Bytes of one position between nodes and in entries: the database and the id.
 const POSITION_BYTES: usize = 24;
 
 /// A database, as its server names it in bookmarks. A restored database keeps it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DatabaseUuid(pub [u8; 16]);
 
 impl DatabaseUuid {
@@ -39,11 +40,13 @@ impl DatabaseUuid {
 }
 
 /// The number of a transaction in its database; later ones have higher numbers, until the database is restored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct TransactionId(pub u64);
 
 /// Plain data: a transaction of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Position {
     /// Which database.
     pub database: DatabaseUuid,
@@ -52,7 +55,8 @@ pub struct Position {
 }
 
 /// Positions, at most one for each database. The empty one asks for nothing and covers nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(transparent)]
 pub struct Bookmark {
     /// In the order of their databases.
     positions: Vec<Position>,
@@ -184,7 +188,8 @@ impl Bookmark {
 }
 
 /// Between which transactions a result was read: it sees all of `from`, and nothing after `to`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "(Bookmark, Position)")]
 pub struct ReadRange {
     from: Bookmark,
     to: Position,
@@ -245,6 +250,26 @@ impl ReadRange {
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         size_of::<Self>() + self.from.positions.len() * POSITION_BYTES
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Bookmark {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let positions = at_most::<_, Position, BOOKMARK_POSITIONS_MAX>(from)?;
+        Ok(positions.into_iter().fold(Self::NONE, |all, position| all.with(Some(position))))
+    }
+}
+
+/// The ids of a range go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the ids of a range go back")]
+pub struct BadRange;
+
+impl TryFrom<(Bookmark, Position)> for ReadRange {
+    type Error = BadRange;
+
+    fn try_from((from, to): (Bookmark, Position)) -> Result<Self, BadRange> {
+        Self::new(from, to).ok_or(BadRange)
     }
 }
 

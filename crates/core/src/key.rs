@@ -13,15 +13,15 @@ use crate::pattern::PatternId;
 pub const KEY_FORMAT_VERSION: u8 = 1;
 
 /// Keyed 256-bit digest of database, principal scope, normal form and canonical parameters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct QueryKey(pub [u8; 32]);
 
 /// Keyed 256-bit digest of the asking principal: scheme, user, impersonated user. Never of a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PrincipalScope(pub [u8; 32]);
 
 /// Keyed 64-bit digest of a database name, inside entries and leases. A purge of a database matches by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DatabaseTag(pub u64);
 
 /// Keyed 64-bit digest of nothing: it tells the nodes of one cluster from those of others that use the same store.

@@ -30,5 +30,6 @@ pub mod short;
 pub mod tags;
 pub mod time;
 pub mod turns;
+pub mod wire;
 pub mod words;
 pub mod written;

@@ -100,10 +100,9 @@ pub const WEIGHT_DEFAULT: u16 = 100;
 pub const WEIGHT_MIN: u16 = 10;
 /// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
 pub const WEIGHT_MAX: u16 = 1_000;
-/// Longest card, in bytes: 38 of fixed length with an IPv6 address, the name, and the Bolt address with its length.
-pub const CARD_BYTES_MAX: usize = 38 + NODE_NAME_LEN_MAX + 1 + BOLT_ADDR_BYTES_MAX;
-// A card's length is one byte.
-const _: () = assert!(CARD_BYTES_MAX <= 1 + u8::MAX as usize);
+/// Longest card, in bytes: name and Bolt address, each with its length; an IPv6 address with its port (20); life, revision,
+/// phase and weight (10, 5, 1 and 2); and whether there is a Bolt address.
+pub const CARD_BYTES_MAX: usize = 1 + NODE_NAME_LEN_MAX + 20 + 18 + 1 + 1 + BOLT_ADDR_BYTES_MAX;
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::limits::NODE_NAME_LEN_MAX;
 
 /// A node's configured name. 1 to [`NODE_NAME_LEN_MAX`] characters of `A-Z a-z 0-9 . _ : -`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "&str")]
 pub struct NodeName(std::sync::Arc<str>);
 
 /// Why a text is no node name.
@@ -31,6 +32,14 @@ impl NodeName {
     }
 }
 
+impl TryFrom<&str> for NodeName {
+    type Error = BadNodeName;
+
+    fn try_from(text: &str) -> Result<Self, BadNodeName> {
+        Self::new(text)
+    }
+}
+
 impl fmt::Display for NodeName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
@@ -39,11 +48,11 @@ impl fmt::Display for NodeName {
 
 /// One life of a node's process, drawn at random at its start. So a holder that was killed and came back under the same
 /// name is known to have lost its leases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Incarnation(pub u64);
 
 /// The holder of a lease: a node in one of its lives. Written `name#incarnation` in hexadecimal.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Holder {
     /// The node.
     pub node: NodeName,

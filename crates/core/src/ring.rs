@@ -23,7 +23,9 @@ use crate::node::NodeName;
 
 /// Names a membership view: equal on all nodes that see the same members. It distinguishes views and does not order
 /// them.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct RingEpoch(pub u64);
 
 impl RingEpoch {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::key::DatabaseTag;
 
 /// One thing that an entry may depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Tag {
     /// A database: every entry that was read from it.
     Database(DatabaseTag),
@@ -25,7 +25,7 @@ pub struct Tags {
 
 /// A thing in a graph that a read watches and a write marks, as a number. Two things with one number count as one, which
 /// ends more entries than necessary and never fewer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TagId(pub u64);
 
 /// What a write may have changed.

@@ -4,7 +4,9 @@
 use std::ops::{Add, Sub};
 
 /// A span of time in whole milliseconds.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Millis(pub u64);
 
 impl Millis {
@@ -32,7 +34,9 @@ impl From<std::time::Duration> for Millis {
 
 /// A reading of one node's monotonic clock, in microseconds. At the node's start it is
 /// [`CLOCK_START_US`](crate::limits::CLOCK_START_US), twenty years. Readings of two nodes are unrelated and never compared.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct MonoTime(pub u64);
 
 impl MonoTime {

@@ -37,11 +37,13 @@ pub use known::{Known, Learned, Whose};
 pub use table::{Change, WrittenTable};
 
 /// Which of its numberings a database's ids belong to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct WrittenEpoch(pub u64);
 
 /// How far one database has been written. Entries whose run carried less are ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Written {
     database: DatabaseUuid,
     epoch: WrittenEpoch,
@@ -49,7 +51,7 @@ pub struct Written {
 }
 
 /// Plain data: a mark of a database under one of its names. Nodes and the store pass these on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct WrittenRecord {
     /// The name.
     pub name: DatabaseTag,
@@ -134,7 +136,7 @@ impl Written {
         Self { id: UNSETTLED, ..self }
     }
 
-    /// Appends it in the form that nodes use.
+    /// Appends it in the form that the head of a question has.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.database.0);
         out.extend_from_slice(&self.epoch.0.to_be_bytes());
@@ -165,9 +167,6 @@ impl Written {
 }
 
 impl WrittenRecord {
-    /// The longest form of [`WrittenRecord::write`], in bytes.
-    pub const BYTES_MAX: usize = 8 + Written::BYTES + 1 + 8;
-
     /// The mark for everything.
     #[must_use]
     pub fn of_all(name: DatabaseTag, written: Written) -> Self {
@@ -184,36 +183,6 @@ impl WrittenRecord {
     #[must_use]
     pub fn place_of_all(&self) -> Place {
         (self.name, self.written.database, None)
-    }
-
-    /// Appends it in the form that nodes use.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.name.0.to_be_bytes());
-        self.written.write(out);
-        out.push(u8::from(self.tag.is_some()));
-        if let Some(tag) = self.tag {
-            out.extend_from_slice(&tag.0.to_be_bytes());
-        }
-    }
-
-    /// Reads [`WrittenRecord::write`]'s bytes off the front; `None` if these are none.
-    #[must_use]
-    pub fn read(bytes: &mut &[u8]) -> Option<Self> {
-        let (name, rest) = bytes.split_first_chunk::<8>()?;
-        *bytes = rest;
-        let written = Written::read(bytes)?;
-        let (has_tag, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let tag = match has_tag {
-            0 => None,
-            1 => {
-                let (tag, rest) = bytes.split_first_chunk::<8>()?;
-                *bytes = rest;
-                Some(TagId(u64::from_be_bytes(*tag)))
-            }
-            _ => return None,
-        };
-        Some(Self { name: DatabaseTag(u64::from_be_bytes(*name)), written, tag })
     }
 
     /// As the store keeps it: the name, the database, the epoch before the id, and the tag if there is one, in hexadecimal

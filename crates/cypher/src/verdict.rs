@@ -31,7 +31,7 @@ pub enum Lexed {
 }
 
 /// The reason why a possible read is not cached. A closed list: it labels metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum BypassReason {
     /// Indexes, constraints, databases, users, roles, servers: not data.
     Schema,

@@ -1,8 +1,6 @@
 //! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
 //! the bytes (I13, F10, F33).
 
-#[path = "message/counts.rs"]
-mod counts;
 #[path = "message/observed.rs"]
 mod observed;
 #[path = "message/orders.rs"]
@@ -13,25 +11,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
-use hopcache_core::limits::WRITTEN_RECORDS_MAX;
-use hopcache_core::node::NodeName;
+use hopcache_core::limits::{COUNTED_TOLD_MAX, HANDOVER_PLANS_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::proof::CountedWrite;
+use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
-use hopcache_core::tags::{Tag, TagId};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::wire::{WIRE_VERSION, to_bytes};
 use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, VERSION,
-    decode_known_written, decode_launches, decode_question, decode_reply, encode_ask, encode_flush_waste,
-    encode_inspect, encode_known_written, encode_launches, encode_observed, encode_orders, encode_prefetch,
-    encode_purge, encode_reply, encode_written,
+    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
+    decode_question, decode_reply, encode_ask, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
-use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
-use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Order, PatternTag, QueryTag, Skip, SourceId};
+use hopcache_engine::ports::{AccessMode, Neo4jFailure};
+use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
@@ -132,7 +131,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_panic_nobody(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        for first in [bytes.first().copied().unwrap_or(0), VERSION] {
+        for first in [bytes.first().copied().unwrap_or(0), WIRE_VERSION] {
             let mut bytes = bytes.clone();
             if let Some(byte) = bytes.first_mut() {
                 *byte = first;
@@ -180,20 +179,7 @@ fn a_forwarded_statement_is_not_lexed_again() {
     }
 }
 
-/// F10: a message without the reading and without the limit, as earlier versions write it.
-#[test]
-fn a_statement_of_an_earlier_version_is_read_here() {
-    let sent = Ask { run_ms_max: None, ..ask("RETURN 1 AS x", "alice", "secret", 1, None) };
-    let whole = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
-    // Null for the limit; a list of null (it is its own normal form), 8 and 32 bytes, each with two bytes before it.
-    let earlier = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
-    let (walks, got) = lexed(&earlier, b"a test's cluster key");
-    let got = got.unwrap();
-    assert_eq!((walks, got.query.key, got.run_ms_max), (1, sent.query.key, None));
-    assert_eq!(got.query.normal, sent.query.normal);
-}
-
-/// A rolling upgrade: one node shares spellings and the other does not. Each takes the other's key for the query, with the
+/// One node shares spellings and the other does not. Each takes the other's key for the query, with the
 /// sender's reading and without it.
 #[test]
 fn nodes_that_differ_about_spellings_take_each_others_keys() {
@@ -210,10 +196,11 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
         let query = Arc::new(Query::read(parts, &hasher().sharing_spellings(sends), &[]));
         assert_eq!(query.key == base.query.key, !sends);
         assert_eq!(query.columns().is_some(), sends);
-        let sent = Ask { query, run_ms_max: None, ..base };
+        let sent = Ask { query, ..base };
         let whole = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
-        // As in `a_statement_of_an_earlier_version_is_read_here`.
-        let without_reading = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
+        // The reading stands last: that there is one, no normal form, the pattern, the proof.
+        let without = whole.len() - (1 + 1 + to_bytes(&sent.query.pattern).len() + 32);
+        let without_reading = Bytes::from([&whole[..without], &[0]].concat());
         for bytes in [whole, without_reading] {
             let got = forwarded(&bytes).read(&hasher().sharing_spellings(!sends), &[], MonoTime(0)).unwrap();
             assert_eq!(got.query.key, sent.query.key, "sends {sends}");
@@ -225,7 +212,6 @@ fn plain() -> Ask {
     Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) }
 }
 
-/// A plain question's count of near hits stands after everything else.
 #[test]
 fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     let plain = plain();
@@ -272,10 +258,10 @@ fn only_a_fresh_hit_brings_a_near_copy() {
         let outcome = Outcome { how, ..fresh.clone() };
         assert!(matches!(read(&outcome), Ok(Reply::Answered(got)) if got.how == how), "{how:?}");
     }
-    // A changed byte is refused, too: byte 2 is the class.
+    // A changed byte is refused, too: byte 2 is the class, and the one before the near copy's time says that there is one.
     let mut bent = encode_reply(&Reply::Near(fresh, Millis(900))).to_vec();
     bent[2] = 1;
-    assert!(matches!(decode_reply(&bent.into()), Err(BadMessage::Form(_))));
+    assert!(decode_reply(&bent.into()).is_err());
 }
 
 /// A read that carried the first transaction and ended at the second.
@@ -284,103 +270,66 @@ fn range(from: u64, to: u64) -> Option<ReadRange> {
     ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(to))
 }
 
-/// F10: a request with bookmarks has a kind that older nodes refuse; else they would answer with any value. Its head has
-/// the bookmarks, so that the owner finds a hit without reading the rest.
+/// The head has the bookmarks and the mark of a write, so that the owner finds a hit without reading the rest.
 #[test]
-fn bookmarks_are_in_the_head_of_a_kind_of_its_own() {
-    let bookmarks = range(7, 9).unwrap().bookmark_for(&range(3, 3).unwrap().from().clone());
-    let plain = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
-    let plain = Ask { freshness: Freshness::default(), bookmarks, ..plain };
-    for near_hits in [None, Some(7)] {
-        let bytes = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), near_hits);
-        assert_eq!(bytes[1], 11, "not the kind of a request without");
-        let head = forwarded(&bytes);
-        assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&plain.bookmarks, true, near_hits));
-        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
-        assert_eq!((got.bookmarks, got.query.key), (plain.bookmarks.clone(), plain.query.key));
-    }
-    let without = Ask { bookmarks: Bookmark::NONE, ..plain };
-    assert_eq!(encode_ask(&without, Millis(5), (RingEpoch(1), WHOSE), None)[1], 1, "as older nodes know it");
-}
-
-/// F10: a request to a database that was written has a kind that older nodes refuse, since they have heard of no write.
-#[test]
-fn a_mark_is_in_the_head_of_a_kind_of_its_own() {
-    let plain = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
+fn bookmarks_and_a_mark_are_in_the_head() {
     let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
-    let bookmarks = range(7, 9).unwrap().from().clone();
-    for bookmarks in [Bookmark::NONE, bookmarks] {
-        let sent = Ask {
-            freshness: Freshness::default(),
-            written: Some(mark),
-            bookmarks: bookmarks.clone(),
-            ..plain.clone()
-        };
-        let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), Some(7));
-        assert_eq!(bytes[1], 12);
-        let head = forwarded(&bytes);
-        let name = sent.query.tags.database();
-        assert_eq!(head.written(), Some(WrittenRecord::of_all(name, mark)));
-        assert_eq!((head.after(), head.is_plain(), head.near_hits()), (&bookmarks, true, Some(7)));
-        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
-        assert_eq!((got.written, got.query.key), (Some(mark), sent.query.key));
-    }
-}
-
-#[test]
-fn marks_are_told_and_answered() {
-    let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
-    let records = [1, 2].map(|name| WrittenRecord {
-        name: DatabaseTag(name),
-        written: mark,
-        tag: (name == 2).then_some(TagId(name)),
-    });
-    let told = encode_written(&records);
-    assert!(
-        matches!(decode_question(&told), Ok(Question::Written(got)) if got.records == records && got.counted.is_none())
-    );
-    assert_eq!(decode_known_written(&encode_known_written(&records)), Ok(records.to_vec()));
-    assert_eq!(decode_known_written(&encode_known_written(&[])), Ok(Vec::new()));
-    assert!(decode_question(&told.slice(..told.len() - 1)).is_err());
-    let many = vec![records[0]; WRITTEN_RECORDS_MAX + 1];
-    assert!(decode_question(&encode_written(&many)).is_err());
-}
-
-/// F10: only a node that understands ranges gets the range of an answer.
-#[test]
-fn ranges_are_told_to_those_who_know_them() {
-    const PLACE: usize = 2 + 32 + 8 + 8 + 1;
-    const KNOWS_RANGES: u8 = 4;
-    let plain = plain();
-    let mut of_older = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
-    let newer = forwarded(&of_older.clone().into());
-    of_older[PLACE] &= !KNOWS_RANGES;
-    let older = forwarded(&of_older.into());
-    assert_eq!((older.is_plain(), older.near_hits()), (true, Some(7)));
-    let outcome = Outcome {
-        answer: Answer::Body(Bytes::from_static(b"{}")),
-        how: How {
-            class: Class::Hit,
-            age_ms: Some(Millis(3)),
-            ttl_ms: Some(5),
-            detail: None,
-            is_proved: true,
-        },
-        answered_by: None,
-        key: QueryKey([0; 32]),
-        range: range(7, 9).map(Arc::new),
-    };
-    for reply in [Reply::Answered(outcome.clone()), Reply::Near(outcome, Millis(900))] {
-        for (asker, expected) in [(&newer, range(7, 9)), (&older, None)] {
-            match decode_reply(&encode_reply(&asker.understood(reply.clone()))) {
-                Ok(Reply::Answered(got) | Reply::Near(got, Millis(900))) => {
-                    assert_eq!(got.range.as_deref(), expected.as_ref());
-                    assert!(matches!(got.answer, Answer::Body(body) if body == "{}"));
-                }
-                other => unreachable!("{other:?}"),
+    let asked = range(7, 9).unwrap().bookmark_for(range(3, 3).unwrap().from());
+    for (bookmarks, written) in
+        [(Bookmark::NONE, Some(mark)), (asked.clone(), None), (asked.clone(), Some(mark))]
+    {
+        let sent = Ask { written, bookmarks: bookmarks.clone(), ..plain() };
+        for near_hits in [None, Some(7)] {
+            let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), near_hits);
+            let head = forwarded(&bytes);
+            assert_eq!((head.after(), head.written()), (&bookmarks, written));
+            assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
+            let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+            assert_eq!((got.bookmarks, got.written), (bookmarks.clone(), written));
+            assert_eq!(got.query.key, sent.query.key);
+            for len in 0..bytes.len() {
+                let cut = decode_question(&bytes.slice(..len));
+                let read = cut.map(|question| match question {
+                    Question::Ask(head) => head.read(&hasher(), &[], MonoTime(0)).is_ok(),
+                    _ => true,
+                });
+                assert!(!read.unwrap_or(false), "{len}");
             }
         }
     }
+}
+
+/// I9: no message has more items than its reader takes.
+#[test]
+fn lists_are_bounded() {
+    let written = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
+    let record = WrittenRecord::of_all(DatabaseTag(1), written);
+    let count = CountedWrite { name: DatabaseTag(1), number: 5, written, after: TransactionId(8) };
+    let by = Holder { node: node_b(), incarnation: Incarnation(7) };
+    let told = |records, counted| {
+        let told =
+            ToldWrites { records: vec![record; records], by: by.clone(), counted: vec![count; counted] };
+        decode_question(&encode_question(&Question::Written(told))).is_ok()
+    };
+    assert!(told(WRITTEN_RECORDS_MAX, COUNTED_TOLD_MAX));
+    assert!(!told(WRITTEN_RECORDS_MAX + 1, 0) && !told(0, COUNTED_TOLD_MAX + 1));
+    let plan = KeyPlan { cost: Cost::UNKNOWN, rate_per_s: None, degree: None, volatility: None };
+    let plans = |count| {
+        let plans = Question::Plans(vec![(QueryKey([1; 32]), plan); count]);
+        decode_question(&encode_question(&plans)).is_ok()
+    };
+    assert!(plans(HANDOVER_PLANS_MAX) && !plans(HANDOVER_PLANS_MAX + 1));
+}
+
+/// An invalid number of another node is not used.
+#[test]
+fn plans_have_valid_numbers() {
+    let cost = Cost { mean_ms: f64::NAN, tail_ms: f64::INFINITY };
+    let wild = KeyPlan { cost, rate_per_s: Some(-1.0), degree: None, volatility: Some(f64::INFINITY) };
+    let plans = encode_question(&Question::Plans(vec![(QueryKey([1; 32]), wild)]));
+    let Ok(Question::Plans(read)) = decode_question(&plans) else { panic!("plans") };
+    let (_, read) = read[0];
+    assert_eq!((read.cost, read.rate_per_s, read.volatility), (Cost::UNKNOWN, None, None));
 }
 
 /// A key that does not belong to the query leads to no run: two nodes that derive keys differently would answer one
@@ -394,26 +343,16 @@ fn a_key_that_is_not_the_querys_is_refused() {
     assert_eq!(head.read(&hasher(), &[], MonoTime(0)).unwrap_err(), BadMessage::Key);
 }
 
-/// F10: another version is refused, not guessed at.
+/// F10: another version is refused, not guessed at, and named.
 #[test]
 fn another_version_is_refused() {
-    let bytes = Bytes::from(vec![VERSION + 1, 1, 2, 3]);
-    assert_eq!(decode_question(&bytes).unwrap_err(), BadMessage::Version(VERSION + 1));
-    assert_eq!(decode_reply(&bytes).unwrap_err(), BadMessage::Version(VERSION + 1));
-}
-
-#[test]
-fn purges_and_inspections_are_read_as_they_were_sent() {
-    for scope in [Scope::Key(QueryKey([3; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
-        match decode_question(&encode_purge(&scope)) {
-            Ok(Question::Purge(got)) => assert_eq!(got, scope),
-            other => unreachable!("{other:?}"),
-        }
+    let other = WIRE_VERSION + 1;
+    for message in [&encode_question(&Question::FlushWaste), &encode_reply(&Reply::Elsewhere)] {
+        let bytes = Bytes::from([&[other], &message[1..]].concat());
+        assert_eq!(decode_question(&bytes).unwrap_err(), BadMessage::Version(other));
+        assert_eq!(decode_reply(&bytes).unwrap_err(), BadMessage::Version(other));
     }
-    assert!(matches!(
-        decode_question(&encode_inspect(&QueryKey([5; 32]))),
-        Ok(Question::Inspect(QueryKey(key))) if key == [5; 32]
-    ));
+    assert_eq!(BadMessage::Version(other).to_string(), "wire version 2, this node speaks 1");
 }
 
 #[test]
@@ -442,7 +381,8 @@ fn every_reply_is_read_as_it_was_sent() {
             was_sent: false,
         })
     });
-    let classes = [Class::Hit, miss(Kept::Stored), miss(Kept::Fenced), miss(Kept::Skipped)];
+    let classes =
+        [Class::Hit, miss(Kept::Stored), miss(Kept::InMemory), miss(Kept::Fenced), miss(Kept::Skipped)];
     let details =
         [None, Some(Detail::Stale), Some(Detail::StaleIfError), Some(Detail::Degraded), Some(Detail::Failed)];
     for answer in failures.into_iter().chain([Answer::Body(Bytes::from_static(b"{}"))]) {
@@ -459,11 +399,11 @@ fn every_reply_is_read_as_it_was_sent() {
                 how,
                 answered_by: None,
                 key: QueryKey([0; 32]),
-                range: None,
+                range: matches!(answer, Answer::Body(_)).then(|| range(7, 9).map(Arc::new)).flatten(),
             };
             match decode_reply(&encode_reply(&Reply::Answered(sent.clone()))) {
                 Ok(Reply::Answered(got)) => {
-                    assert_eq!(got.how, sent.how);
+                    assert_eq!((got.how, &got.range), (sent.how, &sent.range));
                     assert_eq!(format!("{:?}", got.answer), format!("{:?}", sent.answer));
                 }
                 other => unreachable!("{other:?}"),

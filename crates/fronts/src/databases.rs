@@ -174,7 +174,7 @@ impl Databases {
     }
 
     /// What this node knows of a home database, for a node that cannot ask Neo4j.
-    pub(crate) fn peer_answer(&self, whose: &Fingerprint, impersonated: Option<&str>) -> Option<KnownHome> {
+    pub fn peer_answer(&self, whose: &Fingerprint, impersonated: Option<&str>) -> Option<KnownHome> {
         let known = self.asker.known(&(*whose, impersonated.map(str::to_owned), None))?;
         Some(KnownHome { age_ms: Millis::from(known.since.elapsed()), name: (*known.name).to_owned() })
     }

@@ -5,6 +5,7 @@ pub mod bolt_front;
 pub mod credentials;
 pub mod databases;
 pub mod front;
+pub mod front_question;
 pub mod parse_turns;
 pub mod peer_credentials;
 pub mod renderer;

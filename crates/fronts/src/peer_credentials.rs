@@ -13,10 +13,11 @@ use hopcache_cluster::routing::Members;
 use hopcache_core::limits::{HOME_NAME_BYTES_MAX, REFUSALS_TOLD_WITHIN_MS};
 use hopcache_core::time::Millis;
 
-use crate::credentials::credential_messages::{CredentialAnswer, CredentialMessage, KnownHome};
+use crate::credentials::Fingerprint;
+use crate::credentials::credential_messages::{CredentialAnswer, KnownHome};
 use crate::credentials::peer_answers::OtherNodes;
-use crate::credentials::{Credentials, Fingerprint};
-use crate::databases::{Databases, OtherHomes};
+use crate::databases::OtherHomes;
+use crate::front_question::FrontQuestion;
 
 /// The members of the cluster without this node.
 pub struct OtherMembers {
@@ -31,7 +32,8 @@ impl OtherMembers {
     }
 
     /// The answers that come in time. It asks at most as many members at a time as a cluster can have.
-    async fn ask_all(&self, message: &Bytes, within: Millis) -> Vec<Bytes> {
+    async fn ask_all(&self, question: &FrontQuestion<'_>, within: Millis) -> Vec<Bytes> {
+        let message = &question.encode();
         let (view, me) = (self.members.view(), self.members.me().name);
         let others = view.members.iter().filter(|member| member.state.is_routable() && member.name != me);
         let asked = others.map(|member| {
@@ -44,12 +46,12 @@ impl OtherMembers {
 #[async_trait]
 impl OtherNodes for OtherMembers {
     async fn ask(&self, whose: &Fingerprint, within: Millis) -> Vec<CredentialAnswer> {
-        let answers = self.ask_all(&CredentialMessage::Asked(*whose).encode(), within).await;
-        answers.iter().map(|answer| CredentialAnswer::decode(answer)).collect()
+        let answers = self.ask_all(&FrontQuestion::Credentials(*whose), within).await;
+        answers.iter().map(CredentialAnswer::decode).collect()
     }
 
     async fn send_refusals(&self, refused: Vec<(Fingerprint, Millis)>) {
-        self.ask_all(&CredentialMessage::Refused(refused).encode(), Millis(REFUSALS_TOLD_WITHIN_MS)).await;
+        self.ask_all(&FrontQuestion::Refused(refused), Millis(REFUSALS_TOLD_WITHIN_MS)).await;
     }
 }
 
@@ -64,25 +66,7 @@ impl OtherHomes for OtherMembers {
         if impersonated.is_some_and(|user| user.len() > HOME_NAME_BYTES_MAX) {
             return Vec::new();
         }
-        let message = CredentialMessage::Home(*whose, impersonated.map(str::to_owned));
-        let answers = self.ask_all(&message.encode(), within).await;
-        answers.iter().filter_map(|answer| KnownHome::decode(answer)).collect()
-    }
-}
-
-/// Answers another node's message about credentials.
-pub fn answer(message: &CredentialMessage, credentials: &Credentials, databases: &Databases) -> Bytes {
-    match message {
-        CredentialMessage::Asked(whose) => credentials.peer_answer(whose).encode(),
-        CredentialMessage::Refused(refused) => {
-            for (whose, age_ms) in refused {
-                credentials.refuse_from_peer(whose, *age_ms);
-            }
-            Bytes::new()
-        }
-        CredentialMessage::Home(whose, impersonated) => {
-            let home = databases.peer_answer(whose, impersonated.as_deref());
-            home.map_or_else(Bytes::new, |home| home.encode())
-        }
+        let answers = self.ask_all(&FrontQuestion::Home(*whose, impersonated), within).await;
+        answers.iter().filter_map(KnownHome::decode).collect()
     }
 }

@@ -15,13 +15,12 @@ mod bolt_server;
 mod bookmark;
 mod config;
 mod corpus;
-mod credential_message;
 mod cypher;
 mod draw;
 mod entry;
+mod front_message;
 mod gossip;
 mod headers;
-mod holder_message;
 mod learning;
 pub mod mutate;
 mod packed;
@@ -44,7 +43,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -64,8 +63,7 @@ pub const TARGETS: [Target; 22] = [
     Target { name: "lesson", check: learning::check_lesson, seeds: learning::lesson_seeds },
     Target { name: "pull_digest", check: learning::check_digest, seeds: learning::digest_seeds },
     Target { name: "bookmark", check: bookmark::check, seeds: bookmark::seeds },
-    Target { name: "credential_message", check: credential_message::check, seeds: credential_message::seeds },
-    Target { name: "holder_message", check: holder_message::check, seeds: holder_message::seeds },
+    Target { name: "front_message", check: front_message::check, seeds: front_message::seeds },
     Target { name: "tags", check: tags::check, seeds: tags::seeds },
 ];
 

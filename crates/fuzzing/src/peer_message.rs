@@ -5,29 +5,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
+use hopcache_core::lease::log::LogMark;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::proof::CountedWrite;
-use hopcache_core::refresh::Cost;
+use hopcache_core::proof::{CountedWrite, IdRange, Tally};
+use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::inspection::KeyPlan;
-use hopcache_engine::message::{
-    ForwardedAsk, Moved, Observation, Observed, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
-    decode_fields, decode_known_written, decode_moved, decode_question, decode_reply, encode_ask,
-    encode_counted, encode_fields, encode_fields_wanted, encode_flush_waste, encode_inspect,
-    encode_known_written, encode_moved, encode_observed, encode_orders, encode_plans, encode_prefetch,
-    encode_pull, encode_purge, encode_reply, encode_tally_wanted, encode_wanted, encode_written,
+use hopcache_engine::inspection::{
+    CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
+use hopcache_engine::message::{
+    BadMessage, ForwardedAsk, KnownWrites, Moved, Observation, Observed, ObservedQuery, Question, Reply,
+    SentOrder, ToldWrites, decode_answer, decode_fields, decode_moved, decode_page, decode_question,
+    decode_reply, encode_answer, encode_ask, encode_fields, encode_moved, encode_page, encode_question,
+    encode_reply, observed_pages,
+};
+use hopcache_engine::order::{Launch, Order, Skip};
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
-use hopcache_engine::ports::{AccessMode, LogMark, Neo4jFailure, Scope};
+use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
+use hopcache_engine::prefetch::{CandidateKind, FormId, PatternTag, SourceId};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
+use hopcache_learning::fields::Fields;
 use hopcache_learning::sessions::SessionKey;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
@@ -43,10 +48,11 @@ thread_local! {
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);
-    match draw.byte() % 3 {
-        0 => check_question(Bytes::copy_from_slice(draw.0)),
-        1 => check_reply(&Bytes::copy_from_slice(draw.0)),
-        _ => check_ask(&mut draw),
+    match draw.byte() % 4 {
+        0 => check_question(&Bytes::copy_from_slice(draw.0)),
+        1 => check_answer(&Bytes::copy_from_slice(draw.0)),
+        2 => check_ask(&mut draw),
+        _ => check_every_kind(&mut draw),
     }
 }
 
@@ -54,9 +60,16 @@ fn read(head: &ForwardedAsk) -> Option<Ask> {
     HASHER.with(|hasher| head.read(hasher, &[], MonoTime(1_000)).ok())
 }
 
-fn check_question(bytes: Bytes) {
-    match decode_question(&bytes) {
-        Ok(Question::Ask(head)) => {
+fn check_question(bytes: &Bytes) {
+    let Ok(question) = decode_question(bytes) else { return };
+    if !matches!(question, Question::Ask(_)) {
+        // A number that is clamped or cut stays so. Not a number equals nothing, so the bytes are compared.
+        let again = encode_question(&question);
+        let read = decode_question(&again).expect("an encoded message decodes");
+        assert_eq!(encode_question(&read), again);
+    }
+    match question {
+        Question::Ask(head) => {
             let Some(ask) = read(&head) else { return };
             assert_eq!(ask.query.key, *head.key(), "the run is of the query of its key");
             let again = Ask { is_forwarded: false, ..ask.clone() };
@@ -66,78 +79,53 @@ fn check_question(bytes: Bytes) {
             };
             assert_eq!(
                 (again.is_plain(), again.near_hits()),
-                (ask.freshness == Freshness::default(), near_of(&head, &ask))
+                (
+                    Freshness { may_write: false, ..ask.freshness } == Freshness::default(),
+                    near_of(&head, &ask)
+                )
             );
-            assert_eq!(again.after(), head.after());
-            let mark = |head: &ForwardedAsk| head.written().map(|record| record.written);
-            assert_eq!(mark(&again), mark(&head));
+            assert_eq!((again.after(), again.written()), (head.after(), head.written()));
             let again = read(&again).expect("an encoded message decodes");
             assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
             assert_eq!((again.bookmarks, again.written), (ask.bookmarks, ask.written));
             assert_eq!(again.query.statement, ask.query.statement);
         }
-        Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
-        Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
-        Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
-        Ok(Question::Prefetch(head)) => {
-            let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
-            assert_eq!(order.query.key, *head.key(), "the run is of the query of its key");
-            let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
-                panic!("an encoded message decodes")
-            };
-            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("an encoded message decodes"));
-            assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
-            assert_eq!(again.query.statement, order.query.statement);
-        }
-        Ok(Question::Orders(sent)) => {
-            let sent: Vec<&SentOrder> = sent.iter().flatten().collect();
-            let orders = sent.iter().map(|head| HASHER.with(|hasher| head.read(hasher, &[])));
-            let Ok(orders) = orders.collect::<Result<Vec<_>, _>>() else { return };
-            let Ok(Question::Orders(again)) = decode_question(&encode_orders(&orders)) else {
-                panic!("an encoded message decodes")
-            };
-            let again = again.iter().map(|sent| sent.as_ref().expect("an encoded order decodes"));
-            assert!(again.map(SentOrder::key).eq(sent.iter().map(|sent| sent.key())));
-        }
-        Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
-        Ok(Question::Plans(plans)) => {
-            let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
-                panic!("an encoded message decodes")
-            };
-            assert_eq!(again, plans, "an accepted number is accepted again");
-        }
-        Ok(Question::Observed(observed)) => check_observed(&observed),
-        Ok(Question::Fields(keys)) => assert_eq!(bytes, encode_fields_wanted(&keys)),
-        Ok(Question::Written(ToldWrites { records, counted })) => {
-            match counted {
-                None => assert_eq!(bytes, encode_written(&records)),
-                Some((by, counted)) => assert_eq!(bytes, encode_counted(&by, &counted, &records)),
+        Question::Orders(sent) => {
+            for sent in &sent {
+                let Ok(order) = HASHER.with(|hasher| sent.read(hasher, &[])) else { continue };
+                assert_eq!(order.query.key, *sent.key(), "the run is of the query of its key");
+                let again = HASHER.with(|hasher| SentOrder::of(&order).read(hasher, &[]));
+                let again = again.expect("an encoded order decodes");
+                assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
+                assert_eq!(again.query.statement, order.query.statement);
             }
-            assert_eq!(decode_known_written(&encode_known_written(&records)).ok(), Some(records));
         }
-        Ok(Question::Tally(name, range)) => assert_eq!(bytes, encode_tally_wanted(name, &range)),
-        Ok(Question::Pull(digest)) => assert_eq!(bytes, encode_pull(&digest)),
-        Err(error) => assert!(!error.to_string().is_empty()),
+        Question::Observed(observed) => check_observed(observed),
+        Question::Purge(_)
+        | Question::Inspect(_)
+        | Question::Wanted { .. }
+        | Question::Plans(_)
+        | Question::Fields(_)
+        | Question::Pull(_)
+        | Question::FlushWaste
+        | Question::Written(_)
+        | Question::Tally(..) => {}
     }
 }
 
 /// An observation stays the same when a node passes it on.
-fn check_observed(observed: &Observed) {
+fn check_observed(observed: Observed) {
     let now = MonoTime(1 << 40);
     let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
-    let read = |observed: &Observed| observed.read(|_, _| now);
+    let read = |observed: Observed| observed.read(|_, _| now);
     let Ok(all) = read(observed) else { return };
-    let again: Vec<_> = encode_observed(&all, teller, now)
-        .into_iter()
-        .flat_map(|(message, count)| {
-            let Ok(Question::Observed(again)) = decode_question(&message) else {
-                panic!("an encoded message decodes")
-            };
-            let again = read(&again).expect("an encoded message decodes");
-            assert_eq!(again.len(), count);
-            again
-        })
-        .collect();
+    let again = observed_pages(&all, teller, now).into_iter().flat_map(|page| {
+        let count = page.count();
+        let again = read(page).expect("a page is sound");
+        assert_eq!(again.len(), count);
+        again
+    });
+    let again: Vec<_> = again.collect();
     assert_eq!(again.len(), all.len());
     for (one, other) in all.iter().zip(&again) {
         assert_eq!(
@@ -150,26 +138,98 @@ fn check_observed(observed: &Observed) {
 
 /// The near-copy flag of a question, if the rest of it matches its head: only a plain question may have it.
 fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
-    head.near_hits().filter(|_| ask.freshness == Freshness::default())
+    head.near_hits().filter(|_| Freshness { may_write: false, ..ask.freshness } == Freshness::default())
 }
 
-fn check_reply(bytes: &Bytes) {
-    if let Ok(Some(moved)) = decode_moved(bytes) {
-        assert_eq!(decode_moved(&encode_moved(Some(&moved))), Ok(Some(moved)));
+/// Reads an answer of each kind, and writes it.
+const ANSWERS: [fn(&Bytes) -> Result<Bytes, BadMessage>; 11] = [
+    |bytes| decode_answer::<u64>(bytes).map(|count| encode_answer(&count)),
+    |bytes| decode_answer::<()>(bytes).map(|()| encode_answer(&())),
+    |bytes| decode_answer::<Inspection>(bytes).map(|seen| encode_answer(&seen)),
+    |bytes| decode_moved(bytes).map(|moved| encode_moved(moved.as_ref())),
+    |bytes| {
+        decode_fields(bytes).map(|fields| encode_fields(fields.into_iter().map(|each| each.map(Arc::new))))
+    },
+    |bytes| decode_page(bytes).map(|page| encode_page(&page)),
+    |bytes| decode_answer::<Vec<Launch>>(bytes).map(|launches| encode_answer(&launches)),
+    |bytes| decode_answer::<KnownWrites>(bytes).map(|known| encode_answer(&known)),
+    |bytes| decode_answer::<(Holder, Tally)>(bytes).map(|tally| encode_answer(&tally)),
+    |bytes| decode_reply(bytes).map(|reply| encode_reply(&reply)),
+    |bytes| decode_question(bytes).map(|_| bytes.clone()),
+];
+
+fn check_answer(bytes: &Bytes) {
+    for read in ANSWERS {
+        if let Ok(again) = read(bytes) {
+            assert_eq!(read(&again).as_ref(), Ok(&again));
+        }
     }
-    if let Ok(fields) = decode_fields(bytes, 2) {
-        let written = encode_fields(fields.iter().cloned().map(|fields| fields.map(Arc::new)));
-        assert_eq!(decode_fields(&written, 2), Ok(fields));
-    }
-    let Ok(reply) = decode_reply(bytes) else { return };
-    if let Reply::Near(outcome, _) = &reply {
+    if let Ok(Reply::Near(outcome, _)) = decode_reply(bytes) {
         assert!(matches!(outcome.answer, Answer::Body(_)), "a near copy is a body");
         assert_eq!(outcome.how.class, Class::Hit);
         assert!(outcome.how.age_ms.is_some() && outcome.how.ttl_ms > Some(0), "fresh, and it says how old");
     }
-    let written = encode_reply(&reply);
-    let again = decode_reply(&written).expect("an encoded message decodes");
-    assert_eq!(encode_reply(&again), written);
+}
+
+/// A question and an answer of every kind are read as they were written; cut or overlong, they are refused.
+fn check_every_kind(draw: &mut Draw<'_>) {
+    let questions = questions(draw);
+    for question in &questions {
+        let bytes = encode_question(question);
+        check_whole(&bytes, |bytes| decode_question(bytes).map(|read| encode_question(&read)));
+        let (answer, read) = answer_to(question, draw);
+        check_whole(&answer, read);
+    }
+    for reply in replies() {
+        check_whole(&encode_reply(&reply), |bytes| decode_reply(bytes).map(|reply| encode_reply(&reply)));
+    }
+}
+
+fn check_whole(bytes: &Bytes, read: impl Fn(&Bytes) -> Result<Bytes, BadMessage>) {
+    assert_eq!(read(bytes).as_ref(), Ok(bytes));
+    let other = Bytes::from([&[bytes[0] ^ 2], &bytes[1..]].concat());
+    assert_eq!(read(&other), Err(BadMessage::Version(bytes[0] ^ 2)));
+    // A page of lessons is as long as it is: its reader knows its form.
+    if read(&bytes.slice(..1)) != Ok(bytes.slice(..1)) {
+        for len in 0..bytes.len() {
+            assert!(read(&bytes.slice(..len)).is_err(), "cut at {len}");
+        }
+        assert!(read(&[&bytes[..], &[0]].concat().into()).is_err(), "overlong");
+    }
+}
+
+/// The answer to a question, and how it is read. Whoever adds a question adds its answer here.
+fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, fn(&Bytes) -> Result<Bytes, BadMessage>) {
+    let [count, unit, inspection, moved, fields, page, launches, known, tally, reply, _] = ANSWERS;
+    match question {
+        Question::Purge(_) | Question::Plans(_) | Question::FlushWaste => {
+            (encode_answer(&draw.number()), count)
+        }
+        Question::Inspect(_) => (encode_answer(&sample_inspection(draw)), inspection),
+        Question::Wanted { .. } => {
+            let entry = Bytes::copy_from_slice(draw.short());
+            let value = Moved { left_ms: Millis(draw.number()), plan: sample_plan(), entry };
+            (encode_moved(Some(&value)), moved)
+        }
+        Question::Observed(_) => (encode_answer(&()), unit),
+        Question::Fields(_) => {
+            let known = [Some(Arc::new(Fields::default())), None];
+            (encode_fields(known.into_iter()), fields)
+        }
+        Question::Pull(_) => (encode_page(draw.short()), page),
+        Question::Orders(_) => {
+            let skipped = Skip::ALL.into_iter().map(Launch::Skipped);
+            (encode_answer(&skipped.chain([Launch::Launched]).collect::<Vec<_>>()), launches)
+        }
+        Question::Written(told) => (encode_answer(&KnownWrites(told.records.clone())), known),
+        Question::Tally(..) => {
+            let over = vec![(TransactionId(draw.number()), 1)];
+            let own =
+                Tally { begun: draw.number(), over, unclear: vec![(8, Some(draw.number())), (9, None)] };
+            (encode_answer(&(holder(), own)), tally)
+        }
+        Question::Ask(_) => (encode_reply(&Reply::Elsewhere), reply),
+    }
 }
 
 /// A client's request is read as it was sent; bent, it is refused or still the query of its key.
@@ -236,63 +296,132 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
     })
 }
 
-pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds = Vec::new();
-    let question = |bytes: Bytes| [vec![0], bytes.to_vec()].concat();
-    let drawn: &[u8] = b"\x05neo4j\x06secret\x01\x01p\x07\x05neo4j\x10MATCH (n) RETURN n\0\0\0\0\0\0\0\0\x09";
-    let sample = ask(&mut Draw(drawn));
-    seeds.push(question(encode_ask(&sample, Millis(5_000), (RingEpoch(11), WHOSE), None)));
-    let plain = Ask { freshness: Freshness::default(), ..sample };
-    seeds.push(question(encode_ask(&plain, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
-    let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
-    let after = Ask { bookmarks, ..plain.clone() };
-    seeds.push(question(encode_ask(&after, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
-    let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
-    let after_write = Ask { written, ..after.clone() };
-    seeds.push(question(encode_ask(&after_write, Millis(5_000), (RingEpoch(11), WHOSE), Some(77))));
-    let records = written.map(|written| WrittenRecord::of_all(DatabaseTag(7), written));
-    seeds.push(question(encode_written(&Vec::from_iter(records))));
-    let name = NodeName::new("node-a").expect("a name");
-    let by = Holder { node: name, incarnation: Incarnation(3) };
-    let after = TransactionId(3);
-    let counted = written.map(|written| CountedWrite { name: DatabaseTag(7), number: 5, written, after });
-    seeds.push(question(encode_counted(&by, counted.as_slice(), records.as_slice())));
-    for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
-        seeds.push(question(encode_purge(&scope)));
-    }
-    seeds.push(question(encode_inspect(&QueryKey([2; 32]))));
-    seeds.push(question(encode_wanted(&QueryKey([3; 32]), LogMark(9))));
+const DRAWN: &[u8] = b"\x05neo4j\x06secret\x01\x01p\x07\x05neo4j\x10MATCH (n) RETURN n\0\0\0\0\0\0\0\0\x09";
+
+fn holder() -> Holder {
+    Holder { node: NodeName::new("node-a").expect("a name"), incarnation: Incarnation(3) }
+}
+
+fn sample_plan() -> KeyPlan {
     let cost = Cost { mean_ms: 80.0, tail_ms: 240.0 };
-    let plan = KeyPlan { cost, rate_per_s: Some(12.5), degree: None, volatility: Some(1.5) };
-    seeds.push(question(encode_plans(&[(QueryKey([4; 32]), plan)])));
-    seeds.push(question(encode_fields_wanted(&[QueryKey([5; 32]), QueryKey([6; 32])])));
-    seeds.push(question(encode_pull(b"a digest")));
-    let teller = Teller { node: OriginTag(3), life: Incarnation(4) };
+    KeyPlan { cost, rate_per_s: Some(12.5), degree: None, volatility: Some(1.5) }
+}
+
+fn sample_inspection(draw: &mut Draw<'_>) -> Inspection {
+    let KeyPlan { cost, rate_per_s, degree, .. } = sample_plan();
+    let facts = KeyFacts { ttl_ms: Millis(draw.number()), cost, rate_per_s, degree, volatility: 1.5 };
+    let copy = CopyRefreshFacts { facts, left_ms: Millis(900), plan: Plan::default() };
+    let prefetched = PrefetchedView {
+        because: draw.text(),
+        by: holder().node,
+        kind: CandidateKind::Template,
+        p: 0.5,
+        is_used: true,
+    };
+    Inspection {
+        memory_age_ms: Some(draw.number()),
+        flight_followers: Some(3),
+        refresh: RefreshFacts { degree: Some(draw.number()), copy: Some(copy) },
+        prefetched: Some(prefetched),
+        proof: Some(CopyProof { is_proved: true, read_at: TransactionId(draw.number()) }),
+        held_back_ms: Some(draw.number()),
+        is_too_large: draw.byte() & 1 == 1,
+    }
+}
+
+/// A question of every kind but a forwarded request.
+fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
+    let sample = ask(draw).query;
+    let key = QueryKey([draw.byte(); 32]);
+    let order = Order {
+        query: Arc::clone(&sample),
+        rendering: RenderingId(3),
+        source: SourceId::Pattern(PatternTag(draw.number())),
+        form: FormId(draw.number()),
+        kind: CandidateKind::Overlap,
+        p: 0.75,
+        by: holder().node,
+    };
+    let teller = Teller { node: OriginTag(draw.number()), life: Incarnation(draw.number()) };
     let query = Arc::new(ObservedQuery {
-        key: plain.query.key,
-        database: Arc::clone(&plain.query.database),
-        scope: plain.query.identity.scope,
-        statement: Arc::clone(&plain.query.statement),
-        params: plain.query.params.clone(),
+        key: sample.key,
+        database: Arc::clone(&sample.database),
+        scope: sample.identity.scope,
+        statement: Arc::clone(&sample.statement),
+        params: sample.params.clone(),
     });
     let seen = |session| Observation {
         query: Arc::clone(&query),
-        session,
+        session: SessionKey([session; 32]),
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
         teller,
         began_there: MonoTime(7_000),
     };
-    let seen = [seen(SessionKey([3; 32])), seen(SessionKey([4; 32]))];
-    seeds.extend(
-        encode_observed(&seen, teller, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)),
-    );
-    let moved = Moved { left_ms: Millis(9), plan, entry: Bytes::from_static(b"sealed") };
-    seeds.push([vec![1], encode_moved(Some(&moved)).to_vec()].concat());
-    seeds.extend(replies().iter().map(|reply| [vec![1], encode_reply(reply).to_vec()].concat()));
-    seeds.push([&[2][..], drawn].concat());
-    seeds.push([&[2][..], drawn, &[0; 40], &[0, 0, 60, 255]].concat());
+    let at = Position { database: DatabaseUuid([5; 16]), id: TransactionId(draw.number()) };
+    let written = Written::at(WrittenEpoch(1), at);
+    let (name, after) = (DatabaseTag(draw.number()), TransactionId(3));
+    let records = vec![WrittenRecord::of_all(name, written)];
+    let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
+    let range = IdRange {
+        database: at.database,
+        epoch: WrittenEpoch(1),
+        after,
+        until: at.id,
+        doubted: draw.number(),
+    };
+    let mut questions = vec![
+        Question::Purge(Scope::Key(key)),
+        Question::Purge(Scope::Tag(Tag::Database(name))),
+        Question::Purge(Scope::All),
+        Question::Inspect(key),
+        Question::Wanted { key, log: LogMark(draw.number()) },
+        Question::Plans(vec![(key, sample_plan())]),
+        Question::Fields(vec![key, sample.key]),
+        Question::Pull(Bytes::copy_from_slice(draw.short())),
+        Question::Orders(vec![SentOrder::of(&order)]),
+        Question::FlushWaste,
+        Question::Written(ToldWrites { records, by: holder(), counted }),
+        Question::Tally(name, range),
+    ];
+    let pages = observed_pages(&[seen(3), seen(4)], teller, MonoTime(12_000));
+    questions.extend(pages.into_iter().map(Question::Observed));
+    questions
+}
+
+/// A client's request in each form that the head of a question has.
+fn asks() -> Vec<Bytes> {
+    let sample = ask(&mut Draw(DRAWN));
+    let send = |ask: &Ask, near| encode_ask(ask, Millis(5_000), (RingEpoch(11), WHOSE), near);
+    let plain = Ask { freshness: Freshness::default(), ..sample.clone() };
+    let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
+    let after = Ask { bookmarks, ..plain.clone() };
+    let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
+    let after_write = Ask { written, ..after.clone() };
+    vec![send(&sample, None), send(&plain, Some(77)), send(&after, Some(77)), send(&after_write, Some(77))]
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut draw = Draw(DRAWN);
+    let questions = questions(&mut draw);
+    let in_mode = |mode: u8, bytes: &Bytes| [&[mode], &bytes[..]].concat();
+    let mut seeds: Vec<_> = asks().iter().map(|bytes| in_mode(0, bytes)).collect();
+    seeds.extend(questions.iter().map(|question| in_mode(0, &encode_question(question))));
+    seeds.extend(questions.iter().map(|question| in_mode(1, &answer_to(question, &mut draw).0)));
+    seeds.extend(replies().iter().map(|reply| in_mode(1, &encode_reply(reply))));
+    seeds.push([&[2][..], DRAWN].concat());
+    seeds.push([&[2][..], DRAWN, &[0; 40], &[0, 0, 60, 255]].concat());
+    seeds.push([&[3][..], DRAWN, &[9; 40]].concat());
     seeds
+}
+
+/// The kinds that `read` knows: of another one it says that there is none, and of one that it knows that the rest is missing.
+#[cfg(test)]
+pub(crate) fn known_kinds(
+    read: impl Fn(&[u8]) -> Result<(), hopcache_core::wire::BadForm>,
+) -> std::collections::BTreeSet<u8> {
+    let is_known = |kind: &u8| !matches!(read(&[*kind]), Err(error) if error.to_string().contains("Serde"));
+    (0..0x80).filter(is_known).collect()
 }
 
 fn range() -> Option<ReadRange> {
@@ -329,4 +458,25 @@ fn replies() -> Vec<Reply> {
         reply(failed(FailureKind::Neo4j(failure)), miss, None),
         reply(failed(FailureKind::TooLarge { limit_bytes: 9 }), miss, Some(Detail::Failed)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::wire::from_bytes;
+
+    use super::*;
+
+    /// Whoever adds a kind adds a sample of it, which this target reads as it was written. A forwarded request has a head of its own.
+    #[test]
+    fn every_kind_has_a_sample() {
+        let samples =
+            questions(&mut Draw(DRAWN)).iter().map(|question| encode_question(question)[1]).collect();
+        assert_eq!(known_kinds(|bytes| from_bytes::<Question>(bytes).map(drop)), samples);
+        let replies = replies().iter().map(|reply| encode_reply(reply)[1]).collect();
+        let read = |bytes: &[u8]| match decode_reply(&[&[1], bytes].concat().into()) {
+            Err(BadMessage::Value(error)) => Err(error),
+            _ => Ok(()),
+        };
+        assert_eq!(known_kinds(read), replies);
+    }
 }

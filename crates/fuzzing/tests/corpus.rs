@@ -68,5 +68,4 @@ macro_rules! targets {
 }
 
 targets! { request_body headers config cypher packstream old_values result entry render bolt bolt_server peer_message peer_frame gossip fields
-form lesson pull_digest bookmark credential_message
-holder_message tags }
+form lesson pull_digest bookmark front_message tags }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use hopcache_core::membership::Card;
 use hopcache_core::time::Millis;
+use hopcache_core::wire::WIRE_VERSION;
 
 use crate::identity::Identity;
 
@@ -64,9 +65,9 @@ pub enum Refused {
     /// The sender has this node's own life: a reflection, or another node with its name and life.
     #[error("from this node itself")]
     FromMyself,
-    /// Its sender speaks a protocol that this node does not understand.
-    #[error("protocol {}.{} is not understood", .0 >> 8, .0 & 0xff)]
-    Incompatible(u16),
+    /// Its sender speaks another wire version.
+    #[error("wire version {0}, this node speaks {WIRE_VERSION}")]
+    Incompatible(u8),
     /// Its sender gives an address that no node can reach.
     #[error("the sender's address cannot be reached")]
     Unreachable,

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use foca::{Header, Member, Message, State};
 use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_GOODBYES_EACH, GOSSIP_MEMBERS_MAX};
+use hopcache_core::wire::{append, to_bytes};
 
-use crate::frame::{FOCA_FRAME, put_header, put_member};
+use crate::frame::foca_frame;
 use crate::identity::{Identity, Key};
 
 /// Members that may not know which members have left, each with the number of rounds that are left for it.
@@ -38,12 +39,12 @@ impl Uninformed {
 
 /// A datagram with the goodbyes of as many of `left` as fit, and their number.
 pub(crate) fn goodbyes(src: Identity, dst: Identity, left: &[Identity]) -> (Vec<u8>, usize) {
-    let mut datagram = vec![FOCA_FRAME];
-    put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
+    let header = Header { src, src_incarnation: 0, dst, message: Message::Gossip };
+    let mut datagram = foca_frame(&to_bytes(&header));
     let (mut count, mut members) = (0_u16, Vec::new());
     for identity in left {
         let whole = members.len();
-        put_member(&Member::new(identity.clone(), 0, State::Down), &mut members);
+        members = append(members, &Member::new(identity.clone(), 0, State::Down));
         if datagram.len() + size_of_val(&count) + members.len() > GOSSIP_DATAGRAM_BYTES_MAX {
             members.truncate(whole);
             break;

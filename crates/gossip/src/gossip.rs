@@ -9,27 +9,26 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use foca::{Foca, Header, Member, Message, Notification, OwnedNotification, State};
+use foca::{Foca, Header, Member, Message, Notification, OwnedNotification, PostcardCodec, State};
 use hopcache_core::limits::{
     GOSSIP_ANNOUNCE_DEAD, GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_DEAD_KEPT_MS, GOSSIP_HOUSE_MS,
     GOSSIP_KNOCKS_EACH, GOSSIP_KNOCKS_MAX, GOSSIP_LATE_MS, GOSSIP_LEFT_KEPT_MS, GOSSIP_MEMBERS_MAX,
     GOSSIP_NEWS_MAX,
 };
-use hopcache_core::membership::{Card, is_compatible};
+use hopcache_core::membership::Card;
 use hopcache_core::time::Millis;
+use hopcache_core::wire::{from_bytes, take, to_bytes};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::effect::{Effect, Kind, Refused, Timer};
-use crate::frame::{
-    ANNOUNCE, FOCA_FRAME, FrameCodec, put_header, put_identity, take_header, take_identity, take_member,
-};
+use crate::frame::{Frame, announcement, foca_frame};
 use crate::goodbyes::{Uninformed, goodbyes};
 use crate::identity::{Identity, Key};
 use crate::settings::Settings;
 use crate::spread::{Spreader, piece};
 
-type FocaState = Foca<Identity, FrameCodec, SmallRng, Spreader>;
+type FocaState = Foca<Identity, PostcardCodec, SmallRng, Spreader>;
 
 /// One node's part in the gossip.
 pub struct Gossip {
@@ -125,10 +124,9 @@ impl Gossip {
         if datagram.len() > GOSSIP_DATAGRAM_BYTES_MAX {
             return Err(Refused::TooLong);
         }
-        let frame = match datagram.split_first() {
-            Some((&FOCA_FRAME, frame)) => self.filter_members(frame)?,
-            Some((&ANNOUNCE, identity)) => self.read_announcement(identity)?,
-            _ => return Err(Refused::Malformed),
+        let frame = match Frame::read(datagram)? {
+            Frame::Foca(frame) => self.filter_members(frame)?,
+            Frame::Announcement(identity) => self.read_announcement(identity)?,
         };
         let outcome = self.with_foca(out, |foca, runtime| foca.handle_data(&frame, runtime));
         outcome.map_err(|error| match error {
@@ -189,9 +187,7 @@ impl Gossip {
     }
 
     fn send_announcement(&self, to: SocketAddr, out: &mut Vec<Effect>) {
-        let mut datagram = vec![ANNOUNCE];
-        put_identity(self.foca.identity(), &mut datagram);
-        out.push(Effect::Send { to, datagram: datagram.into() });
+        out.push(Effect::Send { to, datagram: announcement(self.foca.identity()).into() });
     }
 
     fn repeat_announcements(&mut self, out: &mut Vec<Effect>) {
@@ -287,7 +283,8 @@ impl Gossip {
 
     /// The frame without members that may not enter the table. So foca's table never exceeds its bound.
     fn filter_members(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
-        let (header, rest) = take_header(frame).ok_or(Refused::Malformed)?;
+        let mut rest = frame;
+        let header: Header<Identity> = take(&mut rest).map_err(|_| Refused::Malformed)?;
         self.admit_sender(&header.src)?;
         let whom = match &header.message {
             Message::PingReq { target: whom, .. }
@@ -307,9 +304,9 @@ impl Gossip {
         let (mut kept, mut members) = (0_u16, Vec::new());
         let mut new = 0;
         for _ in 0..u16::from_be_bytes(*count) {
-            let (member, after) = take_member(rest).ok_or(Refused::Malformed)?;
-            let bytes = rest.get(..rest.len() - after.len()).unwrap_or_default();
-            rest = after;
+            let before = rest;
+            let member: Member<Identity> = take(&mut rest).map_err(|_| Refused::Malformed)?;
+            let bytes = before.get(..before.len() - rest.len()).unwrap_or_default();
             // The sender missed the goodbye, or sent this datagram before it heard of it.
             if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
                 self.uninformed.add(header.src.key());
@@ -322,22 +319,17 @@ impl Gossip {
         Ok([head, &kept.to_be_bytes(), &members, rest].concat())
     }
 
-    /// Turns a datagram of kind 2 into foca's announcement to this node, whose identity the sender does not know.
+    /// Turns an announcement into foca's announcement to this node, whose identity the sender does not know.
     fn read_announcement(&mut self, announcement: &[u8]) -> Result<Vec<u8>, Refused> {
-        let Some((src, [])) = take_identity(announcement) else { return Err(Refused::Malformed) };
+        let src: Identity = from_bytes(announcement).map_err(|_| Refused::Malformed)?;
         self.admit_sender(&src)?;
         let dst = self.foca.identity().clone();
-        let mut frame = Vec::new();
-        put_header(&Header { src, src_incarnation: 0, dst, message: Message::Announce }, &mut frame);
-        Ok(frame)
+        Ok(to_bytes(&Header { src, src_incarnation: 0, dst, message: Message::Announce }))
     }
 
     fn admit_sender(&mut self, sender: &Identity) -> Result<(), Refused> {
         if sender.key() == self.foca.identity().key() {
             return Err(Refused::FromMyself);
-        }
-        if !is_compatible(sender.card.protocol) {
-            return Err(Refused::Incompatible(sender.card.protocol));
         }
         if !sender.card.is_reachable() {
             return Err(Refused::Unreachable);
@@ -348,7 +340,7 @@ impl Gossip {
     /// Whether foca may see this identity. Removes a dead member if that makes room. `new` counts the identities of this
     /// datagram that are not in the table yet.
     fn may_enter(&mut self, identity: &Identity, new: &mut usize) -> bool {
-        if !is_compatible(identity.card.protocol) || !identity.card.is_reachable() {
+        if !identity.card.is_reachable() {
             return false;
         }
         let key = identity.key();
@@ -384,7 +376,7 @@ impl Gossip {
 fn new_foca(me: Identity, settings: Settings, seed: u64) -> (FocaState, Receiver<Bytes>) {
     let (heard, pieces) = channel();
     let dice = SmallRng::seed_from_u64(seed);
-    (Foca::with_custom_broadcast(me, settings.config(), dice, FrameCodec, Spreader::new(heard)), pieces)
+    (Foca::with_custom_broadcast(me, settings.config(), dice, PostcardCodec, Spreader::new(heard)), pieces)
 }
 
 const fn maintenance() -> Effect {
@@ -439,7 +431,7 @@ impl foca::Runtime<Identity> for &mut Driver<'_> {
     fn send_to(&mut self, to: Identity, data: &[u8]) {
         let to = to.card.peer_addr;
         if to != self.me {
-            self.out.push(Effect::Send { to, datagram: [&[FOCA_FRAME], data].concat().into() });
+            self.out.push(Effect::Send { to, datagram: foca_frame(data).into() });
         }
     }
 

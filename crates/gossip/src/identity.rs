@@ -8,7 +8,7 @@ use hopcache_core::node::{Incarnation, NodeName};
 /// A node in one life.
 pub(crate) type Key = (NodeName, Incarnation);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Identity {
     pub(crate) card: Card,
     /// How often it was declared down in this revision of its card and came back.

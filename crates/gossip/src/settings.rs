@@ -53,7 +53,7 @@ impl Settings {
             max_transmissions: TRANSMISSIONS,
             suspect_to_down_after: duration(self.suspect),
             remove_down_after: None,
-            max_packet_size: at_least_one(GOSSIP_DATAGRAM_BYTES_MAX - crate::frame::KIND_BYTES),
+            max_packet_size: at_least_one(GOSSIP_DATAGRAM_BYTES_MAX - crate::frame::HEAD_BYTES),
             notify_down_members: true,
             periodic_announce: Some(foca::PeriodicParams {
                 frequency: Duration::from_millis(GOSSIP_FEED_MS),

@@ -9,17 +9,24 @@ use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_SPREAD_BYTES_MAX, GOSSIP_SPREAD_SEEN_MAX, GOSSIP_SPREAD_SLOTS};
+use hopcache_core::wire::{Piece, from_bytes, to_bytes};
 
-use crate::frame::BadFrame;
 use crate::identity::Identity;
 
-const HEAD_BYTES: usize = 16;
+/// A piece: the life of its origin, its number there, and its content.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct SpreadPiece<'a>(u64, u64, #[serde(borrow)] Piece<'a>);
 
-/// A piece in bytes: life of its origin, number, content. `None` when the content is too long or empty.
+/// A piece in bytes. `None` when the content is too long or empty.
 pub(crate) fn piece(life: u64, number: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     let fits = !bytes.is_empty() && bytes.len() <= GOSSIP_SPREAD_BYTES_MAX;
-    fits.then(|| [&life.to_be_bytes()[..], &number.to_be_bytes(), bytes].concat())
+    fits.then(|| to_bytes(&SpreadPiece(life, number, Piece(bytes))))
 }
+
+/// The bytes are no piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a piece")]
+pub(crate) struct BadPiece;
 
 /// The slot of a piece that waits to be passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +39,8 @@ impl foca::Invalidates for Slot {
 }
 
 pub(crate) struct Spreader {
-    seen: BTreeSet<[u8; HEAD_BYTES]>,
-    order: VecDeque<[u8; HEAD_BYTES]>,
+    seen: BTreeSet<(u64, u64)>,
+    order: VecDeque<(u64, u64)>,
     /// Number of pieces that have come to be passed on.
     taken: u64,
     /// [`crate::Gossip`] reads it after each call, because foca owns the handler.
@@ -45,7 +52,7 @@ impl Spreader {
         Self { seen: BTreeSet::new(), order: VecDeque::new(), taken: 0, heard }
     }
 
-    fn is_new(&mut self, head: [u8; HEAD_BYTES]) -> bool {
+    fn is_new(&mut self, head: (u64, u64)) -> bool {
         if !self.seen.insert(head) {
             return false;
         }
@@ -61,14 +68,14 @@ impl Spreader {
 
 impl foca::BroadcastHandler<Identity> for Spreader {
     type Key = Slot;
-    type Error = BadFrame;
+    type Error = BadPiece;
 
-    fn receive_item(&mut self, data: &[u8], sender: Option<&Identity>) -> Result<Option<Slot>, BadFrame> {
-        let (head, bytes) = data.split_first_chunk::<HEAD_BYTES>().ok_or(BadFrame)?;
+    fn receive_item(&mut self, data: &[u8], sender: Option<&Identity>) -> Result<Option<Slot>, BadPiece> {
+        let SpreadPiece(life, number, Piece(bytes)) = from_bytes(data).map_err(|_| BadPiece)?;
         if bytes.is_empty() || bytes.len() > GOSSIP_SPREAD_BYTES_MAX {
-            return Err(BadFrame);
+            return Err(BadPiece);
         }
-        if !self.is_new(*head) {
+        if !self.is_new((life, number)) {
             return Ok(None);
         }
         if sender.is_some() {

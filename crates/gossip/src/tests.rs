@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use foca::{Header, Member, Message, State};
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::wire::{append, to_bytes};
 
-use crate::frame::{FOCA_FRAME, put_header, put_member};
+use crate::frame::foca_frame;
 use crate::identity::Identity;
 use crate::{Effect, Gossip, Settings};
 
@@ -22,11 +23,11 @@ fn news_of_oneself_are_no_news() {
     let mut node = Gossip::new(card(0, 5), Settings::default(), 1);
     let mut out = Vec::new();
     let (src, dst) = (Identity::new(card(1, 0)), Identity::new(card(0, 5)));
-    let mut datagram = vec![FOCA_FRAME];
-    put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
+    let mut datagram =
+        foca_frame(&to_bytes(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }));
     datagram.extend_from_slice(&3_u16.to_be_bytes());
     for (revision, state) in [(3, State::Alive), (9, State::Down), (10, State::Alive)] {
-        put_member(&Member::new(Identity::new(card(0, revision)), 0, state), &mut datagram);
+        datagram = append(datagram, &Member::new(Identity::new(card(0, revision)), 0, state));
     }
     assert_eq!(node.heard(&datagram, &mut out), Ok(()));
     assert_eq!(node.table_len(), 1, "its sender");

@@ -13,7 +13,7 @@ use crate::{FormId, PatternTag};
 const OVERHEAD_BYTES: usize = 192;
 
 /// The name of a definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Name {
     Form(FormId),
     Pattern(PatternTag),

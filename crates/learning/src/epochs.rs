@@ -30,7 +30,7 @@ pub(super) struct LifeId {
 }
 
 /// A message's claim about a life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Claim {
     pub(super) origin: OriginTag,
     pub(super) life: Incarnation,

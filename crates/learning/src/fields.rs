@@ -11,35 +11,37 @@ use hopcache_core::limits::{
     FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
 };
 use hopcache_core::result::ResultSet;
+use hopcache_core::wire::{at_most, from_bytes, piece, to_bytes};
 use hopcache_packstream::{Reader, Token, Writer, tag};
 
-use crate::cursor::{Cursor, put_text};
-
-/// Version of the encoding. Another encoding needs another number, and is not read.
-const FIELDS_VERSION: u8 = 2;
-/// Bytes before columns, places and scalars: version, rows, and a count of each.
-const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2;
+/// Bytes beside columns, places and scalars at most: rows, and a count of each.
+const HEAD_BYTES: usize = 10 + 1 + 2 + 2;
 
 /// Scalars of the first rows of a result.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Fields {
     rows: u64,
+    #[serde(deserialize_with = "at_most::<_, _, FIELDS_COLUMNS_MAX>")]
     columns: Vec<Box<str>>,
+    #[serde(deserialize_with = "at_most::<_, _, FIELDS_PLACES_MAX>")]
     places: Vec<FieldPath>,
+    #[serde(deserialize_with = "at_most::<_, _, FIELDS_BYTES_MAX>")]
     scalars: Vec<Scalar>,
 }
 
 /// A place in a row.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 struct FieldPath {
     column: u8,
+    #[serde(deserialize_with = "at_most::<_, _, FIELDS_DEPTH_MAX>")]
     path: Vec<Box<str>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Scalar {
     row: u8,
     place: u8,
+    #[serde(with = "piece")]
     value: Vec<u8>,
 }
 
@@ -137,67 +139,38 @@ impl Fields {
         u8::try_from(self.places.iter().position(is_it)?).ok()
     }
 
-    /// The canonical bytes, at most [`FIELDS_BYTES_MAX`] of them for all that [`Fields::of`] and [`Fields::decode`]
-    /// give: version, rows in eight; number of columns, and their names, each after its length; number of places, each
-    /// with its column, number of keys and keys; number of scalars in two, each with row, place and PackStream. Numbers
-    /// big endian.
+    /// Their bytes, at most [`FIELDS_BYTES_MAX`] for all that [`Fields::of`] and [`Fields::decode`] give.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![FIELDS_VERSION];
-        out.extend_from_slice(&self.rows.to_be_bytes());
-        out.push(count(self.columns.len()));
-        self.columns.iter().for_each(|name| {
-            put_text(&mut out, name);
-        });
-        out.push(count(self.places.len()));
-        for place in &self.places {
-            out.push(place.column);
-            put_texts(&mut out, &place.path);
-        }
-        out.extend_from_slice(&long_count(self.scalars.len()).to_be_bytes());
-        for each in &self.scalars {
-            out.extend_from_slice(&[each.row, each.place]);
-            out.extend_from_slice(&each.value);
-        }
-        out
+        to_bytes(self)
     }
 
     /// Reads [`Fields::encode`]. Total: any bytes are the encoding of some fields, or none.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut cursor = Cursor(bytes);
-        if bytes.len() > FIELDS_BYTES_MAX || cursor.byte()? != FIELDS_VERSION {
-            return None;
-        }
-        let mut fields = Self { rows: cursor.long()?, ..Self::default() };
-        fields.columns = texts(&mut cursor, FIELDS_COLUMNS_MAX)?;
-        for _ in 0..cursor.byte()? {
-            let column = cursor.byte().filter(|column| usize::from(*column) < fields.columns.len())?;
-            let place = FieldPath { column, path: texts(&mut cursor, FIELDS_DEPTH_MAX)? };
-            if fields.places.contains(&place) || fields.places.len() >= FIELDS_PLACES_MAX {
-                return None;
-            }
-            fields.places.push(place);
-        }
-        for _ in 0..cursor.short()? {
-            let (row, place) = fields.spot(&mut cursor)?;
-            let mut reader = Reader::new(cursor.0);
-            let start = reader.rest();
-            let value = scalar(reader.token().ok()?)?;
-            cursor.0 = reader.rest();
-            let is_canonical = start.len() - cursor.0.len() == value.len() && start.starts_with(&value);
-            is_canonical.then(|| fields.scalars.push(Scalar { row, place, value }))?;
-        }
-        let is_sorted = fields.scalars.is_sorted_by_key(|each| each.row);
-        (cursor.0.is_empty() && is_sorted).then_some(fields)
+        let is_short = bytes.len() <= FIELDS_BYTES_MAX;
+        let fields: Self = is_short.then(|| from_bytes(bytes).ok())??;
+        fields.is_sound().then_some(fields)
     }
 
-    /// An existing row and place.
-    fn spot(&self, cursor: &mut Cursor<'_>) -> Option<(u8, u8)> {
-        let (row, place) = (cursor.byte()?, cursor.byte()?);
-        let exists =
-            row < FIELDS_ROWS_MAX && u64::from(row) < self.rows && usize::from(place) < self.places.len();
-        exists.then_some((row, place))
+    /// Whether names are short, each place is named once, and each scalar is at an existing place of an existing row.
+    fn is_sound(&self) -> bool {
+        let mut names = self.columns.iter().chain(self.places.iter().flat_map(|place| &place.path));
+        let is_place = |(at, place): (usize, &FieldPath)| {
+            usize::from(place.column) < self.columns.len() && !self.places[..at].contains(place)
+        };
+        let is_field = |each: &Scalar| {
+            let mut reader = Reader::new(&each.value);
+            let is_whole = reader.token().ok().and_then(scalar).is_some_and(|value| value == each.value);
+            is_whole
+                && each.row < FIELDS_ROWS_MAX
+                && u64::from(each.row) < self.rows
+                && usize::from(each.place) < self.places.len()
+        };
+        names.all(|name| name.len() <= FIELD_NAME_BYTES_MAX)
+            && self.places.iter().enumerate().all(is_place)
+            && self.scalars.iter().all(is_field)
+            && self.scalars.is_sorted_by_key(|each| each.row)
     }
 }
 
@@ -205,28 +178,9 @@ fn count(len: usize) -> u8 {
     u8::try_from(len).unwrap_or(u8::MAX)
 }
 
-fn long_count(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
-}
-
-fn put_texts(out: &mut Vec<u8>, texts: &[Box<str>]) {
-    out.push(count(texts.len()));
-    texts.iter().for_each(|text| {
-        put_text(out, text);
-    });
-}
-
-fn texts(cursor: &mut Cursor<'_>, max: usize) -> Option<Vec<Box<str>>> {
-    let len = usize::from(cursor.byte()?);
-    let mut texts = Vec::new();
-    for _ in 0..Some(len).filter(|len| *len <= max)? {
-        texts.push(cursor.text(FIELD_NAME_BYTES_MAX)?.into());
-    }
-    Some(texts)
-}
-
-fn texts_bytes(texts: &[Box<str>]) -> usize {
-    1 + texts.iter().map(|text| 1 + text.len()).sum::<usize>()
+/// The bytes of a text with its length, which takes one byte, or two from 128 on.
+fn text_bytes(text: &str) -> usize {
+    1 + text.len() / 128 + text.len()
 }
 
 /// The canonical bytes of a token that may be a field.
@@ -257,7 +211,7 @@ impl Reading {
         let mut room = FIELDS_BYTES_MAX - HEAD_BYTES;
         let mut columns = Vec::new();
         for name in result.fields.iter().take(FIELDS_COLUMNS_MAX) {
-            let cost = 1 + name.len();
+            let cost = text_bytes(name);
             let is_kept = name.len() <= FIELD_NAME_BYTES_MAX && cost <= room / 2 && {
                 !fields.columns.iter().any(|other| **other == **name)
             };
@@ -306,7 +260,7 @@ impl Reading {
             }
             token => {
                 if let Some(value) = scalar(token) {
-                    let place = self.taken(place, 2 + value.len())?;
+                    let place = self.taken(place, 3 + value.len())?;
                     self.fields.scalars.push(Scalar { row, place, value });
                 }
                 reader.skip().ok()?;
@@ -355,7 +309,8 @@ impl Reading {
     /// The number of a place, with room for `cost` more bytes; `None` without room.
     fn taken(&mut self, place: FieldPath, cost: usize) -> Option<u8> {
         let known = self.fields.places.iter().position(|each| *each == place);
-        let place_cost = if known.is_some() { 0 } else { 1 + texts_bytes(&place.path) };
+        let path_bytes = || place.path.iter().map(|key| text_bytes(key)).sum::<usize>();
+        let place_cost = if known.is_some() { 0 } else { 2 + path_bytes() };
         let is_countable = known.is_some() || self.fields.places.len() < FIELDS_PLACES_MAX;
         self.room = self.room.checked_sub(cost + place_cost).filter(|_| is_countable)?;
         Some(count(known.unwrap_or_else(|| {

@@ -12,20 +12,17 @@ use hopcache_core::limits::{
     FIELDS_DEPTH_MAX, FIELDS_ROWS_MAX, FORM_BYTES_MAX, FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX,
     LEARNED_PARAMS_BYTES_MAX, LEARNED_PARAMS_MAX,
 };
+use hopcache_core::wire::{fixed, from_bytes, piece, to_bytes};
 use hopcache_packstream::{Value, decode, encode_canonical};
 
-use crate::cursor::{Cursor, put_text};
 use crate::fields::Fields;
 use crate::params::{Kind, Params, written};
 use crate::source::FormId;
 
-/// Version of the encoding. Another encoding needs another number, and is not read.
-const FORM_VERSION: u8 = 1;
-
 /// Keyed digest of a database and of the asking principal. It is part of a form's definition and so of its id: the same
 /// statement is another form for each principal (I5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RealmTag(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct RealmTag(#[serde(with = "fixed")] pub u64);
 
 impl RealmTag {
     /// The tag of a database, named in any case, and of the asking principal.
@@ -36,13 +33,14 @@ impl RealmTag {
 }
 
 /// A successor that can be run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Form {
     /// This statement with these parameters.
     Exact {
         /// The statement, in its normal form.
         statement: Box<str>,
         /// One canonical PackStream map.
+        #[serde(with = "piece")]
         params: Vec<u8>,
     },
     /// This statement, each parameter from somewhere.
@@ -55,7 +53,7 @@ pub enum Form {
 }
 
 /// The source of a parameter of the next query.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Binding {
     /// A parameter of the query before.
     Param {
@@ -76,11 +74,11 @@ pub enum Binding {
         kind: Kind,
     },
     /// Always the same canonical PackStream value.
-    Constant(Vec<u8>),
+    Constant(#[serde(with = "piece")] Vec<u8>),
 }
 
 /// Which rows of a result a field is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Rows {
     /// The first.
     First,
@@ -208,68 +206,30 @@ impl Before<'_> {
 impl Form {
     /// The canonical bytes of this form in a realm, which are sent and whose digest is its id. `None` if it exceeds a
     /// bound.
-    ///
-    /// Realm in eight bytes, version, kind (0 exact, 1 template), length of the statement in two bytes, statement.
-    /// Then, for an exact one, the parameters to the end. For a template, the number of bindings in one byte and each
-    /// binding: its name after its length, 0 with type and name of a parameter, or 1 (first row) or 2 (each) with type,
-    /// column, number of keys and keys, or 3 with the value after its length in two bytes. Numbers big endian.
     #[must_use]
     pub fn define(&self, realm: RealmTag) -> Option<Vec<u8>> {
-        let statement = self.statement();
-        let len = u16::try_from(statement.len()).ok()?;
-        if statement.len() > FORM_STATEMENT_BYTES_MAX {
-            return None;
-        }
-        let is_template = matches!(self, Self::Template { .. });
-        let mut out = realm.0.to_be_bytes().to_vec();
-        out.extend_from_slice(&[FORM_VERSION, u8::from(is_template)]);
-        out.extend_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(statement.as_bytes());
-        match self {
+        let is_bounded = match self {
             Self::Exact { params, .. } => {
-                canonical(params).filter(|value| matches!(value, Value::Map(_)))?;
-                out.extend_from_slice(params);
+                canonical(params).is_some_and(|value| matches!(value, Value::Map(_)))
             }
             Self::Template { bindings, .. } => {
-                out.push(u8::try_from(bindings.len()).ok().filter(|_| bindings.len() <= LEARNED_PARAMS_MAX)?);
-                for (name, binding) in bindings {
-                    put_text(&mut out, name).then_some(())?;
-                    binding.encode(&mut out)?;
-                }
+                bindings.len() <= LEARNED_PARAMS_MAX && bindings.values().all(Binding::is_bounded)
             }
-        }
-        (out.len() <= FORM_BYTES_MAX).then_some(out)
+        };
+        let definition = to_bytes(&(realm, self));
+        let fits = definition.len() <= FORM_BYTES_MAX && self.statement().len() <= FORM_STATEMENT_BYTES_MAX;
+        (is_bounded && fits).then_some(definition)
     }
 
     /// Reads [`Form::define`]. Total: any bytes are the encoding of one form of one realm, or none. Before running it
     /// for a query, the caller checks that the query is of this realm.
     #[must_use]
     pub fn of_definition(bytes: &[u8]) -> Option<(RealmTag, Self)> {
-        let mut cursor = Cursor(bytes);
-        let realm = RealmTag(cursor.long()?);
-        if bytes.len() > FORM_BYTES_MAX || cursor.byte()? != FORM_VERSION {
-            return None;
-        }
-        let kind = cursor.byte()?;
-        let len = usize::from(cursor.short()?);
-        let statement: Box<str> = std::str::from_utf8(cursor.slice(len)?).ok()?.into();
-        let form = match kind {
-            0 => Self::Exact { statement, params: std::mem::take(&mut cursor.0).to_vec() },
-            1 => Self::Template { statement, bindings: bindings(&mut cursor)? },
-            _ => return None,
-        };
+        let is_short = bytes.len() <= FORM_BYTES_MAX;
+        let (realm, form): (RealmTag, Self) = is_short.then(|| from_bytes(bytes).ok())??;
         // Only one encoding is valid: a second one would be a second id of the same form.
-        (cursor.0.is_empty() && form.define(realm).as_deref() == Some(bytes)).then_some((realm, form))
+        (form.define(realm).as_deref() == Some(bytes)).then_some((realm, form))
     }
-}
-
-fn bindings(cursor: &mut Cursor<'_>) -> Option<BTreeMap<Box<str>, Binding>> {
-    let mut bindings = BTreeMap::new();
-    for _ in 0..cursor.byte()? {
-        let name = cursor.text(usize::MAX)?.into();
-        bindings.insert(name, Binding::decode(cursor)?);
-    }
-    Some(bindings)
 }
 
 /// The value, if these are its canonical bytes.
@@ -278,49 +238,11 @@ fn canonical(packed: &[u8]) -> Option<Value> {
 }
 
 impl Binding {
-    fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+    fn is_bounded(&self) -> bool {
         match self {
-            Self::Param { name, kind } => {
-                out.extend_from_slice(&[0, kind.code()]);
-                put_text(out, name).then_some(())
-            }
-            Self::Field { column, path, rows, kind } => {
-                let depth = u8::try_from(path.len()).ok().filter(|_| path.len() <= FIELDS_DEPTH_MAX)?;
-                out.extend_from_slice(&[if *rows == Rows::First { 1 } else { 2 }, kind.code()]);
-                put_text(out, column).then_some(())?;
-                out.push(depth);
-                path.iter().all(|key| put_text(out, key)).then_some(())
-            }
-            Self::Constant(value) => {
-                canonical(value).filter(|_| value.len() <= FORM_CONSTANT_BYTES_MAX)?;
-                out.push(3);
-                out.extend_from_slice(&u16::try_from(value.len()).ok()?.to_be_bytes());
-                out.extend_from_slice(value);
-                Some(())
-            }
-        }
-    }
-
-    fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
-        match cursor.byte()? {
-            0 => {
-                let kind = Kind::of_code(cursor.byte()?)?;
-                Some(Self::Param { name: cursor.text(usize::MAX)?.into(), kind })
-            }
-            rows @ (1 | 2) => {
-                let rows = if rows == 1 { Rows::First } else { Rows::Each };
-                let kind = Kind::of_code(cursor.byte()?)?;
-                let column = cursor.text(usize::MAX)?.into();
-                let depth = cursor.byte()?;
-                let path =
-                    (0..depth).map(|_| cursor.text(usize::MAX).map(Into::into)).collect::<Option<_>>()?;
-                Some(Self::Field { column, path, rows, kind })
-            }
-            3 => {
-                let len = usize::from(cursor.short()?);
-                Some(Self::Constant(cursor.slice(len)?.to_vec()))
-            }
-            _ => None,
+            Self::Param { .. } => true,
+            Self::Field { path, .. } => path.len() <= FIELDS_DEPTH_MAX,
+            Self::Constant(value) => value.len() <= FORM_CONSTANT_BYTES_MAX && canonical(value).is_some(),
         }
     }
 }

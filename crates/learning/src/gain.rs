@@ -9,6 +9,7 @@ use hopcache_core::limits::PRICED_RUN_MS_MAX;
 
 hopcache_core::words! {
     /// The kind of a candidate.
+    #[derive(serde::Serialize, serde::Deserialize)]
     pub enum CandidateKind {
         /// A query that was seen to follow the one asked, with the parameters seen.
         Exact = "exact",
@@ -16,24 +17,6 @@ hopcache_core::words! {
         Template = "template",
         /// A cached entry of the same anchor that is about to expire.
         Overlap = "overlap",
-    }
-}
-
-impl CandidateKind {
-    /// Its byte in messages. 2 was the neighbours in a result.
-    #[must_use]
-    pub const fn to_byte(self) -> u8 {
-        match self {
-            Self::Exact => 0,
-            Self::Template => 1,
-            Self::Overlap => 3,
-        }
-    }
-
-    /// Reads its byte; `None` for a kind that this version does not have.
-    #[must_use]
-    pub fn of_byte(byte: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.to_byte() == byte)
     }
 }
 
@@ -114,7 +97,6 @@ mod tests {
     fn every_kind_is_at_its_place() {
         for (place, kind) in CandidateKind::ALL.into_iter().enumerate() {
             assert_eq!(kind.place(), place);
-            assert_eq!(CandidateKind::of_byte(kind.to_byte()), Some(kind));
         }
     }
 }

@@ -16,7 +16,6 @@
 //! in the answer to a pull.
 
 pub mod budget;
-mod cursor;
 mod definitions;
 mod delta;
 mod epochs;
@@ -36,7 +35,6 @@ mod successors;
 pub mod tellers;
 pub mod templates;
 pub mod thinning;
-mod wire;
 
 pub use delta::{Definition, Lesson, LessonError};
 pub use pages::PullPages;

@@ -5,7 +5,7 @@ use hopcache_core::limits::{LEARNED_PARAMS_BYTES_MAX, LEARNED_PARAMS_MAX};
 use hopcache_packstream::{Reader, Token, Writer};
 
 /// The type of a value. Two values of different types are never the same: `1`, `1.0` and `"1"` are three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     /// Null.
     Null,
@@ -28,18 +28,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
-        Self::Null,
-        Self::Bool,
-        Self::Int,
-        Self::Float,
-        Self::Bytes,
-        Self::Text,
-        Self::List,
-        Self::Map,
-        Self::Struct,
-    ];
-
     /// The type of the value at the front of these bytes.
     #[must_use]
     pub fn of(packed: &[u8]) -> Option<Self> {
@@ -54,14 +42,6 @@ impl Kind {
             Token::Map(_) => Self::Map,
             Token::Struct { .. } => Self::Struct,
         })
-    }
-
-    pub(super) fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub(super) fn of_code(code: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(code)).copied()
     }
 }
 

@@ -8,15 +8,12 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use hopcache_core::limits::{PULL_BUCKETS_MAX, PULL_DIGEST_BYTES_MAX, PULL_WANTS_MAX};
+use hopcache_core::limits::{PULL_BUCKETS_MAX, PULL_WANTS_MAX};
+use hopcache_core::wire::{at_most, from_bytes, to_bytes};
 
 use crate::definitions::Name;
-use crate::delta::{put_source, read_source};
-use crate::wire::{Reader, put_number, put_tag};
-use crate::{FormId, PatternTag, QueryTag, SourceId};
+use crate::{PatternTag, QueryTag, SourceId};
 
-/// Version of this format.
-const VERSION: u8 = 1;
 /// The average number of sources in a range, until there are too many ranges.
 const SOURCES_PER_BUCKET: usize = 4;
 /// Fewest bits that distinguish ranges, so that shifting by the others is always defined.
@@ -113,14 +110,16 @@ impl Prints {
 
 /// A node's lessons, summed up by ranges of sources, and the definitions that it lacks. Opaque to the caller: made by
 /// `Successors::digest`, sent as bytes, answered by `Successors::answer_pull`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Digest {
     /// The end of the last page: sources before it were compared.
     pub(super) from: Option<SourceId>,
     /// How many bits of a tag distinguish ranges.
     bits: u32,
     /// Patterns' sums, then queries'.
+    #[serde(deserialize_with = "at_most::<_, _, { 2 * PULL_BUCKETS_MAX }>")]
     sums: Vec<u64>,
+    #[serde(deserialize_with = "at_most::<_, _, PULL_WANTS_MAX>")]
     pub(super) wants: Vec<Name>,
 }
 
@@ -175,48 +174,17 @@ impl Digest {
         })
     }
 
-    /// As bytes, at most [`PULL_DIGEST_BYTES_MAX`].
+    /// As bytes, at most [`hopcache_core::limits::PULL_DIGEST_BYTES_MAX`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        put_source(&mut out, self.from);
-        put_number(&mut out, u64::from(self.bits));
-        self.sums.iter().for_each(|sum| put_tag(&mut out, *sum));
-        for want in &self.wants {
-            let (kind, tag) = match want {
-                Name::Form(id) => (0, id.0),
-                Name::Pattern(tag) => (1, tag.0),
-            };
-            out.push(kind);
-            put_tag(&mut out, tag);
-        }
-        out
+        to_bytes(self)
     }
 
-    /// Reads [`Self::encode`]; `None` for anything else, also for another version.
+    /// Reads [`Self::encode`]; `None` for anything else.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() > PULL_DIGEST_BYTES_MAX {
-            return None;
-        }
-        let mut from = Reader(bytes);
-        from.byte().filter(|version| *version == VERSION)?;
-        let after = read_source(&mut from)?;
-        let bits = from.up_to(BITS_MAX as usize)? as u32;
-        if bits < BITS_MIN {
-            return None;
-        }
-        let sums = (0..2_usize << bits).map(|_| from.tag()).collect::<Option<Vec<_>>>()?;
-        let mut wants = Vec::new();
-        while !from.is_empty() {
-            let kind = from.byte()?;
-            let tag = from.tag()?;
-            wants.push(match kind {
-                0 => Name::Form(FormId(tag)),
-                1 => Name::Pattern(PatternTag(tag)),
-                _ => return None,
-            });
-        }
-        (wants.len() <= PULL_WANTS_MAX).then_some(Self { from: after, bits, sums, wants })
+        let digest: Self = from_bytes(bytes).ok()?;
+        let is_sized = (BITS_MIN..=BITS_MAX).contains(&digest.bits) && digest.sums.len() == 2 << digest.bits;
+        is_sized.then_some(digest)
     }
 }

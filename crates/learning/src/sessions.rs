@@ -33,7 +33,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::tellers::Teller;
 
 /// Keyed digest of a session's id with database and principal: sessions never cross either (I5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SessionKey(pub [u8; 32]);
 
 impl SessionKey {

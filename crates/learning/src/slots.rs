@@ -11,7 +11,9 @@ use crate::epochs::{LifeId, Lives};
 
 /// The counts of one life of one node, for a source and form in one epoch. They are absolute, so a message that arrives
 /// twice, late or not at all changes nothing in the end (THEORY: never gossip increments).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Tally {
     /// How often the form followed the source; in the row of `FormId::ANY`, how often the source was seen.
     pub seen: u32,

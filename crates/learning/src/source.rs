@@ -5,25 +5,26 @@
 
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::NodeName;
+use hopcache_core::wire::fixed;
 
 /// A pattern in a database, as a principal asks it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PatternTag(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct PatternTag(#[serde(with = "fixed")] pub u64);
 
 /// One exact query: text, parameters, database and principal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueryTag(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct QueryTag(#[serde(with = "fixed")] pub u64);
 
 /// A runnable next query, by the bytes that define it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FormId(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct FormId(#[serde(with = "fixed")] pub u64);
 
 /// A node, by the digest of its name: it identifies slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OriginTag(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct OriginTag(#[serde(with = "fixed")] pub u64);
 
 /// The earlier query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum SourceId {
     /// A pattern: the source of templates.
     Pattern(PatternTag),

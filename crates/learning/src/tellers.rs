@@ -20,7 +20,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::OriginTag;
 
 /// One life of a node. By its clock the times of its observations are exact relative to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Teller {
     /// The node.
     pub node: OriginTag,

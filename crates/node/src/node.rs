@@ -63,6 +63,7 @@ use hopcache_fronts::bolt_front::listener::BoltBounds;
 use hopcache_fronts::bolt_front::{self, BoltFront};
 use hopcache_fronts::front::transactions::TransactionParts;
 use hopcache_fronts::front::{Front, FrontBody, FrontShared};
+use hopcache_fronts::front_question::FrontQuestion;
 use hopcache_fronts::renderer::FrontsRenderer;
 use hopcache_fronts::transactions::OpenTransactions;
 use hopcache_state::memory::{self, CopyMemory};
@@ -281,7 +282,12 @@ impl Node {
         );
         self.clients.spawn(self.guarded("the client listener", served));
 
-        let console = Console::new(Arc::clone(&self.state), link, self.stop_rest.clone());
+        let console = Console::new(
+            Arc::clone(&self.state),
+            link,
+            FrontQuestion::ConsolePart.encode(),
+            self.stop_rest.clone(),
+        );
         let making = Arc::clone(&console);
         self.spawn("the console", async move { match making.run().await {} });
         let peer_service = PeerService {

@@ -1,6 +1,5 @@
-//! The service of the peer listener: it passes messages of peers to the engine, those about credentials to the fronts'
-//! credentials, those about transactions to the front that holds them, and questions for a part of a snapshot to the
-//! console.
+//! The service of the peer listener: it passes questions of peers to the engine, and those of other nodes' fronts to the room that
+//! knows the answer.
 
 use std::sync::{Arc, Weak};
 
@@ -11,14 +10,15 @@ use hopcache_cluster::peer::server::{PeerHandler, PeerRefusal};
 use hopcache_cluster::routing::Members;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
+use hopcache_engine::message::encode_answer;
 use hopcache_ops::meters::Meters;
 
 use hopcache_admin::console::Console;
-use hopcache_fronts::credentials::Credentials;
-use hopcache_fronts::credentials::credential_messages::{CredentialAnswer, CredentialMessage};
+use hopcache_fronts::credentials::credential_messages::{CredentialAnswer, KnownHome};
+use hopcache_fronts::credentials::{Credentials, Fingerprint};
 use hopcache_fronts::databases::Databases;
 use hopcache_fronts::front::Front;
-use hopcache_fronts::peer_credentials::answer;
+use hopcache_fronts::front_question::FrontQuestion;
 
 /// Answers peers with the engine.
 pub struct PeerService {
@@ -41,18 +41,30 @@ pub struct PeerService {
 #[async_trait]
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        if let Some(message) = CredentialMessage::decode(&message) {
-            let parts = self.credentials.upgrade().zip(self.databases.upgrade());
-            let answered = parts.map(|(credentials, databases)| answer(&message, &credentials, &databases));
-            return Ok(answered.unwrap_or_else(|| CredentialAnswer::Unknown.encode()));
+        match FrontQuestion::decode(&message) {
+            Some(FrontQuestion::Transaction(sent)) => {
+                let request = sent.read(&message);
+                Ok(self.front.serve_holder_request(request).await)
+            }
+            Some(FrontQuestion::Credentials(whose)) => Ok(encode_answer(&self.credential_answer(&whose))),
+            Some(FrontQuestion::Refused(refused)) => {
+                let credentials = self.credentials.upgrade();
+                for (whose, age_ms) in refused {
+                    credentials.iter().for_each(|credentials| credentials.refuse_from_peer(&whose, age_ms));
+                }
+                Ok(encode_answer(&()))
+            }
+            Some(FrontQuestion::Home(whose, impersonated)) => {
+                let databases = self.databases.upgrade();
+                let home = databases.and_then(|databases| databases.peer_answer(&whose, impersonated));
+                Ok(KnownHome::encode(home.as_ref()))
+            }
+            Some(FrontQuestion::ConsolePart) => Ok(self.console.own_part()),
+            None => {
+                let answer = self.engine.path().serve_peer(&message).await;
+                answer.map_err(|why| PeerRefusal { detail: why.to_string() })
+            }
         }
-        if let Some(part) = self.console.answer(&message) {
-            return Ok(part);
-        }
-        if let Some(answered) = self.front.serve_holder_request(&message).await {
-            return Ok(answered);
-        }
-        self.engine.path().serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }
 
     fn identity(&self) -> PeerIdentity {
@@ -61,5 +73,12 @@ impl PeerHandler for PeerService {
 
     fn refused(&self, why: AuthError) {
         self.meters.refused_unauthenticated(why.label());
+    }
+}
+
+impl PeerService {
+    fn credential_answer(&self, whose: &Fingerprint) -> CredentialAnswer {
+        let known = self.credentials.upgrade().map(|credentials| credentials.peer_answer(whose));
+        known.unwrap_or(CredentialAnswer::Unknown)
     }
 }

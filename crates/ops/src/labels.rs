@@ -100,6 +100,8 @@ hopcache_core::words! {
         Forged = "forged",
         /// Seen before.
         Replayed = "replayed",
+        /// Of a node of another wire version.
+        OtherVersion = "other_version",
     }
 
     /// Labels of `hopcache_gossip_bytes_total`.

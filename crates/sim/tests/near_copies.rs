@@ -324,7 +324,7 @@ async fn an_answer_from_before_a_purge_is_not_kept() {
         scene.world.pass(1).await;
         assert_eq!(entry.engine.path().sizes().forwards, 1, "it is under way");
         if is_purged {
-            entry.engine.path().serve_peer(&encode_purge(&Scope::All)).await.unwrap();
+            entry.engine.path().serve_peer(&encode_question(&Question::Purge(Scope::All))).await.unwrap();
         }
         let outcome = asked.await.unwrap();
         assert_eq!(

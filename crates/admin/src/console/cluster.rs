@@ -10,28 +10,21 @@ use hopcache_cluster::peer::PeerPath;
 use hopcache_cluster::peer::link::PeerLink;
 use hopcache_core::limits::{CONSOLE_NODES_MAX, CONSOLE_PART_BYTES_MAX, CONSOLE_TELL_WITHIN_MS};
 use hopcache_core::time::Millis;
-use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
 use hopcache_engine::ports::PeerError;
 use serde_json::{Map, Value, json};
 
 use super::part::Parts;
 
-/// Asks a node for its part of a snapshot. The answer is JSON. A node that does not know the kind refuses it.
-const KIND: u8 = KIND_OF_FRONTS_MIN + 3;
-
 pub(super) struct Cluster {
     parts: Parts,
     link: Arc<PeerLink>,
-}
-
-/// Whether the message asks for this node's part.
-pub(super) fn is_question(message: &[u8]) -> bool {
-    message == [VERSION, KIND]
+    /// Asks another node for its part.
+    question: Bytes,
 }
 
 impl Cluster {
-    pub(super) fn new(parts: Parts, link: Arc<PeerLink>) -> Self {
-        Self { parts, link }
+    pub(super) fn new(parts: Parts, link: Arc<PeerLink>, question: Bytes) -> Self {
+        Self { parts, link, question }
     }
 
     /// This node's part, as bytes for another node.
@@ -55,7 +48,7 @@ impl Cluster {
 
     async fn ask_others(&self) -> Vec<(String, Result<Value, String>)> {
         let others = self.parts.others();
-        let (link, question) = (&self.link, &Bytes::from_static(&[VERSION, KIND]));
+        let (link, question) = (&self.link, &self.question);
         let asked = others.iter().take(CONSOLE_NODES_MAX - 1).map(|(name, addr)| async move {
             let within = Millis(CONSOLE_TELL_WITHIN_MS);
             let told = link.exchange((name, *addr), PeerPath::Ask, question, within).await;
@@ -88,6 +81,5 @@ mod tests {
         ] {
             assert!(read(told.clone()).is_err_and(|why| why.contains(reason)), "{told:?}");
         }
-        assert!(is_question(&[VERSION, KIND]) && !is_question(&[VERSION, KIND, 0]) && !is_question(&[]));
     }
 }

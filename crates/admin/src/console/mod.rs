@@ -41,16 +41,20 @@ pub struct Console {
 }
 
 impl Console {
-    /// The console of a node. Its streams end when `stop` is cancelled.
+    /// The console of a node. `question` asks another node for its part. Its streams end when `stop` is cancelled.
     #[must_use]
-    pub fn new(state: Arc<NodeState>, link: Arc<PeerLink>, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { cluster: Cluster::new(Parts::new(state), link), events: Events::new(stop) })
+    pub fn new(
+        state: Arc<NodeState>,
+        link: Arc<PeerLink>,
+        question: Bytes,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self { cluster: Cluster::new(Parts::new(state), link, question), events: Events::new(stop) })
     }
 
-    /// This node's part, if the message asks for it.
-    #[must_use]
-    pub fn answer(&self, message: &Bytes) -> Option<Bytes> {
-        cluster::is_question(message).then(|| self.cluster.own_part())
+    /// This node's part, as bytes for another node.
+    pub fn own_part(&self) -> Bytes {
+        self.cluster.own_part()
     }
 
     /// Makes snapshots while pages are open, for ever.

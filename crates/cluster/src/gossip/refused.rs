@@ -28,7 +28,7 @@ pub(super) const fn reason_of(why: hopcache_gossip::Refused) -> Refused {
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     datagrams: [ReasonLog; Refused::ALL.len()],
-    cards: [ReasonLog; 5],
+    cards: [ReasonLog; 4],
 }
 
 impl RefusalLog {
@@ -45,9 +45,8 @@ impl RefusalLog {
         let place = match why {
             NotAdmitted::NameTaken { .. } => 0,
             NotAdmitted::Full(_) => 1,
-            NotAdmitted::Incompatible { .. } => 2,
-            NotAdmitted::Crowded(_) => 3,
-            NotAdmitted::Unreachable { .. } => 4,
+            NotAdmitted::Crowded(_) => 2,
+            NotAdmitted::Unreachable { .. } => 3,
         };
         let due = self.cards.get_mut(place).and_then(|reason| reason.due(Instant::now()));
         if let Some(times) = due {

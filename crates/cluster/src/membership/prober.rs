@@ -75,7 +75,7 @@ enum Verdict {
     Member,
     /// Another live node has this node's name.
     Namesake,
-    /// A node answered and refused this node, because of its key, cluster name or protocol.
+    /// A node answered and refused this node, or speaks another wire version: the reason.
     Refused(String),
 }
 
@@ -90,7 +90,6 @@ impl Verdict {
     fn of_not_admitted(error: &NotAdmitted, me: &NodeName) -> Self {
         match error {
             _ if error.is_of_name(me) => Self::Namesake,
-            NotAdmitted::Incompatible { .. } => Self::Refused(error.to_string()),
             NotAdmitted::NameTaken { .. }
             | NotAdmitted::Full(_)
             | NotAdmitted::Crowded(_)

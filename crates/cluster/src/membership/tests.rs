@@ -8,18 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::get;
 use hopcache_core::membership::{Card, Change, Heard, MemberState, Phase, Report, Weight};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::wire::WIRE_VERSION;
 use hopcache_engine::ports::{PeerError, Routing};
+use http::HeaderMap;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::seeds::{Resolver, Seeds};
 use super::{Cluster, Prober, View};
-use crate::peer::auth::PeerIdentity;
+use crate::peer::PeerPath;
+use crate::peer::auth::{HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys};
 use crate::peer::link::PeerLink;
-use crate::peer::tests::harness::{Peer, link, name};
+use crate::peer::tests::harness::{Peer, key, link, name};
 use crate::routing::{MemberRouting, Members, ring_of};
 
 /// The value that the tests compose of the routable names: the names, joined.
@@ -149,6 +155,27 @@ async fn seeds_that_refuse_settle_as_a_cluster_of_one() {
     assert_eq!((view.ring.as_str(), view.members.len()), ("node-a", 1));
     let mut alone = Watched::new("127.0.0.1:1".parse().unwrap(), &[]);
     alone.until("a cluster of one", |view| view.settled).await;
+}
+
+/// F10: a node of another wire version has the cluster key, and is no member. The view says which version it speaks. The other
+/// node meets a welcome of this version, and refuses it in the same way.
+#[tokio::test]
+async fn a_node_of_another_wire_version_stays_out() {
+    async fn welcome(headers: HeaderMap) -> Vec<u8> {
+        let hello = Hello::from_header(headers[HELLO_HEADER].to_str().unwrap(), &key()).unwrap();
+        let id = SessionId { nonce: hello.nonce, boot: [1; 16], serial: 2 };
+        let later = [&[WIRE_VERSION + 1], &b"as a later version writes it"[..]].concat();
+        let keys = SessionKeys::derive(&key(), &hello.sender, &id);
+        let sealed = keys.seal_answer(PeerPath::Probe, 0, 200, &later);
+        [&id.boot[..], &id.serial.to_be_bytes(), &sealed].concat()
+    }
+    let routes = Router::new().route(PeerPath::Probe.as_str(), get(welcome));
+    let later = Peer::serve("127.0.0.1:0".parse().unwrap(), TowerToHyperService::new(routes)).await;
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[later.addr.to_string()]);
+    let view = watched.until("its refusal", |view| view.shut_out.is_some()).await;
+    let why = view.shut_out.as_deref().unwrap();
+    assert!(why.contains("it speaks wire version 2, this node 1: incompatible versions"), "{why}");
+    assert_eq!((view.ring.as_str(), view.members.len()), ("node-a", 1));
 }
 
 /// A silent seed may only be slow, and a name that does not resolve may resolve in a moment. Meanwhile a node does

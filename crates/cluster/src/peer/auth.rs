@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! sender → receiver   GET /peer/v1/probe   sender, N, MAC(hello key; method, path, sender, N)
-//! receiver → sender   B, S, seal(answer key, 0; form, ring epoch, card)
+//! receiver → sender   B, S, seal(answer key, 0; wire version, ring epoch, card)
 //! sender → receiver   POST …               S, N, counter, sender, seal(request key, counter; message)
 //! receiver → sender   status, seal(answer key, counter; answer)
 //! ```
@@ -29,10 +29,10 @@
 //! Every holder of the key can act as any node.
 
 use bytes::{Bytes, BytesMut};
-use hopcache_core::limits::CARD_BYTES_MAX;
 use hopcache_core::membership::Card;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::wire::{WIRE_VERSION, append, from_bytes};
 use hopcache_ops::labels::Unauthenticated;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use subtle::ConstantTimeEq;
@@ -45,14 +45,10 @@ pub const TAG_BYTES: usize = 16;
 /// Header that carries the proof of a probe.
 pub const HELLO_HEADER: &str = "hopcache-peer";
 
-const VERSION: u8 = 1;
+/// The version of the seals, which stays when the wire version changes: so nodes of two wire versions can tell each other.
+const SEAL_VERSION: u8 = 1;
 /// Version, serial, N, counter, length of the sender's name.
 const HEAD_BYTES: usize = 1 + 8 + 16 + 8 + 1;
-
-/// The first byte of a welcome's card. Earlier builds without cards had the incarnation here (random), the epoch and
-/// then the bare name. They find a control character in the name and refuse. Their own welcome is refused by this
-/// constant, except for one life in 2^64.
-const WELCOME_FORM: [u8; 8] = *b"card\0\0\0\x02";
 
 /// Why a message or answer is not authentic. The sender never learns the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,9 +65,9 @@ pub enum AuthError {
     /// Seen before, or older than the replay window.
     #[error("seen before")]
     Replayed,
-    /// Sealed with the cluster key, but by a build with another format of the identity.
-    #[error("the peer's build has another format of its identity; its version does not fit this one")]
-    OtherForm,
+    /// Sealed with the cluster key, by a node of another wire version.
+    #[error("it speaks wire version {0}, this node {WIRE_VERSION}: incompatible versions")]
+    OtherVersion(u8),
 }
 
 impl AuthError {
@@ -79,10 +75,11 @@ impl AuthError {
     #[must_use]
     pub const fn label(self) -> Unauthenticated {
         match self {
-            Self::Malformed | Self::OtherForm => Unauthenticated::Malformed,
+            Self::Malformed => Unauthenticated::Malformed,
             Self::UnknownSession => Unauthenticated::UnknownSession,
             Self::Forged => Unauthenticated::Forged,
             Self::Replayed => Unauthenticated::Replayed,
+            Self::OtherVersion(_) => Unauthenticated::OtherVersion,
         }
     }
 }
@@ -108,7 +105,7 @@ impl Hello {
     pub fn to_header(&self, key: &ClusterKey) -> String {
         let mac = blake3::Hash::from_bytes(hello_mac(key, &self.sender, &self.nonce));
         let nonce = u128::from_be_bytes(self.nonce);
-        format!("v{VERSION} {} {nonce:032x} {}", self.sender, mac.to_hex())
+        format!("v{SEAL_VERSION} {} {nonce:032x} {}", self.sender, mac.to_hex())
     }
 
     /// Reads and verifies [`Hello::to_header`].
@@ -133,12 +130,12 @@ impl Hello {
 }
 
 /// The identity of the node that answers a probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PeerIdentity {
-    /// Its card.
-    pub card: Card,
     /// Its ring. It equals another node's ring when both see the same members and weights.
     pub epoch: RingEpoch,
+    /// Its card.
+    pub card: Card,
 }
 
 /// The two keys of one session.
@@ -182,7 +179,7 @@ impl SessionKeys {
         message: &[u8],
     ) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + sender.as_str().len() + message.len() + TAG_BYTES);
-        out.push(VERSION);
+        out.push(SEAL_VERSION);
         out.extend_from_slice(&id.serial.to_be_bytes());
         out.extend_from_slice(&id.nonce);
         out.extend_from_slice(&counter.to_be_bytes());
@@ -257,7 +254,7 @@ impl SealedRequest {
         let name_len = usize::from(rest.first().copied().unwrap_or_default());
         let name = body.get(HEAD_BYTES..HEAD_BYTES + name_len).ok_or(AuthError::Malformed)?;
         let sender = std::str::from_utf8(name).ok().and_then(|name| NodeName::new(name).ok());
-        let sender = sender.filter(|_| *version == VERSION).ok_or(AuthError::Malformed)?;
+        let sender = sender.filter(|_| *version == SEAL_VERSION).ok_or(AuthError::Malformed)?;
         let (serial, nonce, counter) = (u64::from_be_bytes(*serial), *nonce, u64::from_be_bytes(*counter));
         let mut body = into_mut(body);
         let head = body.split_to(HEAD_BYTES + name_len);
@@ -268,10 +265,7 @@ impl SealedRequest {
 /// The receiver's answer to an authentic greeting.
 #[must_use]
 pub fn seal_welcome(keys: &SessionKeys, id: &SessionId, who: &PeerIdentity) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(WELCOME_FORM.len() + 8 + CARD_BYTES_MAX);
-    plain.extend_from_slice(&WELCOME_FORM);
-    plain.extend_from_slice(&who.epoch.0.to_be_bytes());
-    who.card.encode(&mut plain);
+    let plain = append(vec![WIRE_VERSION], who);
     let mut out = Vec::with_capacity(24 + plain.len() + TAG_BYTES);
     out.extend_from_slice(&id.boot);
     out.extend_from_slice(&id.serial.to_be_bytes());
@@ -282,7 +276,7 @@ pub fn seal_welcome(keys: &SessionKeys, id: &SessionId, who: &PeerIdentity) -> V
 /// Opens [`seal_welcome`]. Returns which node answered, and the session.
 ///
 /// # Errors
-/// [`AuthError::Malformed`] or [`AuthError::Forged`].
+/// [`AuthError::Malformed`], [`AuthError::Forged`] or [`AuthError::OtherVersion`].
 pub fn open_welcome(
     key: &ClusterKey,
     hello: &Hello,
@@ -298,11 +292,11 @@ pub fn open_welcome(
 
 /// Total: a holder of the key may still send any bytes.
 fn read_identity(plain: &[u8]) -> Result<PeerIdentity, AuthError> {
-    let rest = plain.strip_prefix(&WELCOME_FORM).ok_or(AuthError::OtherForm)?;
-    let (epoch, card) = rest.split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
-    // Bytes after the card belong to a later format.
-    let (card, _) = Card::decode(card).ok_or(AuthError::OtherForm)?;
-    Ok(PeerIdentity { card, epoch: RingEpoch(u64::from_be_bytes(*epoch)) })
+    match plain.split_first() {
+        Some((&WIRE_VERSION, identity)) => from_bytes(identity).map_err(|_| AuthError::Malformed),
+        Some((other, _)) => Err(AuthError::OtherVersion(*other)),
+        None => Err(AuthError::Malformed),
+    }
 }
 
 fn hello_mac(key: &ClusterKey, sender: &NodeName, nonce: &[u8; 16]) -> [u8; 32] {

@@ -28,7 +28,7 @@ pub struct LogCursor {
 }
 
 /// A short name of a [`LogCursor`], to compare two nodes' places. The default means that a node has read nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LogMark(pub u64);
 
 impl LogCursor {

@@ -126,7 +126,7 @@ pub const PULL_PRINTS_WAITING: usize = PULL_PRINTS_PER_CALL / 2;
 /// Definitions that one digest asks for.
 pub const PULL_WANTS_MAX: usize = 512;
 /// Longest digest, in bytes: head, sums and wants, each of 9 bytes.
-pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 8 + PULL_WANTS_MAX * 9;
+pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 10 + PULL_WANTS_MAX * 9;
 /// How often unreferenced lives and definitions are forgotten.
 pub const LEARNING_SWEEP_MS: u64 = 10_000;
 /// Sources that are searched for decayed slots with each digest and each round of pieces. A decayed slot no longer

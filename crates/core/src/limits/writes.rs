@@ -59,8 +59,6 @@ pub const TALLY_UNCLEAR_MAX: usize = 256;
 pub const COUNTED_WRITES_MAX: usize = 1_024;
 /// Counted writes of one telling, 56 bytes each: those that end while one telling is under way. The next report settles more.
 pub const COUNTED_TOLD_MAX: usize = 256;
-/// For how long a node that has refused counts of writes is told without them: a rolling upgrade may replace it meanwhile.
-pub const COUNTS_REFUSED_MS: u64 = 60_000;
 /// Databases that a watcher looks at at a time: a few connections to Neo4j.
 pub const WATCHED_AT_A_TIME: usize = 8;
 /// How long a watcher waits for the other nodes' tallies.

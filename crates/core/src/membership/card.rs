@@ -1,24 +1,13 @@
 //! A node's description of itself: its name and address, its life, its phase, its share of the keys.
 //!
 //! A card travels in the answer to a probe and as a node's identity in gossip. This module decides which of two cards
-//! of one life is newer, which protocols understand each other, and how a card is encoded. It never decides whether a
-//! card is true: the TCP probe does.
+//! of one life is newer. It never decides whether a card is true: the TCP probe does.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::limits::{BOLT_ADDR_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use crate::node::{Incarnation, NodeName};
-
-/// The protocol between nodes of this build: high byte major, low byte minor.
-pub const PROTOCOL: u16 = 0x0100;
-
-/// Whether a node of this build understands `protocol`: the major numbers are equal. A minor number may
-/// only add what an older node can ignore, so that a rolling upgrade never splits a cluster.
-#[must_use]
-pub const fn is_compatible(protocol: u16) -> bool {
-    protocol >> 8 == PROTOCOL >> 8
-}
 
 /// The phase of a node's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -32,27 +21,9 @@ pub enum Phase {
     Draining,
 }
 
-impl Phase {
-    const fn code(self) -> u8 {
-        match self {
-            Self::Joining => 0,
-            Self::Ready => 1,
-            Self::Draining => 2,
-        }
-    }
-
-    const fn of_code(code: u8) -> Option<Self> {
-        match code {
-            0 => Some(Self::Joining),
-            1 => Some(Self::Ready),
-            2 => Some(Self::Draining),
-            _ => None,
-        }
-    }
-}
-
-/// A node's share of the keys relative to other nodes, in hundredths: 100 is one share. Serialised as a factor (1.0).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A node's share of the keys relative to other nodes, in hundredths: 100 is one share. People read it as a factor (1.0).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(try_from = "u16")]
 pub struct Weight(u16);
 
 /// A weight outside the range that a ring supports.
@@ -103,13 +74,25 @@ impl fmt::Display for Weight {
 
 impl serde::Serialize for Weight {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(f64::from(self.0) / 100.0)
+        if to.is_human_readable() {
+            to.serialize_f64(f64::from(self.0) / 100.0)
+        } else {
+            to.serialize_u16(self.0)
+        }
+    }
+}
+
+impl TryFrom<u16> for Weight {
+    type Error = BadWeight;
+
+    fn try_from(hundredths: u16) -> Result<Self, BadWeight> {
+        Self::new(hundredths)
     }
 }
 
 /// Where a node's Bolt clients reach it: `host:port`, for routing tables. No other node connects to it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "&str")]
 pub struct BoltAddr(String);
 
 /// No address of a Bolt listener.
@@ -139,8 +122,16 @@ impl BoltAddr {
     }
 }
 
-/// A node's description of itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+impl TryFrom<&str> for BoltAddr {
+    type Error = BadBoltAddr;
+
+    fn try_from(text: &str) -> Result<Self, BadBoltAddr> {
+        Self::new(text)
+    }
+}
+
+/// A node's description of itself, at most [`crate::limits::CARD_BYTES_MAX`] bytes between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Card {
     /// Its configured name.
     pub name: NodeName,
@@ -154,8 +145,6 @@ pub struct Card {
     pub phase: Phase,
     /// Its share of the keys.
     pub weight: Weight,
-    /// Its protocol between nodes; see [`is_compatible`].
-    pub protocol: u16,
     /// The address for its Bolt clients, if it listens for any.
     pub bolt: Option<BoltAddr>,
 }
@@ -164,8 +153,7 @@ impl Card {
     /// The first card of a life, of this build.
     #[must_use]
     pub fn new(name: NodeName, peer_addr: SocketAddr, life: Incarnation, phase: Phase) -> Self {
-        let (weight, protocol) = (Weight::default(), PROTOCOL);
-        Self { name, peer_addr, life, revision: 0, phase, weight, protocol, bolt: None }
+        Self { name, peer_addr, life, revision: 0, phase, weight: Weight::default(), bolt: None }
     }
 
     /// Whether this card is newer than `other` of the same node and life. Lives are drawn at random and have no order,
@@ -189,80 +177,4 @@ impl Card {
         let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
         self.peer_addr.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !broadcast
     }
-
-    /// Appends the card. First comes the length of the rest in one byte, then protocol, life, revision, phase, weight,
-    /// address (4 or 6, octets, port), length of the name and name. If there is a Bolt address, its length and the
-    /// address follow. Numbers are big endian. At most [`crate::limits::CARD_BYTES_MAX`] bytes. A later minor protocol
-    /// may append fields.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let length_at = out.len();
-        out.push(0);
-        out.extend_from_slice(&self.protocol.to_be_bytes());
-        out.extend_from_slice(&self.life.0.to_be_bytes());
-        out.extend_from_slice(&self.revision.to_be_bytes());
-        out.push(self.phase.code());
-        out.extend_from_slice(&self.weight.0.to_be_bytes());
-        match self.peer_addr.ip() {
-            IpAddr::V4(ip) => {
-                out.push(4);
-                out.extend_from_slice(&ip.octets());
-            }
-            IpAddr::V6(ip) => {
-                out.push(6);
-                out.extend_from_slice(&ip.octets());
-            }
-        }
-        out.extend_from_slice(&self.peer_addr.port().to_be_bytes());
-        let name = self.name.as_str().as_bytes();
-        out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
-        out.extend_from_slice(name);
-        if let Some(bolt) = &self.bolt {
-            out.push(u8::try_from(bolt.0.len()).unwrap_or(u8::MAX));
-            out.extend_from_slice(bolt.0.as_bytes());
-        }
-        let len = out.len().saturating_sub(length_at + 1);
-        if let Some(length) = out.get_mut(length_at) {
-            *length = u8::try_from(len).unwrap_or(u8::MAX);
-        }
-    }
-
-    /// Reads [`Card::encode`] from the front of `bytes`. Returns the card and the bytes after it. Total: any bytes are
-    /// a card or none. Fields after the known ones are skipped.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (&len, rest) = bytes.split_first()?;
-        let (body, after) = rest.split_at_checked(usize::from(len))?;
-        let (protocol, body) = body.split_first_chunk()?;
-        let (life, body) = body.split_first_chunk()?;
-        let (revision, body) = body.split_first_chunk()?;
-        let (&phase, body) = body.split_first()?;
-        let (weight, body) = body.split_first_chunk()?;
-        let (ip, body) = match body.split_first()? {
-            (4, body) => body.split_first_chunk::<4>().map(|(ip, body)| (IpAddr::from(*ip), body))?,
-            (6, body) => body.split_first_chunk::<16>().map(|(ip, body)| (IpAddr::from(*ip), body))?,
-            _ => return None,
-        };
-        let (port, body) = body.split_first_chunk()?;
-        let (&name_len, body) = body.split_first()?;
-        let (name, body) = body.split_at_checked(usize::from(name_len))?;
-        let name = std::str::from_utf8(name).ok()?;
-        let card = Self {
-            name: NodeName::new(name).ok()?,
-            peer_addr: SocketAddr::new(ip, u16::from_be_bytes(*port)),
-            life: Incarnation(u64::from_be_bytes(*life)),
-            revision: u32::from_be_bytes(*revision),
-            phase: Phase::of_code(phase)?,
-            weight: Weight::new(u16::from_be_bytes(*weight)).ok()?,
-            protocol: u16::from_be_bytes(*protocol),
-            bolt: bolt_of(body),
-        };
-        Some((card, after))
-    }
-}
-
-/// The Bolt address after a name. Other bytes there are a field of a later version, and skipped.
-fn bolt_of(body: &[u8]) -> Option<BoltAddr> {
-    let (&len, rest) = body.split_first()?;
-    let text = std::str::from_utf8(rest.get(..usize::from(len))?).ok()?;
-    BoltAddr::new(text).ok()
 }

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use super::card::{BoltAddr, PROTOCOL, Phase, Weight};
+use super::card::{BoltAddr, Phase, Weight};
 use crate::limits::{INTRODUCTIONS_MAX, MEMBERS_MAX};
 use crate::node::{Incarnation, NodeName};
 
@@ -129,17 +129,6 @@ pub enum NotAdmitted {
     /// The cluster is full.
     #[error("the cluster has {MEMBERS_MAX} members already; {0} is not admitted")]
     Full(NodeName),
-    /// It speaks a protocol that this node does not understand.
-    #[error(
-        "{name} speaks protocol {}.{}, this node {}.{}: incompatible versions",
-        protocol >> 8, protocol & 0xff, PROTOCOL >> 8, PROTOCOL & 0xff
-    )]
-    Incompatible {
-        /// The node.
-        name: NodeName,
-        /// Its protocol.
-        protocol: u16,
-    },
     /// Too many unknown nodes named by gossip have not answered a probe yet.
     #[error("{INTRODUCTIONS_MAX} unknown nodes are to be probed already; {0} has to be heard of again")]
     Crowded(NodeName),

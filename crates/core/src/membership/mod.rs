@@ -18,7 +18,7 @@ mod member;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-pub use card::{BadBoltAddr, BadWeight, BoltAddr, Card, PROTOCOL, Phase, Weight, is_compatible};
+pub use card::{BadBoltAddr, BadWeight, BoltAddr, Card, Phase, Weight};
 pub use member::{Change, Heard, MemberInfo, MemberState, NotAdmitted, Report};
 
 use crate::limits::{
@@ -289,9 +289,6 @@ impl Membership {
 
     /// Whether an answer or a card could be a member's.
     fn admissible(&self, addr: SocketAddr, card: &Card) -> Result<(), NotAdmitted> {
-        if !is_compatible(card.protocol) {
-            return Err(NotAdmitted::Incompatible { name: card.name.clone(), protocol: card.protocol });
-        }
         if self.me.name == card.name {
             // Of two nodes with one name, the one that is still joining stays out.
             return Err(match self.me.phase {

@@ -31,7 +31,7 @@ use crate::node::Holder;
 use crate::written::{Written, WrittenEpoch};
 
 /// A committed write that took exactly one id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CountedWrite {
     /// The name that its client used for the database.
     pub name: DatabaseTag,
@@ -41,35 +41,6 @@ pub struct CountedWrite {
     pub written: Written,
     /// An id that its node knew when it sent the write, by the same numbering: earlier than the write's id.
     pub after: TransactionId,
-}
-
-impl CountedWrite {
-    /// The length of [`CountedWrite::write`], in bytes.
-    pub const BYTES: usize = 8 + 8 + Written::BYTES + 8;
-
-    /// Appends it in the form that nodes use.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.name.0.to_be_bytes());
-        out.extend_from_slice(&self.number.to_be_bytes());
-        self.written.write(out);
-        out.extend_from_slice(&self.after.0.to_be_bytes());
-    }
-
-    /// Reads [`CountedWrite::write`]'s bytes off the front; `None` if these are none.
-    #[must_use]
-    pub fn read(bytes: &mut &[u8]) -> Option<Self> {
-        let (name, rest) = bytes.split_first_chunk::<8>()?;
-        let (number, mut rest) = rest.split_first_chunk::<8>()?;
-        let written = Written::read(&mut rest)?;
-        let (after, rest) = rest.split_first_chunk::<8>()?;
-        *bytes = rest;
-        Some(Self {
-            name: DatabaseTag(u64::from_be_bytes(*name)),
-            number: u64::from_be_bytes(*number),
-            written,
-            after: TransactionId(u64::from_be_bytes(*after)),
-        })
-    }
 }
 
 /// The counted writes of one database that a node has heard of, its own too, as far as no report has settled them.
@@ -228,17 +199,6 @@ mod tests {
             heard.hear(&node("c"), &write(number, (100, 50)));
         }
         assert!((1..=COUNTED_WRITES_MAX).contains(&heard.writes.len()));
-    }
-
-    #[test]
-    fn a_count_survives_its_bytes() {
-        let mut bytes = Vec::new();
-        write(3, (41, 40)).write(&mut bytes);
-        assert_eq!(bytes.len(), CountedWrite::BYTES);
-        let mut rest = &bytes[..];
-        assert_eq!(CountedWrite::read(&mut rest), Some(write(3, (41, 40))));
-        assert!(rest.is_empty());
-        assert_eq!(CountedWrite::read(&mut &bytes[1..]), None);
     }
 
     /// Every history of six ids after 40, each of a counted write or of another transaction, with every bookmark that EXACT allows, and

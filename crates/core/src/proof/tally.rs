@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::{TALLY_UNCLEAR_MAX, TALLY_WRITES_MAX};
+use crate::wire::at_most;
 use crate::written::{Written, WrittenEpoch};
 
 /// Ids that an account is about: later than `after`, up to `until`, by one numbering of one database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct IdRange {
     /// The database.
     pub database: DatabaseUuid,
@@ -22,15 +23,17 @@ pub struct IdRange {
 }
 
 /// What one life of a node has written into a database, as far as it concerns a range of ids.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Writes that it has begun. They are numbered from 1.
     pub begun: u64,
     /// Those that are over and have a bookmark in the range: the bookmarks in their order, and the ids that the writes with each
     /// of them may have taken at most. At most [`TALLY_WRITES_MAX`].
+    #[serde(deserialize_with = "at_most::<_, _, TALLY_WRITES_MAX>")]
     pub over: Vec<(TransactionId, u64)>,
     /// Writes that are not over, and those with a later bookmark: each with its number, and the ids that it may take at most.
     /// `None`: nobody knows. In the order of numbers; the first [`TALLY_UNCLEAR_MAX`].
+    #[serde(deserialize_with = "at_most::<_, _, TALLY_UNCLEAR_MAX>")]
     pub unclear: Vec<(u64, Option<u64>)>,
 }
 

@@ -19,7 +19,7 @@ const RUNS_MEAN: f64 = 10.0;
 const RUNS_SPREAD: f64 = 50.0;
 
 /// The cost of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Cost {
     /// δ: the moving mean, in milliseconds.
     pub mean_ms: f64,

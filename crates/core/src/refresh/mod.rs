@@ -48,7 +48,7 @@ pub struct Rule {
 }
 
 /// Facts of a key for its plan. Any numbers are accepted: each counts as the nearest valid one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct KeyFacts {
     /// Soft life of the entry, jitter included.
     pub ttl_ms: Millis,
@@ -63,7 +63,9 @@ pub struct KeyFacts {
 }
 
 /// The basis of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Timing {
     /// By the formula of the mode `plain` or `topology_sensitive`.
     Formula,
@@ -82,7 +84,7 @@ pub enum Timing {
 
 /// The plan of an entry's early refresh: by chance with scale s = β·δ, and at the latest on the first hit with
 /// `ahead_ms` left.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// s = β·δ, in milliseconds; zero for no chance.
     pub scale_ms: f64,

@@ -75,7 +75,7 @@ impl Whose {
         }
     }
 
-    /// Appends it in the form that nodes use.
+    /// Appends it in the form that the head of a question has.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.server.0.to_be_bytes());
         out.push(u8::from(self.database.is_some()));

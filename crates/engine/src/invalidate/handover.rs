@@ -49,7 +49,7 @@ use crate::model::event::{Event, HandoverWord};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::{LogCursor, LogMark, Scope};
 use crate::model::worker::apart_if_large;
-use crate::peers::Wanted;
+use crate::peers;
 use crate::peers::message::Moved;
 
 /// Earlier rings of a while ago, and how much of the invalidation log was read.
@@ -236,14 +236,14 @@ impl Invalidate {
 
     async fn ask_former_owner(&self, query: &Query, node: &NodeName) -> Option<SharedCopy> {
         let (asked, log) = (self.context.now(), self.rings.log_read());
-        let answer = self.peers.ask(node, &Wanted { key: query.key, log }, Millis(HANDOVER_ASK_MS)).await;
+        let answer = self.peers.ask(node, peers::wanted(query.key, log), Millis(HANDOVER_ASK_MS)).await;
         let moved = match answer {
             Ok(Some(moved)) => moved,
             Ok(None) => {
                 self.context.note(Event::Handover(HandoverWord::Absent));
                 return None;
             }
-            // Gone, silent, or of a version that does not know the question: not asked again for every miss.
+            // Gone, silent, or of another version: not asked again for every miss.
             Err(_) => {
                 self.context.note(Event::Handover(HandoverWord::Unreached));
                 self.rings.rings.lock().silent.push(node.clone());

@@ -25,7 +25,7 @@ use tokio::sync::SemaphorePermit;
 use crate::invalidate::Invalidate;
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
-use crate::peers::Purge;
+use crate::peers;
 
 /// Plain data: the reach of a purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl Invalidate {
     /// How many copies a node forgot, or why it could not be reached.
     async fn tell(&self, node: &NodeName, scope: &Scope) -> Result<u64, PeerError> {
         let life = self.routing.life_of(node);
-        let answer = self.peers.ask(node, &Purge(scope), self.probe_timeout_ms).await;
+        let answer = self.peers.ask(node, peers::purge(scope), self.probe_timeout_ms).await;
         // Otherwise every purge would find it gone again until gossip knows. Silence is for probes to judge.
         if let Err(error @ PeerError::Gone(_)) = &answer {
             self.routing.report(node, life, error);

@@ -296,7 +296,7 @@ impl Query {
 }
 
 /// A node's reading of a statement that it takes for a read, for another node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ToldReading<'a> {
     /// The normal form; `None` if it is the statement itself, or too long to be sent beside it.
     pub(crate) normal: Option<&'a str>,
@@ -315,7 +315,7 @@ pub struct RunBounds {
 }
 
 /// How fresh an answer has to be (RFC 9111, section 5.2.1, as INTERFACE section 1 reads it).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Freshness {
     /// `no-cache`: the origin has to be asked after this request came.
     pub no_cache: bool,
@@ -341,7 +341,7 @@ impl Freshness {
 }
 
 /// Hints that travel beside the parameters (`Hopcache-Hint`), already within their limits.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Hints {
     /// TTL wanted for the entry.
     pub ttl_ms: Option<Millis>,
@@ -388,7 +388,7 @@ pub struct Ask {
 }
 
 /// Keyed 128-bit digest of a session's name. The name itself is never kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SessionTag(pub [u8; 16]);
 
 /// The reason why a request bypasses the cache, whatever its statement.

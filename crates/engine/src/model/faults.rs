@@ -24,7 +24,7 @@ const CLIENTS_TIME_CODE: &str = "Neo.ClientError.Transaction.TransactionTimedOut
 const CLIENTS_TIME_TEXT: &str = "The transaction has been terminated. Retry your operation in a new transaction, and you should see a successful result. The transaction has not completed within the timeout specified at its start by the client. You may want to retry with a longer timeout. ";
 
 /// A failure as Neo4j reports it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Neo4jFailure {
     /// For example `Neo.ClientError.Statement.SyntaxError`.
     pub code: String,

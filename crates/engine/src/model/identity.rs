@@ -4,7 +4,7 @@
 use hopcache_core::key::PrincipalScope;
 
 /// Credentials as a client presented them. `Debug` shows the scheme only.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Credentials {
     /// None were presented.
     None,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 /// A principal, with everything that the origin needs to run as it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
     /// Its part in query keys: scheme, user and impersonated user, never the password.
     pub scope: PrincipalScope,

@@ -1,14 +1,16 @@
 //! A node's view of a key, for another node: for `explain`, and for a new owner. Plain numbers; nothing is decided
-//! here.
+//! here. Any numbers of another node are accepted: a cost is clamped to its bounds, and an invalid rate or factor is unknown.
 
 use hopcache_core::bookmark::TransactionId;
+use hopcache_core::limits::PREFETCH_BECAUSE_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
+use serde::{Deserialize, Deserializer};
 
 /// A node's memory and flights for a key.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Inspection {
     /// Age of the memory copy, in milliseconds.
     pub memory_age_ms: Option<u64>,
@@ -27,7 +29,7 @@ pub struct Inspection {
 }
 
 /// How a copy stands to the transactions of its database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CopyProof {
     /// Whether it is proved now.
     pub is_proved: bool,
@@ -36,7 +38,7 @@ pub struct CopyProof {
 }
 
 /// What a node knows of a key's refresh.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RefreshFacts {
     /// Degree that the node learned for the key's anchor.
     pub degree: Option<u64>,
@@ -45,7 +47,7 @@ pub struct RefreshFacts {
 }
 
 /// The facts that decide when a copy is refreshed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CopyRefreshFacts {
     /// The facts of the key.
     pub facts: KeyFacts,
@@ -56,9 +58,10 @@ pub struct CopyRefreshFacts {
 }
 
 /// The prefetch that brought an entry.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PrefetchedView {
     /// The query that was asked before: its text, or its tag if the text is not known.
+    #[serde(with = "short_text")]
     pub because: String,
     /// The node that launched it.
     pub by: NodeName,
@@ -71,14 +74,49 @@ pub struct PrefetchedView {
 }
 
 /// A node's facts of a key's runs and requests, which plan its early refresh.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct KeyPlan {
     /// The cost of its runs.
+    #[serde(deserialize_with = "bounded_cost")]
     pub cost: Cost,
     /// Requests per second.
+    #[serde(deserialize_with = "rate")]
     pub rate_per_s: Option<f64>,
     /// Degree of the queried graph node.
     pub degree: Option<u64>,
     /// How fast its answer changes.
+    #[serde(deserialize_with = "factor")]
     pub volatility: Option<f64>,
+}
+
+fn bounded_cost<'de, D: Deserializer<'de>>(from: D) -> Result<Cost, D::Error> {
+    Cost::deserialize(from).map(Cost::bounded)
+}
+
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let rate = Option::<f64>::deserialize(from)?;
+    Ok(rate.filter(|rate| rate.is_finite() && *rate >= 0.0))
+}
+
+fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let factor = Option::<f64>::deserialize(from)?;
+    Ok(factor.filter(|factor| factor.is_finite() && *factor > 0.0))
+}
+
+/// A text that is cut, on both ends, to the length that people read.
+mod short_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(super::cut(text))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+        <&str>::deserialize(from).map(|text| super::cut(text).to_owned())
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let end = (0..=PREFETCH_BECAUSE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }

@@ -31,7 +31,7 @@ pub struct Order {
 }
 
 /// The immediate result of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Launch {
     /// A flight has begun. Its ticket shows whether it runs: if the store has the value, or another node the lease, the
     /// order counts as skipped after all.
@@ -42,6 +42,7 @@ pub enum Launch {
 
 hopcache_core::words! {
     /// Why an order was not carried out.
+    #[derive(serde::Serialize, serde::Deserialize)]
     pub enum Skip {
         /// The value is fresh. For an overlap: it will not expire soon.
         Fresh = "fresh",
@@ -77,40 +78,12 @@ hopcache_core::words! {
     }
 }
 
-/// The byte of a launch; those of [`Skip`] follow in their order.
-const LAUNCHED: u8 = 0;
-
-impl Launch {
-    /// Its byte in messages.
-    #[must_use]
-    pub fn to_byte(self) -> u8 {
-        match self {
-            Self::Launched => LAUNCHED,
-            Self::Skipped(skip) => u8::try_from(skip.place() + 1).unwrap_or(u8::MAX),
-        }
-    }
-
-    /// Reads a peer's byte. An unknown byte of a later version means only that nothing was launched.
-    #[must_use]
-    pub fn of_byte(byte: u8) -> Self {
-        let place = usize::from(byte).checked_sub(1);
-        place.map_or(Self::Launched, |place| {
-            Self::Skipped(Skip::ALL.get(place).copied().unwrap_or(Skip::Unreached))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_comes_back_as_it_went() {
-        assert_eq!(Launch::of_byte(Launch::Launched.to_byte()), Launch::Launched);
-        for (place, skip) in Skip::ALL.into_iter().enumerate() {
-            assert_eq!(skip.place(), place);
-            assert_eq!(Launch::of_byte(Launch::Skipped(skip).to_byte()), Launch::Skipped(skip));
-        }
-        assert_eq!(Launch::of_byte(200), Launch::Skipped(Skip::Unreached), "a later version's word");
+    fn every_reason_is_at_its_place() {
+        assert!(Skip::ALL.into_iter().enumerate().all(|(place, skip)| skip.place() == place));
     }
 }

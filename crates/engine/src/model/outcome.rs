@@ -8,6 +8,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_core::wire::piece;
 use hopcache_core::words::Word;
 use hopcache_cypher::verdict::{BypassReason, Lexed};
 
@@ -48,7 +49,7 @@ pub enum Answer {
 }
 
 /// The source of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct How {
     /// Hit, miss or bypass: each request is exactly one of them.
     pub class: Class,
@@ -63,7 +64,7 @@ pub struct How {
 }
 
 /// Each request is counted as one of these, at its entry node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Class {
     /// Served from memory or store.
     Hit,
@@ -80,6 +81,7 @@ pub enum Class {
 
 hopcache_core::words! {
     /// What became of a result.
+    #[derive(serde::Serialize, serde::Deserialize)]
     pub enum Kept {
         /// The store took it.
         Stored = "stored",
@@ -103,7 +105,7 @@ impl Kept {
 }
 
 /// A request's part in a flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Role {
     /// Its arrival began the flight.
     Led,
@@ -112,7 +114,7 @@ pub enum Role {
 }
 
 /// Why a request bypassed the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Reason {
     /// The text itself decides it.
     Text(BypassReason),
@@ -147,7 +149,6 @@ impl Reason {
 }
 
 impl Word for Reason {
-    // Nodes send each other places in this list.
     const ALL: &'static [Self] = &[
         Self::Write,
         Self::Unknown,
@@ -192,6 +193,7 @@ impl Word for Reason {
 
 hopcache_core::words! {
     /// More about an answer, for `Cache-Status`' `detail`.
+    #[derive(serde::Serialize, serde::Deserialize)]
     pub enum Detail {
         /// Past the soft TTL, within grace; a refresh is under way.
         Stale = "stale",
@@ -218,21 +220,23 @@ hopcache_core::words! {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
     /// Column names, if the server had named them before it failed.
     pub fields: Option<Vec<String>>,
     /// Records that came before the failure, one behind the other, for the client to see beside it.
+    #[serde(with = "piece")]
     pub records: Bytes,
     /// Whether the run sent the statement to Neo4j. Nodes do not send this to each other: a question between nodes is
     /// harmless to repeat.
+    #[serde(skip)]
     pub was_sent: bool,
 }
 
 /// The kinds of failure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FailureKind {
     /// Neo4j's own error for the statement, the database or the credentials.
     Neo4j(Neo4jFailure),

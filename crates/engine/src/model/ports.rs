@@ -126,7 +126,7 @@ pub struct StoreTold {
 }
 
 /// What an invalidation covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Scope {
     /// One entry.
     Key(QueryKey),

@@ -7,7 +7,7 @@ use hopcache_core::result::ResultSet;
 
 /// The name of a rendering. A front chooses the number. All nodes of a cluster give it the same meaning, because the
 /// owner of a key renders for the entry node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct RenderingId(pub u8);
 
 impl RenderingId {
@@ -26,7 +26,7 @@ impl RenderingId {
 
 /// Makes renderings. A node has one renderer, combined from all of its fronts.
 pub trait Renderer: Send + Sync + 'static {
-    /// Whether this node can make such renderings. A node of a later version may know more of them.
+    /// Whether this node can make such renderings.
     fn knows(&self, id: RenderingId) -> bool;
     /// Renders a whole result. If the run itself answers, with the bookmark of the run.
     ///

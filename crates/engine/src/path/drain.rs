@@ -33,7 +33,7 @@ use crate::model::outcome::{FailureKind, Role};
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::forward::Hop;
-use crate::peers::TellPlans;
+use crate::peers;
 
 /// A key, ordered by its rate in thousandths of a request per second.
 type Hot = Reverse<(u64, QueryKey)>;
@@ -43,7 +43,7 @@ impl Path {
     pub async fn tell_plans(&self, ring: &Ring) -> usize {
         let by_owner = self.hottest_by_owner(ring);
         let told = by_owner.into_iter().map(async |(node, plans)| {
-            let answer = self.peers.ask(&node, &TellPlans(&plans), Millis(HANDOVER_TELL_MS)).await;
+            let answer = self.peers.ask(&node, peers::plans(&plans), Millis(HANDOVER_TELL_MS)).await;
             if answer.is_err() {
                 self.context.note(Event::Handover(HandoverWord::Unreached));
                 return 0;

@@ -26,7 +26,7 @@ use crate::model::rendering::RenderingId;
 use crate::model::trace::{Fact, Step};
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
-use crate::peers::Forward;
+use crate::peers;
 use crate::peers::message::Reply;
 
 /// Time for an answer's way back after the request's own deadline.
@@ -231,14 +231,15 @@ impl Path {
         let sent = self.context.now();
         let left_ms = ask.deadline.since(sent);
         let whose = self.cache.written().whose(ask.query.tags.database());
-        let question = Forward { ask: asked, left_ms, epoch: self.routing.view().epoch(), near_hits, whose };
+        let epoch = self.routing.view().epoch();
+        let question = peers::forward(asked, left_ms, (epoch, whose), near_hits);
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;
         let life = self.routing.life_of(to);
         let reply = tokio::select! {
             biased;
-            reply = self.peers.ask(to, &question, within) => reply,
+            reply = self.peers.ask(to, question, within) => reply,
             () = self.routing.lost(to) => {
                 is_lost = true;
                 Err(PeerError::TimedOut)

@@ -8,7 +8,6 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::Whose;
-use hopcache_packstream::Writer;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::Provenance;
@@ -24,8 +23,8 @@ use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
 use crate::peers::message::{
-    BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_inspection, encode_known_written,
-    encode_moved, encode_reply, encode_tally,
+    BadMessage, ForwardedAsk, KnownWrites, Question, Reply, decode_question, encode_answer, encode_moved,
+    encode_reply,
 };
 
 impl Path {
@@ -36,20 +35,21 @@ impl Path {
     pub async fn serve_peer(self: &Arc<Self>, message: &Bytes) -> Result<Bytes, BadMessage> {
         match decode_question(message)? {
             Question::Ask(forwarded) => self.serve_forwarded(&forwarded).await,
-            Question::Purge(scope) => Ok(count(self.cache.forget(&scope))),
+            Question::Purge(scope) => Ok(encode_answer(&self.cache.forget(&scope))),
             Question::Wanted { key, log } => Ok(encode_moved(self.invalidate.give(&key, log).await.as_ref())),
-            Question::Plans(plans) => Ok(count(self.invalidate.learn_plans(&plans).into())),
+            Question::Plans(plans) => Ok(encode_answer(&u64::from(self.invalidate.learn_plans(&plans)))),
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),
-            Question::Observed(observed) => self.prefetch.take_observed(&observed),
-            Question::Prefetch(sent) => self.prefetch.take_order(&sent),
-            Question::Orders(sent) => Ok(self.prefetch.take_orders(sent)),
-            Question::Tally(name, range) => {
-                Ok(encode_tally(self.context.me(), &self.writes.tally(name, &range)))
+            Question::Observed(observed) => {
+                self.prefetch.take_observed(observed).map(|()| encode_answer(&()))
             }
-            Question::Written(told) => Ok(encode_known_written(&self.writes.hear(&told))),
-            Question::FlushWaste => Ok(self.prefetch.serve_flush()),
-            Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
+            Question::Orders(sent) => Ok(encode_answer(&self.prefetch.take_orders(&sent))),
+            Question::Tally(name, range) => {
+                Ok(encode_answer(&(self.context.me(), self.writes.tally(name, &range))))
+            }
+            Question::Written(told) => Ok(encode_answer(&KnownWrites(self.writes.hear(&told)))),
+            Question::FlushWaste => Ok(encode_answer(&self.prefetch.flush_waste_here())),
+            Question::Inspect(key) => Ok(encode_answer(&self.inspect_here(&key))),
         }
     }
 
@@ -60,14 +60,14 @@ impl Path {
         let looked = match self.hit_of_forwarded(forwarded) {
             Ok(reply) => {
                 self.prefetch.answered_forwarded(forwarded);
-                return Ok(encoded(forwarded.understood(reply)).await);
+                return Ok(encoded(reply).await);
             }
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
         let ask = self.read_forwarded(forwarded, self.context.now())?;
         if !self.serves(forwarded.whose(), &ask.query).await {
-            return Ok(encoded(forwarded.understood(Reply::Elsewhere)).await);
+            return Ok(encoded(Reply::Elsewhere).await);
         }
         // This node may have heard of a later write than the sender.
         let written = self.cache.written().needed(&ask.query, ask.written);
@@ -90,7 +90,7 @@ impl Path {
             LocalAnswer::NotARead(reason) => Reply::NotARead(reason),
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };
-        Ok(encoded(forwarded.understood(reply)).await)
+        Ok(encoded(reply).await)
     }
 
     /// If the run failed and this node does not reach Neo4j, the answer is `OriginUnreachable`. The sender may reach Neo4j, and then asks
@@ -147,7 +147,7 @@ impl Path {
         let coverage = self.cache.coverage(&copy, forwarded.after());
         let is_answer = self.cache.vouches_for(&copy, now)
             && !self.cache.written().has_ended(&copy)
-            && !copy.is_ended_by(forwarded.written().map(|record| record.written))
+            && !copy.is_ended_by(forwarded.written())
             && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
         if !is_answer
@@ -208,10 +208,4 @@ async fn encoded(reply: Reply) -> Bytes {
         _ => 0,
     };
     apart_if_large(bytes, COPY_INLINE_BYTES_MAX, move || encode_reply(&reply)).await
-}
-
-fn count(copies: u64) -> Bytes {
-    let mut writer = Writer::new();
-    writer.int(i64::try_from(copies).unwrap_or(i64::MAX));
-    writer.into_bytes().into()
 }

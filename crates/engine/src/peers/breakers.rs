@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::model::event::Event;
-use crate::peers::{Inspect, PeerCalls};
+use crate::peers::{PeerCalls, inspect};
 
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: limits::PEER_BREAKER_FAILURES_MAX,
@@ -173,8 +173,8 @@ impl PeerCalls {
     /// A probe: a question that is answered from memory, on the way of requests, so that session, message and engine
     /// must work.
     async fn probe_breaker(&self, name: NodeName, call: Admission) {
-        let question = Inspect(QueryKey([0; 32]));
-        let answer = self.ask(&name, &question, Millis(limits::PEER_BREAKER_PROBE_MS)).await;
+        let question = inspect(QueryKey([0; 32]));
+        let answer = self.ask(&name, question, Millis(limits::PEER_BREAKER_PROBE_MS)).await;
         let report = if answer.is_ok() { CallReport::Answered } else { CallReport::Failed };
         self.answered(&name, call, report);
     }

@@ -18,8 +18,8 @@ use crate::model::ports::{PeerError, Peers, Routing};
 use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
-    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, Orders, PeerQuestion, Pull, Purge, TallyWanted,
-    TellPlans, TellWritten, Wanted,
+    Asked, fields, flush_waste, forward, inspect, observed, orders, plans, pull, purge, tally, wanted,
+    written,
 };
 
 /// Asks other nodes.
@@ -39,18 +39,18 @@ impl PeerCalls {
     ///
     /// The port has a deadline too, which an implementation may count from when it has a connection. So this one counts
     /// from the start.
-    pub(crate) async fn ask<Q: PeerQuestion>(
+    pub(crate) async fn ask<A>(
         &self,
         to: &NodeName,
-        question: &Q,
+        question: Asked<A>,
         within: Millis,
-    ) -> Result<Q::Answer, PeerError> {
+    ) -> Result<A, PeerError> {
         let answer = tokio::select! {
             biased;
-            answer = self.peers.forward(to, question.encode(), within) => answer?,
+            answer = self.peers.forward(to, question.message, within) => answer?,
             () = self.context.sleep(within) => return Err(PeerError::TimedOut),
         };
-        question.decode(&answer).map_err(|why| PeerError::Refused(why.to_string()))
+        (question.read)(&answer).map_err(|why| PeerError::Refused(why.to_string()))
     }
 
     /// Whether a node is alive: its incarnation, or why it could not be reached.

@@ -17,7 +17,7 @@ use hopcache_learning::fields::Fields;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::peers::FieldsWanted;
+use crate::peers;
 use crate::peers::message::encode_fields;
 use crate::prefetch::Prefetch;
 
@@ -83,8 +83,9 @@ impl Prefetch {
         owner: &NodeName,
         keys: &[QueryKey],
     ) -> Vec<(QueryKey, Option<Arc<Fields>>)> {
-        let answer = self.peers.ask(owner, &FieldsWanted(keys), Millis(FIELDS_ASK_MS)).await;
-        keys.iter().copied().zip(answer.unwrap_or_default()).collect()
+        let answer = self.peers.ask(owner, peers::fields(keys), Millis(FIELDS_ASK_MS)).await;
+        let fields = answer.unwrap_or_default().into_iter().map(|fields| fields.map(Arc::new));
+        keys.iter().copied().zip(fields).collect()
     }
 
     /// The fields of this node's copy. Near copies and copies that no store has taken do not count.

@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hopcache_core::limits::PEERS_TOLD_AT_A_TIME;
 use hopcache_core::node::NodeName;
-use hopcache_packstream::Writer;
 
 use crate::cache::Provenance;
 use crate::model::ports::Scope;
-use crate::peers::FlushWaste;
+use crate::peers;
 use crate::prefetch::Prefetch;
 
 /// Plain data: how far a flush reached.
@@ -40,18 +38,11 @@ impl Prefetch {
 
     /// Flushes on this node. Returns the number of copies. A request may use a copy at the same moment: the copy is
     /// then either used or flushed, and the ticket shows which. Flights under way are not touched.
-    fn flush_waste_here(&self) -> u64 {
+    pub(crate) fn flush_waste_here(&self) -> u64 {
         self.cache.remove_where(&|_, copy| copy.provenance().is_some_and(Provenance::flush))
     }
 
-    /// Answers another node's order to flush.
-    pub(crate) fn serve_flush(&self) -> Bytes {
-        let mut writer = Writer::new();
-        writer.int(i64::try_from(self.flush_waste_here()).unwrap_or(i64::MAX));
-        writer.into_bytes().into()
-    }
-
     async fn tell_to_flush(&self, node: &NodeName) -> Option<u64> {
-        self.peers.ask(node, &FlushWaste, self.probe_timeout_ms).await.ok()
+        self.peers.ask(node, peers::flush_waste(), self.probe_timeout_ms).await.ok()
     }
 }

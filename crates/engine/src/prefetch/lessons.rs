@@ -109,14 +109,14 @@ impl Lessons {
 impl Prefetch {
     /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of
     /// the ring the first messages go to the old owner, which learns from them too.
-    pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
+    pub(crate) fn take_observed(&self, observed: Observed) -> Result<(), BadMessage> {
         if self.policy.is_on {
             let now = self.context.now();
             let sent_at =
                 |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
             self.take_lessons(observed.read(sent_at)?);
         }
-        Ok(Bytes::new())
+        Ok(())
     }
 
     /// Puts observations into their sessions: those of one message, which are of one round.

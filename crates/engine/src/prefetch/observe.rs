@@ -15,7 +15,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
@@ -32,8 +31,8 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use crate::model::ask::{Ask, Query, SessionTag};
 use crate::model::event::{Event, ObservationWord};
 use crate::model::outcome::{Answer, Class, Outcome};
-use crate::peers::ObservedPage;
-use crate::peers::message::{Observation, ObservedQuery, encode_observed};
+use crate::peers;
+use crate::peers::message::{Observation, Observed, ObservedQuery, observed_pages};
 use crate::prefetch::Prefetch;
 
 /// An answered request of a session, as its entry node keeps it until the next round.
@@ -202,8 +201,8 @@ impl Prefetch {
                 self.note_observed(ObservationWord::Sent, theirs.len());
                 self.take_lessons(theirs);
             } else {
-                for (message, count) in encode_observed(&theirs, self.learning.me, self.context.now()) {
-                    self.tell_owner(owner.clone(), message, count);
+                for page in observed_pages(&theirs, self.learning.me, self.context.now()) {
+                    self.tell_owner(owner.clone(), page);
                 }
             }
         }
@@ -234,14 +233,15 @@ impl Prefetch {
     }
 
     /// In a task of its own: a silent owner does not delay the messages for others.
-    fn tell_owner(self: &Arc<Self>, owner: NodeName, message: Bytes, count: usize) {
+    fn tell_owner(self: &Arc<Self>, owner: NodeName, page: Observed) {
+        let count = page.count();
         let permit = Arc::clone(&self.learning.observing.tells).try_acquire_owned();
         let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {
             return self.note_observed(ObservationWord::Unreached, count);
         };
         let prefetch = Arc::clone(self);
         self.context.spawn(async move {
-            let told = prefetch.peers.ask(&owner, &ObservedPage(message), Millis(OBSERVED_TELL_MS)).await;
+            let told = prefetch.peers.ask(&owner, peers::observed(page), Millis(OBSERVED_TELL_MS)).await;
             let word = if told.is_ok() { ObservationWord::Sent } else { ObservationWord::Unreached };
             prefetch.note_observed(word, count);
             drop(permit);

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     LAUNCHES_TOLD_AT_A_TIME, ORDERED_KEPT_MS, ORDERED_MAX, ORDERS_IN_MESSAGE_MAX, PREFETCH_TELL_MS,
@@ -19,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::model::ask::QueryParts;
 use crate::model::order::{Launch, Order, Skip};
 use crate::peers;
-use crate::peers::message::{BadMessage, SentOrder, encode_launches};
+use crate::peers::message::{BadMessage, SentOrder};
 use crate::prefetch::Prefetch;
 use crate::prefetch::candidate::{Antecedent, Candidate};
 
@@ -143,9 +142,10 @@ impl Prefetch {
 
     /// Orders prefetches from the owner of their keys. Waits for its answer for at most [`PREFETCH_TELL_MS`].
     async fn ask_owner(&self, owner: &NodeName, orders: &[Order]) -> Vec<Launch> {
-        let answer = self.peers.ask(owner, &peers::Orders(orders), Millis(PREFETCH_TELL_MS)).await;
+        let answer = self.peers.ask(owner, peers::orders(orders), Millis(PREFETCH_TELL_MS)).await;
         let unreached = || orders.iter().map(|_| self.skipped(Skip::Unreached)).collect();
-        let launches = answer.unwrap_or_else(|_| unreached());
+        let launches =
+            answer.ok().filter(|launches| launches.len() == orders.len()).unwrap_or_else(unreached);
         for (order, launch) in orders.iter().zip(&launches) {
             if *launch == Launch::Skipped(Skip::Refused) {
                 // Without this, the form would have to fail at the owner of each of its keys.
@@ -157,21 +157,15 @@ impl Prefetch {
 
     /// Takes another node's orders for keys of this node, and answers what becomes of each. One that cannot be read is
     /// skipped alone.
-    pub(crate) fn take_orders(self: &Arc<Self>, sent: Vec<Result<SentOrder, BadMessage>>) -> Bytes {
-        let launches = sent.into_iter().map(|sent| match sent.and_then(|sent| self.read_sent(&sent)) {
+    pub(crate) fn take_orders(self: &Arc<Self>, sent: &[SentOrder]) -> Vec<Launch> {
+        let launch = |sent: &SentOrder| match self.read_sent(sent) {
             Ok(order) => self.launch(order),
             Err(why) => {
                 tracing::debug!(%why, "an order of another node cannot be read");
                 self.skipped(Skip::Unreadable)
             }
-        });
-        encode_launches(launches)
-    }
-
-    /// Takes one order, as nodes of an older version send it.
-    pub(crate) fn take_order(self: &Arc<Self>, sent: &SentOrder) -> Result<Bytes, BadMessage> {
-        let order = self.read_sent(sent)?;
-        Ok(encode_launches(std::iter::once(self.launch(order))))
+        };
+        sent.iter().map(launch).collect()
     }
 
     fn read_sent(&self, sent: &SentOrder) -> Result<Order, BadMessage> {

@@ -22,8 +22,8 @@ use hopcache_core::time::Millis;
 use hopcache_learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
 
 use crate::model::event::{Event, ShareWord};
-use crate::peers::Pull;
-use crate::peers::message::BadMessage;
+use crate::peers;
+use crate::peers::message::{BadMessage, encode_page};
 use crate::prefetch::{Learner, Prefetch};
 
 /// What a pull asks for. Where sessions are many, pieces name new forms all the time. A page of rows with each missing definition
@@ -162,12 +162,13 @@ impl Prefetch {
             && pages.take()
         {
             let digest = digest.encode();
-            let Ok(page) = self.peers.ask(node, &Pull(&digest), Millis(PULL_MS)).await else {
+            let digest_bytes = digest.len();
+            let Ok(page) = self.peers.ask(node, peers::pull(digest), Millis(PULL_MS)).await else {
                 self.note_shared(ShareWord::Unreached, 1);
                 return None;
             };
             self.note_shared(ShareWord::Pulled, 1);
-            bytes += (digest.len() + page.len()) as u64;
+            bytes += (digest_bytes + page.len()) as u64;
             let merged = self.take_lesson(&page, what);
             if !merged.is_worth_another() {
                 break;
@@ -189,9 +190,9 @@ impl Prefetch {
     pub(crate) fn answer_pull(&self, digest: &Bytes) -> Result<Bytes, BadMessage> {
         let digest = Digest::decode(digest).ok_or(BadMessage::Form("digest"))?;
         if !self.is_sharing() {
-            return Ok(Bytes::new());
+            return Ok(encode_page(&[]));
         }
-        Ok(self.learning.model.lock().answer_pull(&digest, self.context.now()).into())
+        Ok(encode_page(&self.learning.model.lock().answer_pull(&digest, self.context.now())))
     }
 
     /// Merges a piece or a page. A node that does not share sends an empty page.

@@ -151,8 +151,8 @@ impl Writes {
         };
         let mut known: Vec<_> = told.records.iter().filter_map(known).collect();
         known.dedup();
-        if let Some((by, counted)) = told.counted.as_ref().filter(|_| has_places) {
-            self.cache.proofs().hear(by, counted);
+        if has_places && !told.counted.is_empty() {
+            self.cache.proofs().hear(&told.by, &told.counted);
         }
         known
     }

@@ -28,9 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{
-    COUNTED_TOLD_MAX, COUNTS_REFUSED_MS, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX,
-};
+use hopcache_core::limits::{COUNTED_TOLD_MAX, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::Touched;
@@ -40,7 +38,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreTold};
-use crate::peers::TellWritten;
+use crate::peers;
+use crate::peers::message::{KnownWrites, ToldWrites};
 use crate::writes::Writes;
 
 /// Tries of one telling before its node counts as silent: one message may be lost.
@@ -75,8 +74,6 @@ struct Line {
     is_busy: bool,
     /// When a telling began that has not been answered since.
     silent_since: Option<MonoTime>,
-    /// Until then it is told without counts: it has refused them. It may be of an older version.
-    uncounted_until: MonoTime,
 }
 
 /// What is new since an earlier telling.
@@ -221,13 +218,6 @@ impl Telling {
         let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|line| line.told >= number);
         state.store.told >= number && others.iter().chain(state.store.listeners.keys()).all(is_told)
     }
-
-    /// A node has refused counts of writes: for a while it is told without them.
-    fn refused_counts(&self, node: &NodeName, now: MonoTime) {
-        if let Some(line) = self.state.lock().nodes.get_mut(node) {
-            line.uncounted_until = now + Millis(COUNTS_REFUSED_MS);
-        }
-    }
 }
 
 /// What one write waits for.
@@ -337,11 +327,8 @@ impl Writes {
             let news = {
                 let mut state = self.telling.state.lock();
                 let line = state.nodes.entry(node.clone()).or_default();
-                let (told, is_counted) = (line.told, asked >= line.uncounted_until);
-                let mut news = state.after(told);
-                if !is_counted {
-                    news.counts.clear();
-                }
+                let told = line.told;
+                let news = state.after(told);
                 if news.number > tried {
                     (tried, tries) = (news.number, 0);
                 }
@@ -374,17 +361,11 @@ impl Writes {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
         let News { records, counts, .. } = news;
-        let mut told = TellWritten { by: self.context.me(), counted: counts, records };
-        let mut answer = self.peers.ask(node, &told, within).await;
-        if !counts.is_empty() && matches!(answer, Err(PeerError::Refused(_))) {
-            // Once more, without counts.
-            self.telling.refused_counts(node, self.context.now());
-            told.counted = &[];
-            answer = self.peers.ask(node, &told, within).await;
-        }
-        match answer {
-            Ok(known) => {
-                self.take_answer(records, &known);
+        let (records, counted) = (records.clone(), counts.clone());
+        let told = peers::written(ToldWrites { records, by: self.context.me().clone(), counted });
+        match self.peers.ask(node, told, within).await {
+            Ok(KnownWrites(known)) => {
+                self.take_answer(&news.records, &known);
                 true
             }
             Err(error) => {

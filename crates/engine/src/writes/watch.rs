@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
-use crate::peers::TallyWanted;
+use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
 
@@ -343,8 +343,8 @@ impl Writes {
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let asked = others.into_iter().map(|node| {
-            let wanted = TallyWanted(name, range(&node));
-            async move { self.peers.ask(&node, &wanted, within).await }
+            let wanted = peers::tally(name, range(&node));
+            async move { self.peers.ask(&node, wanted, within).await }
         });
         let told = join_all(asked).await.into_iter().flatten();
         let mut tallies: Tallies = told.collect();

@@ -31,17 +31,17 @@ fn seen(param: i64, session: u8, (began, ended): (u64, u64)) -> Observation {
 #[test]
 fn observations_come_back_as_they_went() {
     let all = [seen(1, 1, (100, 200)), seen(2, 1, (300, 350)), seen(1, 2, (400, 900))];
-    let messages = encode_observed(&all, TELLER, MonoTime(1_000));
-    assert_eq!(messages.len(), 1);
-    let (message, count) = &messages[0];
-    let Ok(Question::Observed(observed)) = decode_question(message) else { panic!("observations") };
+    let mut pages = observed_pages(&all, TELLER, MonoTime(1_000));
+    assert_eq!((pages.len(), pages[0].count()), (1, 3));
+    let message = encode_question(&Question::Observed(pages.remove(0)));
+    let Ok(Question::Observed(observed)) = decode_question(&message) else { panic!("observations") };
     let read = observed
         .read(|teller, reading| {
             assert_eq!((teller, reading), (TELLER, MonoTime(1_000)));
             MonoTime(71_000)
         })
         .unwrap();
-    assert_eq!((read.len(), *count), (3, 3));
+    assert_eq!(read.len(), 3);
     for (read, sent) in read.iter().zip(&all) {
         assert_eq!((&read.query, read.session, read.teller), (&sent.query, sent.session, sent.teller));
         let later = |time: MonoTime| MonoTime(time.0 + 70_000);
@@ -52,13 +52,18 @@ fn observations_come_back_as_they_went() {
     assert_eq!((times(b"MATCH (n {id: $p})"), times(b"neo4j"), times(b"secret")), (1, 1, 0));
 }
 
-/// I13, F33: cut anywhere, a message is refused, and nothing panics.
+/// I13, F33: cut anywhere, a message is refused, and so is one whose parts are at no place.
 #[test]
-fn cut_observations_are_refused() {
-    let (message, _) = encode_observed(&[seen(1, 1, (1, 2))], TELLER, MonoTime(9)).remove(0);
+fn cut_and_dangling_observations_are_refused() {
+    let page = observed_pages(&[seen(1, 1, (1, 2))], TELLER, MonoTime(9)).remove(0);
+    let message = encode_question(&Question::Observed(page));
     for len in 0..message.len() {
-        if let Ok(Question::Observed(observed)) = decode_question(&message.slice(..len)) {
-            assert!(observed.read(|_, _| MonoTime(9)).is_err(), "{len}");
-        }
+        assert!(decode_question(&message.slice(..len)).is_err(), "{len}");
     }
+    // The last bytes: the place of the query, its session, and the two ages.
+    let mut dangling = message.to_vec();
+    let place = dangling.len() - 32 - 2 - 1;
+    dangling[place] = 1;
+    let Ok(Question::Observed(observed)) = decode_question(&dangling.into()) else { panic!("observations") };
+    assert!(observed.read(|_, _| MonoTime(9)).is_err());
 }

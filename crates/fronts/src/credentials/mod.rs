@@ -6,7 +6,7 @@
 //! | `credential_cache` | until when credentials count as accepted or as refused |
 //! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
 //! | `peer_answers` | what the other nodes' answers about credentials mean while Neo4j cannot be asked |
-//! | `credential_messages` | the bytes of these messages |
+//! | `credential_messages` | the bytes of these answers |
 //!
 //! This room knows no protocol of clients. It reads no header, and it writes no response: a front makes the
 //! [`Identity`](hopcache_engine::identity::Identity), and a front chooses the code and message of a refusal. It

@@ -52,8 +52,6 @@ pub struct Net {
     cut_ways: Mutex<BTreeSet<(usize, usize)>>,
     /// Ways on which something between the nodes answers each message with a reset.
     reset_ways: Mutex<BTreeSet<(usize, usize)>>,
-    /// Nodes of a version that knows no counts of writes.
-    without_counts: Mutex<BTreeSet<usize>>,
     weather: Mutex<NetWeather>,
     forwards: Mutex<u64>,
     dice: SimDice,
@@ -87,7 +85,6 @@ impl Net {
             seeds: Mutex::default(),
             cut_ways: Mutex::default(),
             reset_ways: Mutex::default(),
-            without_counts: Mutex::default(),
             weather: Mutex::default(),
             forwards: Mutex::default(),
             dice: SimDice::new(seed),
@@ -138,16 +135,6 @@ impl Net {
         if changed {
             self.record.note(What::Link { from, to, is_cut });
         }
-    }
-
-    /// A node is of a version that refuses counts of writes, or of one that takes them.
-    pub fn set_without_counts(&self, node: usize, refuses: bool) {
-        let mut nodes = self.without_counts.lock();
-        if refuses {
-            nodes.insert(node)
-        } else {
-            nodes.remove(&node)
-        };
     }
 
     /// Something between the nodes resets what comes this way, as a firewall may, or lets it through again. The node at the
@@ -294,19 +281,11 @@ impl PeersPort {
                 record.note(What::ServeBegan { hop, by: host.life, key, plain: ask.is_plain() });
             }
             Ok(Question::Purge(_)) => record.note(What::Forgot { node: host.life.node }),
-            Ok(Question::Written(told)) if told.counted.is_some() && self.refuses_counts(host) => {
-                return Err(PeerError::Refused("seeded: unknown kind".to_owned()));
-            }
             _ => {}
         }
         let answer = engine.path().serve_peer(&message).await;
         record.note(What::ServeEnded { hop });
         answer.map_err(|why| PeerError::Refused(why.to_string()))
-    }
-
-    /// Whether the node is of a version that knows no counts of writes.
-    fn refuses_counts(&self, host: &Host) -> bool {
-        self.net.without_counts.lock().contains(&host.life.node)
     }
 
     /// Asks the node at an address for its card.

@@ -73,7 +73,7 @@ impl Scene {
     }
 
     async fn is_told_of_a_purge(&self, node: usize) {
-        let message = encode_purge(&Scope::Key(self.ask.query.key));
+        let message = encode_question(&Question::Purge(Scope::Key(self.ask.query.key)));
         assert!(self.node(node).engine.path().serve_peer(&message).await.is_ok());
     }
 

@@ -291,11 +291,12 @@ async fn an_order_goes_to_the_owner_of_its_key() {
 async fn an_unreadable_order_refuses_no_other() {
     let scene = Scene::alone(21, 4).await;
     let orders: Vec<Order> = (1..=3).map(|number| order(&scene.read(number))).collect();
-    let mut message = encode_orders(&orders).to_vec();
-    // The first byte of the first order's key, behind the head, a length and the order's own head.
-    message[2 + 4 + 2] ^= 1;
+    let orders = Question::Orders(orders.iter().map(SentOrder::of).collect());
+    let mut message = encode_question(&orders).to_vec();
+    // The first byte of the first order's key, behind version, kind and count.
+    message[3] ^= 1;
     let answer = scene.node(0).engine.path().serve_peer(&message.into()).await.unwrap();
     let launches = [skipped(Skip::Unreadable), Launch::Launched, Launch::Launched];
-    assert_eq!(decode_launches(&answer, 3), Ok(launches.to_vec()));
+    assert_eq!(decode_answer(&answer), Ok(launches.to_vec()));
     assert_eq!(scene.skips(0, Skip::Unreadable), 1);
 }

@@ -147,37 +147,6 @@ async fn the_bookmark_of_an_own_write_is_answered_at_once() {
     assert_eq!(version(&read(&world, 0, &after(&left, now)).await), i64::from(now));
 }
 
-/// A rolling upgrade: a node of an older version refuses counts. It is told of writes without them, and at once. Counts come again when
-/// the node is of the new version.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_refuses_counts_is_told_of_writes_all_the_same() {
-    let (world, asks) = warm_world(482, WATCH_MS).await;
-    let [_, before] = settled_writers(&world, &asks).await;
-    let [left, right] = asks;
-    world.net.set_without_counts(2, true);
-    for node in [0, 1] {
-        let began = tokio::time::Instant::now();
-        write(&world, node, WRITE_LEFT).await;
-        let took_ms = began.elapsed().as_millis();
-        assert!(took_ms < FRESHNESS_LEASE_MS_DEFAULT.into(), "no lease is waited for");
-        let now = world.origin.version();
-        let runs = world.origin.runs();
-        assert_eq!(proved(&read(&world, 1 - node, &after(&right, now)).await), before);
-        assert_eq!(world.origin.runs(), runs);
-        assert_eq!(version(&read(&world, 2, &left).await), i64::from(now), "its marks are told");
-    }
-    world.net.set_without_counts(2, false);
-    world.pass(COUNTS_REFUSED_MS + WATCH_MS).await;
-    // A request has a deadline.
-    let asks = [LEFT, RIGHT].map(|statement| world.ask(statement));
-    settled_writers(&world, &asks).await;
-    let [_, right] = asks;
-    let runs = world.origin.runs();
-    write(&world, 0, WRITE_LEFT).await;
-    assert!(proved(&read(&world, 2, &after(&right, world.origin.version())).await).is_some());
-    assert_eq!(world.origin.runs(), runs);
-}
-
 /// A bookmark of after a foreign transaction is not: nobody here knows what that has touched.
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_of_after_a_foreign_write_is_not_answered() {

@@ -13,15 +13,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{PrincipalScope, QueryKey};
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
-use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
-use hopcache_learning::OriginTag;
+use hopcache_core::wire::{at_most, piece};
 use hopcache_learning::sessions::SessionKey;
 use hopcache_learning::tellers::Teller;
-use hopcache_packstream::{Reader, Token, Writer};
+use serde::{Deserialize, Serialize};
 
-use super::query::read_digest;
-use super::{BadMessage, KIND_OBSERVED, VERSION};
+use super::BadMessage;
 
 /// Plain data: an answered query, as learning sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,216 +53,160 @@ pub struct Observation {
     pub began_there: MonoTime,
 }
 
-/// Writes the observations of `teller`, as ages at `now`, in as many messages as needed.
+/// Observations as they are sent. Parts refer to each other by their places.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    teller: Teller,
+    /// The sender's clock when it sent them.
+    reading: MonoTime,
+    #[serde(deserialize_with = "at_most::<_, _, OBSERVED_IN_MESSAGE_MAX>")]
+    realms: Vec<(Arc<str>, PrincipalScope)>,
+    #[serde(deserialize_with = "at_most::<_, _, OBSERVED_IN_MESSAGE_MAX>")]
+    statements: Vec<Arc<str>>,
+    #[serde(deserialize_with = "at_most::<_, _, OBSERVED_IN_MESSAGE_MAX>")]
+    queries: Vec<SentQuery>,
+    #[serde(deserialize_with = "at_most::<_, _, OBSERVED_IN_MESSAGE_MAX>")]
+    observations: Vec<SentObservation>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SentQuery {
+    key: QueryKey,
+    realm: usize,
+    statement: usize,
+    #[serde(with = "piece")]
+    params: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SentObservation {
+    query: usize,
+    session: SessionKey,
+    began_ago: u64,
+    ended_ago: u64,
+}
+
+/// The observations of `teller`, as ages at `now`, in as many messages as needed.
 #[must_use]
-pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<(Bytes, usize)> {
+pub fn observed_pages(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<Observed> {
     let mut messages = Vec::new();
-    let mut page = Page::default();
+    let mut page = Page::new(teller, now);
     for seen in observations {
         let bytes = seen.query.statement.len() + seen.query.params.len() + 256;
-        if page.count >= OBSERVED_IN_MESSAGE_MAX || page.bytes + bytes > OBSERVED_MESSAGE_BYTES_MAX {
-            messages.push(std::mem::take(&mut page).message(teller, now));
+        if page.len() >= OBSERVED_IN_MESSAGE_MAX || page.bytes + bytes > OBSERVED_MESSAGE_BYTES_MAX {
+            messages.push(std::mem::replace(&mut page, Page::new(teller, now)).message);
         }
-        page.add(seen, now);
+        page.add(seen);
     }
-    if page.count > 0 {
-        messages.push(page.message(teller, now));
+    if page.len() > 0 {
+        messages.push(page.message);
     }
     messages
 }
 
-/// Parts of a message that others refer to by their places.
-struct Parts<K> {
-    writer: Writer,
-    places: HashMap<K, usize>,
-}
-
-impl<K> Default for Parts<K> {
-    fn default() -> Self {
-        Self { writer: Writer::new(), places: HashMap::new() }
-    }
-}
-
-impl<K: Hash + Eq> Parts<K> {
-    /// The place of a part; `write` writes it if it is new.
-    fn place(&mut self, key: K, write: impl FnOnce(&mut Writer)) -> i64 {
-        let next = self.places.len();
-        let place = *self.places.entry(key).or_insert(next);
-        if place == next {
-            write(&mut self.writer);
-        }
-        i64::try_from(place).unwrap_or(i64::MAX)
-    }
-}
-
-#[derive(Default)]
+/// A message, with the places of its parts.
 struct Page {
-    realms: Parts<(Arc<str>, PrincipalScope)>,
-    statements: Parts<Arc<str>>,
-    queries: Parts<QueryKey>,
-    observations: Writer,
-    count: usize,
+    message: Observed,
+    realms: HashMap<(Arc<str>, PrincipalScope), usize>,
+    statements: HashMap<Arc<str>, usize>,
+    queries: HashMap<QueryKey, usize>,
     bytes: usize,
 }
 
-impl Page {
-    fn add(&mut self, seen: &Observation, now: MonoTime) {
-        let query = &*seen.query;
-        let realm = self.realms.place((Arc::clone(&query.database), query.scope), |writer| {
-            writer.string(&query.database);
-            writer.bytes(&query.scope.0);
-        });
-        let mut added_bytes = 64;
-        let statement = self.statements.place(Arc::clone(&query.statement), |writer| {
-            writer.string(&query.statement);
-            added_bytes += query.statement.len() + query.database.len();
-        });
-        let place = self.queries.place(query.key, |writer| {
-            writer.bytes(&query.key.0);
-            writer.int(realm);
-            writer.int(statement);
-            writer.bytes(&query.params);
-            added_bytes += query.params.len() + 64;
-        });
-        let writer = &mut self.observations;
-        writer.int(place);
-        writer.bytes(&seen.session.0);
-        for at in [seen.began, seen.ended] {
-            writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
-        }
-        self.count += 1;
-        self.bytes += added_bytes;
-    }
-
-    fn message(self, teller: Teller, now: MonoTime) -> (Bytes, usize) {
-        let mut writer = Writer::new();
-        for number in [teller.node.0, teller.life.0, now.0] {
-            writer.int(number.cast_signed());
-        }
-        let count = self.count;
-        let parts = [
-            (self.realms.places.len(), self.realms.writer),
-            (self.statements.places.len(), self.statements.writer),
-            (self.queries.places.len(), self.queries.writer),
-            (count, self.observations),
-        ];
-        for (len, part) in parts {
-            writer.list(len);
-            writer.raw(&part.into_bytes());
-        }
-        ([&[VERSION, KIND_OBSERVED][..], &writer.into_bytes()].concat().into(), count)
-    }
+/// The place of a part, and whether it is new.
+fn place_of<K: Hash + Eq>(places: &mut HashMap<K, usize>, part: K) -> (usize, bool) {
+    let next = places.len();
+    let place = *places.entry(part).or_insert(next);
+    (place, place == next)
 }
 
-/// Observations as they came, not decoded yet.
-#[derive(Debug, Clone)]
-pub struct Observed(Bytes);
-
-pub(super) fn read_observed(rest: Bytes) -> Result<Observed, BadMessage> {
-    if rest.len() > OBSERVED_MESSAGE_BYTES_MAX + (32 << 10) {
-        return Err(BadMessage::Form("too many observations"));
+impl Page {
+    fn new(teller: Teller, reading: MonoTime) -> Self {
+        let (realms, statements, queries, observations) = Default::default();
+        let message = Observed { teller, reading, realms, statements, queries, observations };
+        let (realms, statements, queries) = Default::default();
+        Self { message, realms, statements, queries, bytes: 0 }
     }
-    Ok(Observed(rest))
+
+    fn len(&self) -> usize {
+        self.message.observations.len()
+    }
+
+    fn add(&mut self, seen: &Observation) {
+        let (query, message) = (&*seen.query, &mut self.message);
+        let whose = (Arc::clone(&query.database), query.scope);
+        let (realm, is_new) = place_of(&mut self.realms, whose.clone());
+        message.realms.extend(is_new.then_some(whose));
+        self.bytes += 64;
+        let (statement, is_new) = place_of(&mut self.statements, Arc::clone(&query.statement));
+        if is_new {
+            message.statements.push(Arc::clone(&query.statement));
+            self.bytes += query.statement.len() + query.database.len();
+        }
+        let (place, is_new) = place_of(&mut self.queries, query.key);
+        if is_new {
+            message.queries.push(SentQuery {
+                key: query.key,
+                realm,
+                statement,
+                params: query.params.clone(),
+            });
+            self.bytes += query.params.len() + 64;
+        }
+        let ago = |at: MonoTime| message.reading.0.saturating_sub(at.0);
+        let (began_ago, ended_ago) = (ago(seen.began), ago(seen.ended));
+        let sent = SentObservation { query: place, session: seen.session, began_ago, ended_ago };
+        message.observations.push(sent);
+    }
 }
 
 impl Observed {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.observations.len()
+    }
+
     /// Reads them. Their times count back, by this node's clock, from when they were sent. `sent_at` computes that from
     /// the sender and its clock reading.
     ///
     /// # Errors
     /// [`BadMessage`].
     pub fn read(
-        &self,
+        self,
         sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
-        let mut reader = Reader::new(&self.0);
-        let mut head = || Ok::<_, BadMessage>(read_int(&mut reader, "teller")?.cast_unsigned());
-        let teller = Teller { node: OriginTag(head()?), life: Incarnation(head()?) };
-        let reading = MonoTime(head()?);
-        let realms = read_list(&mut reader, |reader| {
-            let database: Arc<str> = reader.key()?.into();
-            Ok((database, PrincipalScope(read_digest(reader)?)))
-        })?;
-        let statements = read_list(&mut reader, |reader| Ok(Arc::<str>::from(reader.key()?)))?;
-        let queries = read_list(&mut reader, |reader| read_query(reader, &realms, &statements))?;
-        let sent = Sent { teller, at: sent_at(teller, reading), reading };
-        let observations = read_list(&mut reader, |reader| read_one(reader, &queries, &sent))?;
-        if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
+        let Self { teller, reading, realms, statements, queries, observations } = self;
+        let query = |sent: SentQuery| {
+            let (database, scope) = at(&realms, sent.realm)?.clone();
+            let statement = Arc::clone(at(&statements, sent.statement)?);
+            let SentQuery { key, params, .. } = sent;
+            if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
+                return Err(BadMessage::Form("too long to be observed"));
+            }
+            Ok(Arc::new(ObservedQuery { key, database, scope, statement, params }))
+        };
+        let queries = queries.into_iter().map(query).collect::<Result<Vec<_>, _>>()?;
+        if observations.iter().any(|seen| seen.ended_ago > seen.began_ago) {
+            return Err(BadMessage::Form("age"));
+        }
+        let sent_at = sent_at(teller, reading);
+        let before = |time: MonoTime, age: u64| MonoTime(time.0.saturating_sub(age));
+        let observation = |seen: &SentObservation| {
+            Ok(Observation {
+                query: Arc::clone(at(&queries, seen.query)?),
+                session: seen.session,
+                began: before(sent_at, seen.began_ago),
+                ended: before(sent_at, seen.ended_ago),
+                teller,
+                began_there: before(reading, seen.began_ago),
+            })
+        };
+        observations.iter().map(observation).collect()
     }
 }
 
-fn read_query(
-    reader: &mut Reader<'_>,
-    realms: &[(Arc<str>, PrincipalScope)],
-    statements: &[Arc<str>],
-) -> Result<Arc<ObservedQuery>, BadMessage> {
-    let key = QueryKey(read_digest(reader)?);
-    let (database, scope) = at(realms, reader, "realm")?.clone();
-    let statement = Arc::clone(at(statements, reader, "statement")?);
-    let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-    if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
-        return Err(BadMessage::Form("too long to be observed"));
-    }
-    // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
-    let params = Bytes::copy_from_slice(params);
-    Ok(Arc::new(ObservedQuery { key, database, scope, statement, params }))
-}
-
-/// The sender of a message, and the sending time by the reader's clock and by the sender's.
-struct Sent {
-    teller: Teller,
-    at: MonoTime,
-    reading: MonoTime,
-}
-
-fn read_one(
-    reader: &mut Reader<'_>,
-    queries: &[Arc<ObservedQuery>],
-    sent: &Sent,
-) -> Result<Observation, BadMessage> {
-    let query = Arc::clone(at(queries, reader, "query")?);
-    let session = SessionKey(read_digest(reader)?);
-    let (age_began, age_ended) = (read_number(reader, "age")?, read_number(reader, "age")?);
-    if age_ended > age_began {
-        return Err(BadMessage::Form("age"));
-    }
-    let before = |time: MonoTime, age: u64| MonoTime(time.0.saturating_sub(age));
-    Ok(Observation {
-        query,
-        session,
-        began: before(sent.at, age_began),
-        ended: before(sent.at, age_ended),
-        teller: sent.teller,
-        began_there: before(sent.reading, age_began),
-    })
-}
-
-/// The part at the place that comes next.
-fn at<'a, T>(parts: &'a [T], reader: &mut Reader<'_>, what: &'static str) -> Result<&'a T, BadMessage> {
-    let place = read_number(reader, what)?;
-    usize::try_from(place).ok().and_then(|place| parts.get(place)).ok_or(BadMessage::Form(what))
-}
-
-fn read_int(reader: &mut Reader<'_>, what: &'static str) -> Result<i64, BadMessage> {
-    reader.value()?.as_int().ok_or(BadMessage::Form(what))
-}
-
-fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMessage> {
-    u64::try_from(read_int(reader, what)?).map_err(|_| BadMessage::Form(what))
-}
-
-/// Reads as many items as stated, each at least a byte long.
-fn read_list<T>(
-    reader: &mut Reader<'_>,
-    mut one: impl FnMut(&mut Reader<'_>) -> Result<T, BadMessage>,
-) -> Result<Vec<T>, BadMessage> {
-    let Token::List(len) = reader.token()? else { return Err(BadMessage::Form("list")) };
-    if len > OBSERVED_IN_MESSAGE_MAX {
-        return Err(BadMessage::Form("too many observations"));
-    }
-    let mut items = Vec::with_capacity(len);
-    for _ in 0..len {
-        items.push(one(reader)?);
-    }
-    Ok(items)
+/// The part at this place.
+fn at<T>(parts: &[T], place: usize) -> Result<&T, BadMessage> {
+    parts.get(place).ok_or(BadMessage::Form("place"))
 }

@@ -37,13 +37,12 @@ use parking_lot::Mutex;
 use rand::seq::IndexedRandom;
 
 use super::endpoint::{Endpoint, Verb};
-use super::messages::{
-    HolderRequest, Nonce, decode_answer, decode_request, encode_answer, encode_request, is_request,
-};
+use super::messages::{HolderRequest, Nonce, SentRequest, decode_answer, encode_answer};
 use super::refusals::{leaving, unanswered, unknown, unsent};
 use super::{Arrived, Handled};
 use crate::front::refusal::Refusal;
 use crate::front::{Front, ask};
+use crate::front_question::FrontQuestion;
 use crate::transactions::TransactionId;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -117,7 +116,7 @@ impl Front {
         let write = self.write_at_holder(&arrived, endpoint)?;
         let Arrived { mut head, body, room, .. } = arrived;
         let mut hop = self.begin_step(&mut head, Step::Forward);
-        let request = encode_request(rand::random(), &head, &body);
+        let request = FrontQuestion::Transaction(SentRequest::of(rand::random(), &head, &body)).encode();
         // The copy in the request is enough.
         drop((head, body, room));
         let within = self.reader.answer_timeout_ms(None);
@@ -189,17 +188,14 @@ impl Front {
         }))
     }
 
-    /// Answers another node's request about a transaction that this node holds. `None` for any other message.
-    pub async fn serve_holder_request(&self, message: &Bytes) -> Option<Bytes> {
-        if !is_request(message) {
-            return None;
-        }
-        let handled = match decode_request(message) {
+    /// Answers another node's request about a transaction that this node holds. `None`: the request cannot be read.
+    pub async fn serve_holder_request(&self, request: Option<HolderRequest>) -> Bytes {
+        let handled = match request {
             Some(request) => Box::pin(self.answer_peer(request)).await,
             None => Err(unsent()),
         };
         let handled = handled.unwrap_or_else(|refusal| Handled::of(refusal.into_response(), None));
-        Some(encode_answer(&handled))
+        encode_answer(&handled)
     }
 
     async fn answer_peer(&self, request: HolderRequest) -> Result<Handled, Refusal> {
