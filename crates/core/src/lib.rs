@@ -31,3 +31,9 @@ pub mod tags;
 pub mod time;
 pub mod turns;
 pub mod written;
+
+#[cfg(test)]
+extern crate self as hopcache_core;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

@@ -20,3 +20,9 @@ pub mod limits;
 pub mod statement;
 pub mod tags;
 pub mod verdict;
+
+#[cfg(test)]
+extern crate self as hopcache_cypher;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
