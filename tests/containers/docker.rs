@@ -14,7 +14,6 @@ use bollard::models::{
     EndpointIpamConfig, EndpointSettings, Ipam, IpamConfig, NetworkConnectRequest, NetworkCreateRequest,
     NetworkDisconnectRequest,
 };
-use bollard::query_parameters::{KillContainerOptionsBuilder, StartContainerOptions};
 use testcontainers::core::ContainerRequest;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{GenericImage, ImageExt};
@@ -199,33 +198,12 @@ impl Container {
         addr.parse().unwrap_or_else(|_| panic!("{} has no address; its log:\n{}", self.id, self.logs()))
     }
 
-    /// `SIGKILL` or `SIGTERM`, to its first process.
-    pub async fn signal(&self, signal: &str) {
-        let options = KillContainerOptionsBuilder::default().signal(signal).build();
-        docker().kill_container(&self.id, Some(options)).await.unwrap();
-    }
-
     pub async fn pause(&self) {
         docker().pause_container(&self.id).await.unwrap();
     }
 
     pub async fn unpause(&self) {
         docker().unpause_container(&self.id).await.unwrap();
-    }
-
-    pub async fn start_again(&self) {
-        docker().start_container(&self.id, None::<StartContainerOptions>).await.unwrap();
-    }
-
-    /// The exit code of one that has ended.
-    pub async fn exit_code(&self) -> Option<i64> {
-        let state = docker().inspect_container(&self.id, None).await.unwrap().state.unwrap();
-        (state.running == Some(false)).then_some(state.exit_code).flatten()
-    }
-
-    pub async fn is_paused(&self) -> bool {
-        let state = docker().inspect_container(&self.id, None).await.unwrap().state;
-        state.and_then(|state| state.paused).unwrap_or(false)
     }
 
     /// The container's output so far, on both streams.

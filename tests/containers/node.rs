@@ -44,12 +44,6 @@ impl Node {
         Self { name, container, place, addr }
     }
 
-    /// Starts it again after its end.
-    pub async fn start_again(&mut self) {
-        self.container.start_again().await;
-        self.addr = self.container.addr().await;
-    }
-
     /// Where clients connect.
     pub fn client(&self) -> SocketAddr {
         (self.addr, 7475).into()

@@ -11,11 +11,6 @@ use tokio::task::JoinHandle;
 /// A Redis that is well answers within this on any machine.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Sends commands, one in a line, and then QUIT. Returns the whole answer. Fails if Redis does not answer in a second.
-pub async fn tell(addr: SocketAddr, command: &str) -> std::io::Result<String> {
-    tell_within(Duration::from_secs(1), addr, command).await
-}
-
 async fn tell_within(within: Duration, addr: SocketAddr, command: &str) -> std::io::Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(addr).await?;

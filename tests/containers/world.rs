@@ -1,25 +1,22 @@
 //! Worlds: two networks, a Redis, three nodes, and a counting proxy before the Neo4j that all worlds share.
 //!
-//! A world is lent to one test after another. Each test has its own statements and heals the world. A world whose test
-//! failed is thrown away, and its logs are kept. Two tests run at a time, because tests wait more than they compute.
+//! The logs of a world whose test failed are kept. Two tests run at a time, because tests wait more than they compute.
 
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testcontainers::{GenericImage, ImageExt};
 use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use super::docker::{self, Container, Network};
 use super::node::Node;
 use crate::support::bolt_proxy::BoltProxy;
 use crate::support::http::{self, Reply};
-use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
 /// Places on the networks.
@@ -32,10 +29,7 @@ const NEO4J_UP_MAX: Duration = Duration::from_secs(150);
 
 /// The Neo4j that all tests of this run share; it ends with the run.
 static NEO4J: OnceCell<Container> = OnceCell::const_new();
-/// A test that causes faults of Neo4j itself is alone.
-static NEO4J_USE: RwLock<()> = RwLock::const_new(());
 static WORLDS: Semaphore = Semaphore::const_new(2);
-static IDLE: Mutex<Vec<World>> = Mutex::new(Vec::new());
 
 /// Runs a test: on one runtime for all, since the worlds' proxies outlive the test that started them.
 pub fn run(test: impl Future<Output = ()>) {
@@ -44,103 +38,26 @@ pub fn run(test: impl Future<Output = ()>) {
     RUNTIME.get_or_init(|| start().unwrap()).block_on(test);
 }
 
-/// A test's hold on Neo4j.
-enum Turn {
-    Shared { _guard: RwLockReadGuard<'static, ()> },
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
-}
-
-/// A world while a test has it.
-pub struct Lent {
-    world: Option<World>,
-    test: String,
-    began: Instant,
-    is_for_one: bool,
-    _turn: Turn,
-    _place: SemaphorePermit<'static>,
-}
-
-impl Deref for Lent {
-    type Target = World;
-
-    fn deref(&self) -> &World {
-        self.world.as_ref().unwrap()
-    }
-}
-
-impl DerefMut for Lent {
-    fn deref_mut(&mut self) -> &mut World {
-        self.world.as_mut().unwrap()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let Some(world) = self.world.take() else { return };
-        if std::thread::panicking() {
-            keep_logs(&self.test, &world.name);
-        } else if !self.is_for_one {
-            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(world);
-        }
-        say(&format!("{}: {} ms", self.test, self.began.elapsed().as_millis()));
-    }
-}
-
 pub struct World {
     name: String,
+    test: &'static str,
+    began: Instant,
     /// Between nodes.
     pub peers: Network,
     /// Between nodes and Redis.
     pub store: Network,
-    pub redis: Container,
+    _redis: Container,
     redis_addr: SocketAddr,
-    pub neo4j: Container,
     neo4j_http: SocketAddr,
     pub proxy: BoltProxy,
     pub nodes: Vec<Node>,
-}
-
-/// A test's changes of the usual settings.
-pub struct Plan {
-    /// Lines of `[entry]`.
-    pub entry: &'static str,
-    /// More lines of `[origin]`.
-    pub origin: &'static str,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { entry: "ttl = \"10m\"", origin: "" }
-    }
+    _place: SemaphorePermit<'static>,
 }
 
 impl World {
     /// Three nodes that know each other. Runs last as long as the proxy is set to delay them.
-    pub async fn start(test: &str) -> Lent {
-        let place = WORLDS.acquire().await.unwrap();
-        let turn = Turn::Shared { _guard: NEO4J_USE.read().await };
-        let began = Instant::now();
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let world = match idle {
-            Some(world) => world,
-            None => Self::create(&Plan::default()).await,
-        };
-        world.wait_until_whole().await;
-        let test = test.to_owned();
-        Lent { world: Some(world), test, began, is_for_one: false, _turn: turn, _place: place }
-    }
-
-    /// One as planned, for a test that does something to Neo4j itself.
-    pub async fn alone(test: &str, plan: Plan) -> Lent {
-        let place = WORLDS.acquire().await.unwrap();
-        let turn = Turn::Alone { _guard: NEO4J_USE.write().await };
-        let began = Instant::now();
-        let world = Self::create(&plan).await;
-        let test = test.to_owned();
-        Lent { world: Some(world), test, began, is_for_one: true, _turn: turn, _place: place }
-    }
-
-    async fn create(plan: &Plan) -> Self {
+    pub async fn start(test: &'static str) -> Self {
+        let (place, began) = (WORLDS.acquire().await.unwrap(), Instant::now());
         static COUNT: AtomicUsize = AtomicUsize::new(1);
         let name = format!("world-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let names = [format!("{name}-peers"), format!("{name}-store")];
@@ -159,8 +76,20 @@ impl World {
         let redis_addr = (redis.addr().await, 6379).into();
         let neo4j_http = (neo4j_addr, 7474).into();
         let nodes = Vec::new();
-        let mut world = Self { name, peers, store, redis, redis_addr, neo4j, neo4j_http, proxy, nodes };
-        let config = world.config(plan);
+        let mut world = Self {
+            name,
+            test,
+            began,
+            peers,
+            store,
+            _redis: redis,
+            redis_addr,
+            neo4j_http,
+            proxy,
+            nodes,
+            _place: place,
+        };
+        let config = world.config();
         let start = |place| Node::start(&world.name, place, &world.peers, &world.store, &config);
         let (a, b, c) = tokio::join!(start(FIRST_NODE), start(FIRST_NODE + 1), start(FIRST_NODE + 2));
         world.nodes = vec![a, b, c];
@@ -169,10 +98,6 @@ impl World {
     }
 
     async fn wait_for_neo4j(&self) {
-        // A test that failed may have left it so.
-        if self.neo4j.is_paused().await {
-            self.neo4j.unpause().await;
-        }
         let request = query("RETURN 1");
         until("Neo4j answers", NEO4J_UP_MAX, async || {
             http::ask(self.neo4j_http, &request).await.is_ok_and(|reply| reply.status == 202)
@@ -180,28 +105,15 @@ impl World {
         .await;
     }
 
-    /// Each node runs this query, which ends its view that the origin is down.
-    pub async fn wait_for_origin(&self, statement: &str) {
-        for node in &self.nodes {
-            let request = query(&format!("{statement}, '{}' AS node", node.name));
-            until("the node asks the origin again", Duration::from_secs(20), async || {
-                node.ask(&request).await.status == 202
-            })
-            .await;
-        }
-    }
-
-    fn config(&self, plan: &Plan) -> String {
+    fn config(&self) -> String {
         let seeds: Vec<String> = (FIRST_NODE..FIRST_NODE + 3)
             .map(|place| format!("\"{}:7476\"", self.peers.addr(place)))
             .collect();
         format!(
-            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"redis://{}:6379\"\n[entry]\n{}\n",
+            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n[store]\nuri = \"redis://{}:6379\"\n[entry]\nttl = \"10m\"\n",
             seeds.join(", "),
             self.proxy.addr(),
-            plan.origin,
-            self.store.addr(REDIS),
-            plan.entry
+            self.store.addr(REDIS)
         )
     }
 
@@ -238,36 +150,6 @@ impl World {
         self.redis_addr
     }
 
-    pub async fn redis_is_back(&mut self) {
-        self.redis_addr = (self.redis.addr().await, 6379).into();
-        let addr = self.redis_addr;
-        until("Redis answers", Duration::from_secs(10), async || {
-            super::redis::tell(addr, "PING").await.is_ok_and(|answer| answer.starts_with("+PONG"))
-        })
-        .await;
-    }
-
-    /// How slow this machine is now: by misses at each node, while nothing is wrong.
-    pub async fn slowness(&self) -> Slowness {
-        static CONTROLS: AtomicUsize = AtomicUsize::new(0);
-        let mut took = Vec::new();
-        for number in 0..20 {
-            let control = CONTROLS.fetch_add(1, Ordering::Relaxed);
-            let request = query(&format!("RETURN {control} AS pace"));
-            took.push(self.nodes[number % self.nodes.len()].ask(&request).await.took);
-        }
-        Slowness::by(took)
-    }
-
-    /// Sum of a metric over the nodes at these places.
-    pub async fn metric(&self, places: &[usize], name: &str, labels: &str) -> f64 {
-        let mut sum = 0.0;
-        for place in places {
-            sum += self.nodes[*place].metric(name, labels).await;
-        }
-        sum
-    }
-
     /// Runs a statement on Neo4j itself, past hopcache.
     pub async fn at_neo4j(&self, statement: &str) -> Reply {
         let reply = http::ask(self.neo4j_http, &query(statement)).await.unwrap();
@@ -278,7 +160,11 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            keep_logs(self.test, &self.name);
+        }
         docker::remove_test(&self.name);
+        say(&format!("{}: {} ms", self.test, self.began.elapsed().as_millis()));
     }
 }
 

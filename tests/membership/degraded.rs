@@ -1,10 +1,9 @@
-//! A degraded cluster: a faulty peer, too many retries, more load than the origin can take, one principal that takes it
-//! all, unbounded names, and a log without a reader. Working parts have to go on working, other requests have to be
-//! refused quickly, and both have to be visible (`readyz`, metrics, `status`).
+//! A degraded node: more load than the origin can take, principals that take it all, unbounded names, and a log without a
+//! reader. Working parts have to go on working, other requests have to be refused quickly, and both have to be visible
+//! (`readyz`, metrics, `status`). Faulty peers are in `crates/sim/tests/membership.rs`.
 //!
 //! | module | faults |
 //! |---|---|
-//! | `faulty_peers` | half-dead, stopped and babbling peers: breakers, the budget of retries, F10 |
 //! | `overload` | F42 (5 × overload, refreshes give way), F37 (many principals) |
 //! | `cardinality` | F36 |
 //! | `blocked_log` | F38 |
@@ -14,131 +13,25 @@
 
 mod blocked_log;
 mod cardinality;
-mod faulty_peer_proxy;
-mod faulty_peers;
 mod overload;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::http::{basic, post};
-use crate::support::process::{Addrs, NodeProcess, raise_open_files};
-use crate::support::redis::RedisServer;
-use crate::support::scripted_neo4j::ScriptedNeo4j;
-use crate::support::turn::Turn;
-use faulty_peer_proxy::FaultyPeerProxy;
+use crate::support::scripted_cluster::{Lines, Nodes, ScriptedCluster};
 
 /// User and password.
 type Who = (&'static str, &'static str);
 const ANN: Who = ("ann", "the-password-of-ann");
 
-/// Nodes on a scripted Neo4j and a Redis of their own. The last node's peers reach it by way of a proxy.
-struct Scene {
-    nodes: Vec<NodeProcess>,
-    neo4j: ScriptedNeo4j,
-    /// Before the last node.
-    proxy: FaultyPeerProxy,
-    _redis: RedisServer,
-    _dir: tempfile::TempDir,
-    _turn: Turn,
-}
+const LINES: Lines<'static> = Lines { node: "drain = \"2s\"", origin: "", entry: "ttl = \"10m\"" };
 
-/// The plan of a scene.
-struct Plan {
-    nodes: usize,
-    users: &'static [Who],
-    /// Of one run.
-    delay: Duration,
-    /// Lines of `[node]`, `[origin]`, `[entry]` and of later sections.
-    node: &'static str,
-    origin: &'static str,
-    entry: &'static str,
-    /// The first node's, if not this test's own.
-    stderr: Option<std::fs::File>,
-}
-
-const PLAN: Plan = Plan {
-    nodes: 3,
-    users: &[ANN],
-    delay: Duration::ZERO,
-    node: "drain = \"2s\"",
-    origin: "",
-    entry: "ttl = \"10m\"",
-    stderr: None,
-};
-
-impl Scene {
-    async fn start(plan: Plan) -> Self {
-        let turn = Turn::take().await;
-        raise_open_files();
-        let neo4j = ScriptedNeo4j::start(plan.users, plan.delay).await;
-        let redis = RedisServer::start().await;
-        let dir = tempfile::tempdir().unwrap();
-        let addrs = Addrs::free(plan.nodes);
-        let proxy = FaultyPeerProxy::start(addrs.last().unwrap().peer).await;
-        let peer = |place: usize| if place + 1 == plan.nodes { proxy.addr() } else { addrs[place].peer };
-        let seeds: Vec<String> = (0..plan.nodes).map(|place| format!("\"{}\"", peer(place))).collect();
-        let config = |place: usize| {
-            format!(
-                "peer_advertise = \"{}\"\n{}\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"{}\"\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
-                peer(place),
-                plan.node,
-                seeds.join(", "),
-                neo4j.uri(),
-                plan.origin,
-                redis.uri(),
-                plan.entry
-            )
-        };
-        let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
-        let nodes = addrs.iter().enumerate();
-        let nodes =
-            nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config(place)));
-        let mut nodes: Vec<_> = nodes.collect();
-        nodes[0].stderr = plan.stderr;
-        nodes.iter_mut().for_each(NodeProcess::start);
-        for node in &nodes {
-            node.wait_for_members(plan.nodes).await;
-        }
-        Self { nodes, neo4j, proxy, _redis: redis, _dir: dir, _turn: turn }
-    }
-
-    /// The first node, which the tests' clients ask.
-    fn entry(&self) -> &NodeProcess {
-        &self.nodes[0]
-    }
-
-    fn client(&self) -> SocketAddr {
-        self.entry().addrs.client
-    }
-
-    /// Names that begin so, of keys that belong to the node at `place`.
-    async fn keys_of(&self, place: usize, prefix: &str, count: usize) -> Vec<String> {
-        let mut keys = Vec::new();
-        for number in 0.. {
-            let key = format!("{prefix}-{number}");
-            let question = json!({"principal": ANN.0, "statement": STATEMENT, "parameters": {"k": key}});
-            let explained = self.entry().order("/admin/v1/explain", &question).await;
-            if explained["owner"] == self.nodes[place].name.as_str() {
-                keys.push(key);
-            }
-            if keys.len() == count {
-                break;
-            }
-        }
-        keys
-    }
-
-    async fn count(&self, name: &str, labels: &str) -> f64 {
-        self.entry().metric(name, labels).await.unwrap_or(0.0)
-    }
-
-    async fn degraded(&self) -> Value {
-        self.entry().admin("/readyz").await.unwrap().json()
-    }
+/// One node before a Neo4j whose runs take this time.
+async fn one_node(delay: Duration, lines: Lines<'_>) -> ScriptedCluster {
+    ScriptedCluster::of(Nodes(1, None), &[ANN], delay, lines).await
 }
 
 const STATEMENT: &str = "RETURN $k AS k";

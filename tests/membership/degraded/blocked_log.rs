@@ -5,17 +5,18 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::{ANN, PLAN, Plan, Scene, read};
+use super::{ANN, LINES, read};
 use crate::support::http::Connection;
 use crate::support::pace::Slowness;
+use crate::support::scripted_cluster::{Lines, Nodes, ScriptedCluster};
 use crate::support::{say, until};
 
 const LOST: &str = "hopcache_log_lines_dropped_total";
 /// Every library says something of each request.
-const ALL_LINES: Plan = Plan { nodes: 1, entry: "ttl = \"10m\"\n[log]\nlevel = \"trace\"", ..PLAN };
+const ALL_LINES: Lines<'static> = Lines { entry: "ttl = \"10m\"\n[log]\nlevel = \"trace\"", ..LINES };
 
 /// Sends requests until lines are lost, and some more: none fails, none waits for the log.
-async fn serves_on(scene: &Scene) -> (usize, Duration) {
+async fn serves_on(scene: &ScriptedCluster) -> (usize, Duration) {
     let (mut asked, mut slowest) = (0, Duration::ZERO);
     let mut connection = Connection::open(scene.client()).await.unwrap();
     let mut control = Vec::new();
@@ -33,7 +34,7 @@ async fn serves_on(scene: &Scene) -> (usize, Duration) {
             slowest = slowest.max(reply.took);
         }
         asked += 100;
-        is_lost = scene.count(LOST, "").await > 0.0;
+        is_lost = scene.metric(LOST, "").await > 0.0;
     }
     for _ in 0..100 {
         let reply = connection.ask(&read(ANN, "0")).await.unwrap();
@@ -45,8 +46,8 @@ async fn serves_on(scene: &Scene) -> (usize, Duration) {
     (asked + 100, slowest)
 }
 
-async fn started_with(stderr: std::fs::File) -> Scene {
-    Scene::start(Plan { stderr: Some(stderr), ..ALL_LINES }).await
+async fn started_with(stderr: std::fs::File) -> ScriptedCluster {
+    ScriptedCluster::of(Nodes(1, Some(stderr)), &[ANN], Duration::ZERO, ALL_LINES).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,7 +55,7 @@ async fn a_log_pipe_that_nobody_reads_holds_nobody_up() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut scene = started_with(OwnedFd::from(writer).into()).await;
     let (asked, slowest) = serves_on(&scene).await;
-    let lost = scene.count(LOST, "").await;
+    let lost = scene.metric(LOST, "").await;
     scene.nodes[0].signal("TERM");
     let status = scene.nodes[0].exit(Duration::from_secs(20)).await;
     assert_eq!(status.code(), Some(0), "a blocked log does not keep it from leaving");
@@ -75,7 +76,8 @@ async fn a_log_on_a_full_disk_holds_nobody_up() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let scene = started_with(full).await;
     let (asked, slowest) = serves_on(&scene).await;
-    let lost = scene.count(LOST, "").await;
-    until("each line is counted", Duration::from_secs(20), async || scene.count(LOST, "").await > lost).await;
+    let lost = scene.metric(LOST, "").await;
+    until("each line is counted", Duration::from_secs(20), async || scene.metric(LOST, "").await > lost)
+        .await;
     say(&format!("F38 full disk: {asked} requests answered, slowest {slowest:?}, {lost} lines lost"));
 }

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{ANN, PLAN, Plan, Scene, Who, percentile, read};
+use super::{ANN, LINES, Who, one_node, percentile, read};
 use crate::support::http::{self, Connection, Reply};
+use crate::support::scripted_cluster::{Lines, Nodes, ScriptedCluster};
 use crate::support::{say, size, until};
 
 const HOT: usize = 100;
@@ -60,7 +61,7 @@ fn took(replies: &[Reply]) -> Vec<Duration> {
 }
 
 /// The origin's capacity for clients that wait for each answer, in runs a second.
-async fn calibrate(scene: &Scene) -> f64 {
+async fn calibrate(scene: &ScriptedCluster) -> f64 {
     let (count, end) = (Arc::new(AtomicUsize::new(0)), Instant::now() + Duration::from_secs(1));
     let mut clients = JoinSet::new();
     for client in 0..8 {
@@ -85,30 +86,30 @@ async fn calibrate(scene: &Scene) -> f64 {
 async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     let lasts = Duration::from_secs(size("HOPCACHE_TEST_OVERLOAD_S", 3));
     let delay = Duration::from_millis(50);
-    let scene = Scene::start(Plan { nodes: 1, delay, origin: SLOTS, ..PLAN }).await;
+    let scene = one_node(delay, Lines { origin: SLOTS, ..LINES }).await;
     let client = scene.client();
     warm(client).await;
     let capacity = calibrate(&scene).await;
     let (quiet, _) = open_loop(client, HITS_PER_S, Duration::from_secs(2), hot).await;
     let per_s = (5.0 * capacity) as u64;
-    let (runs, leases) = (scene.neo4j.runs(), scene.count("hopcache_lease_grants_total", "").await);
+    let (runs, leases) = (scene.neo4j.runs(), scene.metric("hopcache_lease_grants_total", "").await);
     let ((hits, late), (misses, _)) = tokio::join!(
         open_loop(client, HITS_PER_S, lasts, hot),
         open_loop(client, per_s, lasts, |place| read(ANN, &format!("miss-{place}")))
     );
-    let degraded = scene.degraded().await;
+    let degraded = scene.readyz().await;
     let lost = hits.iter().filter(|reply| !reply.is_hit()).count();
     assert_eq!(lost, 0, "hits are shed last");
     let (well, shed): (Vec<Reply>, Vec<Reply>) = misses.into_iter().partition(|reply| reply.status == 202);
     for reply in &shed {
         assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply}");
     }
-    let sheds = scene.count("hopcache_shed_total", "class=\"miss\"").await;
+    let sheds = scene.metric("hopcache_shed_total", "class=\"miss\"").await;
     assert!(shed.len() > well.len(), "{} shed, {} answered: no overload", shed.len(), well.len());
     assert!(sheds >= shed.len() as f64, "{sheds} counted of {}", shed.len());
     assert_eq!(degraded["degraded"], json!(["load"]), "{degraded}");
     // A request that is refused a place at once is refused before it gets a lease.
-    let leases = scene.count("hopcache_lease_grants_total", "").await - leases;
+    let leases = scene.metric("hopcache_lease_grants_total", "").await - leases;
     assert!(leases < (well.len() + shed.len() / 2) as f64, "{leases} leases for {} runs", well.len());
     // Work goes on: the answered requests are at least half of the origin's capacity.
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
@@ -141,74 +142,9 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
         scene.neo4j.runs() - runs
     ));
     until("nothing is degraded", Duration::from_secs(20), async || {
-        scene.degraded().await["degraded"] == json!([])
+        scene.readyz().await["degraded"] == json!([])
     })
     .await;
-}
-
-/// A refresh that waited first has its turn last.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refresh_gives_way_to_misses() {
-    let scene = Scene::start(Plan {
-        nodes: 1,
-        origin: "max_concurrent = 2",
-        entry: "ttl = \"1s\"\nttl_jitter = 0\ngrace = 10.0",
-        ..PLAN
-    })
-    .await;
-    let text = |text: &str| {
-        http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &json!({"statement": text}).to_string())
-    };
-    let hot = text("RETURN 'REFRESHED' AS k");
-    assert_eq!(scene.entry().ask(&hot).await.status, 202);
-    let mut waiting = JoinSet::new();
-    let ask = |request: Arc<[u8]>, waiting: &mut JoinSet<Reply>| {
-        let client = scene.client();
-        waiting.spawn(async move { http::ask(client, &request).await.unwrap() });
-    };
-    // Known for reads before the slots are taken: EXPLAIN needs one.
-    for known in ["RETURN $k AS slot", "RETURN $k AS miss"] {
-        let body = json!({"statement": known, "parameters": {"k": "known"}});
-        let request = http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &body.to_string());
-        assert_eq!(scene.entry().ask(&request).await.status, 202);
-    }
-    let of = |statement: &str, k: usize| {
-        let body = json!({"statement": statement, "parameters": {"k": k}});
-        http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &body.to_string())
-    };
-    scene.neo4j.orders().hold("AS slot");
-    (0..2).for_each(|k| ask(of("RETURN $k AS slot", k), &mut waiting));
-    until("both slots are taken", Duration::from_secs(10), async || {
-        scene.count("hopcache_origin_in_flight", "").await == 2.0
-    })
-    .await;
-    until("a stale hit has asked for a refresh", Duration::from_secs(10), async || {
-        let reply = scene.entry().ask(&hot).await;
-        assert!(reply.is_hit(), "{reply}");
-        reply.header("cache-status").contains("detail=stale")
-            && scene.count("xfetch_active_refreshes", "").await == 1.0
-    })
-    .await;
-    // From outside it is invisible whether the request waits for its slot. It has the lease when it does.
-    until("the refresh has its lease", Duration::from_secs(10), async || {
-        scene.count("xfetch_active_locks", "").await == 3.0
-    })
-    .await;
-    (0..6).for_each(|k| ask(of("RETURN $k AS miss", k), &mut waiting));
-    until("all wait", Duration::from_secs(10), async || scene.count("xfetch_active_locks", "").await == 9.0)
-        .await;
-    scene.neo4j.orders().release();
-    let replies = waiting.join_all().await;
-    assert!(replies.iter().all(|reply| reply.status == 202));
-    until("the refresh has ended", Duration::from_secs(10), async || {
-        scene.neo4j.orders().count("REFRESHED") >= 2
-    })
-    .await;
-    let refreshed = scene.neo4j.orders().came("REFRESHED")[1].place;
-    let before = scene.neo4j.orders().came("AS miss").iter().filter(|run| run.place < refreshed).count();
-    // Two slots: the last miss may have been called into the other one at the same moment.
-    assert!(before >= 6, "{before} of 7 misses (one of them before) ran before a refresh that waited first");
-    say(&format!("F42: a refresh that waited before 6 misses ran after {} of them", before - 1));
 }
 
 const FLOODS: usize = 20;
@@ -282,7 +218,8 @@ async fn many_principals_that_flood_leave_another_its_place() {
     let users = users();
     let delay = Duration::from_millis(100);
     let node = "drain = \"2s\"\nmemory = \"2MiB\"";
-    let scene = Scene::start(Plan { nodes: 1, users, delay, origin: SLOTS, node, ..PLAN }).await;
+    let scene =
+        ScriptedCluster::of(Nodes(1, None), users, delay, Lines { origin: SLOTS, node, ..LINES }).await;
     let client = scene.client();
     warm(client).await;
     let (counts, mut clients) = (Arc::new(ClientCounts::default()), JoinSet::new());
@@ -296,8 +233,8 @@ async fn many_principals_that_flood_leave_another_its_place() {
     counts.is_over.store(true, Ordering::Relaxed);
     const { assert!(FLOOD_CLIENTS < 128 * 4, "with 128 places for each slot no client would get 429") };
     assert!(lost * 20 < hits + lost, "{lost} of {} hits lost", hits + lost);
-    let refused = scene.count("hopcache_origin_errors_total", "too_many_runs").await;
-    assert!(refused > 0.0 && scene.count("hopcache_shed_total", "class=\"miss\"").await >= refused);
+    let refused = scene.metric("hopcache_origin_errors_total", "too_many_runs").await;
+    assert!(refused > 0.0 && scene.metric("hopcache_shed_total", "class=\"miss\"").await >= refused);
     say(&format!(
         "F37: {FLOODS} principals × {FLOOD_CLIENTS} clients: {} answered, {} got 429, {} got 503; calm: {hits} hits, {lost} lost; {} misses p50 {:?} p99 {:?} (21 turns are 525 ms)",
         count(&counts.answered),
@@ -313,18 +250,75 @@ async fn many_principals_that_flood_leave_another_its_place() {
 /// A single principal at an origin that keeps up gets no 429, for any number of keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_principal_alone_has_every_slot() {
-    let scene = Scene::start(Plan {
-        nodes: 1,
-        delay: Duration::from_millis(20),
-        origin: "max_concurrent = 4",
-        ..PLAN
-    })
-    .await;
+    let scene = one_node(Duration::from_millis(20), Lines { origin: "max_concurrent = 4", ..LINES }).await;
     // Four slots and 20 ms: a second's work, and ten seconds to wait for it.
     let crowd = (0..200).map(|key| (scene.client(), read(ANN, &format!("alone-{key}")))).collect();
     let replies = http::crowd(crowd).await;
     let well = replies.iter().filter(|reply| reply.as_ref().is_ok_and(|reply| reply.status == 202)).count();
     assert_eq!(well, 200);
-    assert_eq!(scene.count("hopcache_shed_total", "").await, 0.0);
+    assert_eq!(scene.metric("hopcache_shed_total", "").await, 0.0);
     say("F37: 200 new keys at once by the only principal: 200 answered, none got 429");
+}
+
+/// A refresh that waited first has its turn last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refresh_gives_way_to_misses() {
+    let scene = one_node(
+        Duration::ZERO,
+        Lines { origin: "max_concurrent = 2", entry: "ttl = \"1s\"\nttl_jitter = 0\ngrace = 10.0", ..LINES },
+    )
+    .await;
+    let text = |text: &str| {
+        http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &json!({"statement": text}).to_string())
+    };
+    let hot = text("RETURN 'REFRESHED' AS k");
+    assert_eq!(scene.nodes[0].ask(&hot).await.status, 202);
+    let mut waiting = JoinSet::new();
+    let ask = |request: Arc<[u8]>, waiting: &mut JoinSet<Reply>| {
+        let client = scene.client();
+        waiting.spawn(async move { http::ask(client, &request).await.unwrap() });
+    };
+    // Known for reads before the slots are taken: EXPLAIN needs one.
+    for known in ["RETURN $k AS slot", "RETURN $k AS miss"] {
+        let body = json!({"statement": known, "parameters": {"k": "known"}});
+        let request = http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &body.to_string());
+        assert_eq!(scene.nodes[0].ask(&request).await.status, 202);
+    }
+    let of = |statement: &str, k: usize| {
+        let body = json!({"statement": statement, "parameters": {"k": k}});
+        http::post("/db/neo4j/query/v2", &http::basic(ANN.0, ANN.1), &body.to_string())
+    };
+    scene.neo4j.orders().hold("AS slot");
+    (0..2).for_each(|k| ask(of("RETURN $k AS slot", k), &mut waiting));
+    until("both slots are taken", Duration::from_secs(10), async || {
+        scene.metric("hopcache_origin_in_flight", "").await == 2.0
+    })
+    .await;
+    until("a stale hit has asked for a refresh", Duration::from_secs(10), async || {
+        let reply = scene.nodes[0].ask(&hot).await;
+        assert!(reply.is_hit(), "{reply}");
+        reply.header("cache-status").contains("detail=stale")
+            && scene.metric("xfetch_active_refreshes", "").await == 1.0
+    })
+    .await;
+    // From outside it is invisible whether the request waits for its slot. It has the lease when it does.
+    until("the refresh has its lease", Duration::from_secs(10), async || {
+        scene.metric("xfetch_active_locks", "").await == 3.0
+    })
+    .await;
+    (0..6).for_each(|k| ask(of("RETURN $k AS miss", k), &mut waiting));
+    until("all wait", Duration::from_secs(10), async || scene.metric("xfetch_active_locks", "").await == 9.0)
+        .await;
+    scene.neo4j.orders().release();
+    let replies = waiting.join_all().await;
+    assert!(replies.iter().all(|reply| reply.status == 202));
+    until("the refresh has ended", Duration::from_secs(10), async || {
+        scene.neo4j.orders().count("REFRESHED") >= 2
+    })
+    .await;
+    let refreshed = scene.neo4j.orders().came("REFRESHED")[1].place;
+    let before = scene.neo4j.orders().came("AS miss").iter().filter(|run| run.place < refreshed).count();
+    // Two slots: the last miss may have been called into the other one at the same moment.
+    assert!(before >= 6, "{before} of 7 misses (one of them before) ran before a refresh that waited first");
+    say(&format!("F42: a refresh that waited before 6 misses ran after {} of them", before - 1));
 }
