@@ -12,7 +12,6 @@ mod invalidated;
 mod joining;
 mod leaving;
 mod marked;
-mod origin_cut;
 mod origin_restored;
 mod outdated;
 mod owner_killed;

@@ -1,7 +1,5 @@
 //! A purge through any node, and the output of explain before and after it.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::support::cluster::{Cluster, OwnLabel, at_neo4j};
@@ -35,28 +33,4 @@ async fn a_purge_through_one_node_is_seen_by_all() {
         assert_eq!(node.ask(&request).await.value(), 2);
     }
     assert_eq!(cluster.proxy.runs(&label.0), 2, "one run before the purge, one after");
-}
-
-/// I3: a run that read before a purge does not land after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_in_mid_run_is_not_undone_by_the_run() {
-    let label = OwnLabel::new("MidRun");
-    let cluster = Cluster::start().await;
-    let statement = format!("MATCH (n:{}) RETURN count(n) AS count", label.0);
-    let request = http::query(&statement, &json!({}));
-    cluster.proxy.delay_runs(&label.0, Duration::from_secs(1));
-    let place = cluster.owner(&statement, &json!({})).await;
-    let crowd = http::crowd(vec![(cluster.nodes[(place + 1) % 3].addrs.client, request.clone())]);
-    let asking = tokio::spawn(crowd);
-    assert!(cluster.proxy.wait_until(&statement, Duration::from_secs(10), |runs| !runs.is_empty()).await);
-
-    let explained = cluster.nodes[place].explain(&statement, &json!({})).await;
-    assert_eq!(explained["lease"]["holder"], cluster.nodes[place].name.as_str(), "{explained}");
-    assert!(!explained["flight"].is_null(), "{explained}");
-    cluster.nodes[(place + 2) % 3].order("/admin/v1/purge", &json!({"all": true})).await;
-    let reply = asking.await.unwrap().remove(0).unwrap();
-    assert_eq!(reply.value(), 0);
-    assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "the run was stored after the purge");
-    let next = cluster.nodes[place].ask(&request).await;
-    assert!(!next.is_hit(), "{next}");
 }

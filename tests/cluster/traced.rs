@@ -107,32 +107,6 @@ async fn a_forwarded_miss_is_one_trace_from_the_client_to_neo4j() {
     }
 }
 
-/// The client decides; for a client that says nothing, the ratio does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_is_traced_if_its_client_says_so_or_else_by_chance() {
-    const UNSAMPLED: &str = "1af7651916cd43dd8448eb211c80319c";
-    const SAMPLED: &str = "2af7651916cd43dd8448eb211c80319c";
-    let collector = Collector::start().await;
-    let never = cluster(&collector, "sample_ratio = 0.0\nstatements = true").await;
-    let ask = async |request: Arc<[u8]>| never.nodes[0].ask(&request).await;
-    assert_eq!(ask(traced(&json!({"k": 1}), UNSAMPLED, "00")).await.status, 202);
-    assert_eq!(ask(http::query(STATEMENT, &json!({"k": 2}))).await.status, 202);
-    assert_eq!(ask(traced(&json!({"k": 3}), SAMPLED, "01")).await.status, 202);
-    let request = span(&collector, SAMPLED, "POST /db/{database}/query/v2").await;
-    assert_eq!(request.attribute("db.query.text"), STATEMENT, "the operator asked for it");
-    let others: Vec<Seen> = collector.all().into_iter().filter(|span| span.trace != SAMPLED).collect();
-    assert!(others.is_empty(), "{others:?}");
-    drop(never);
-
-    let always = cluster(&collector, "sample_ratio = 1.0").await;
-    assert_eq!(always.nodes[0].ask(&http::query(STATEMENT, &json!({"k": 4}))).await.status, 202);
-    until("a trace begins here", WITHIN, async || {
-        let all = collector.all();
-        all.iter().any(|span| span.parent.is_empty() && all.iter().any(|child| child.parent == span.id))
-    })
-    .await;
-}
-
 /// A driver sends its trace context in the metadata of the transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_over_bolt_is_traced_by_its_metadata() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
+use crate::support::cluster::{Cluster, OwnLabel, at_neo4j};
 use crate::support::http::{self, Reply};
 use crate::support::pace::Slowness;
 use crate::support::process::NodeProcess;
@@ -208,127 +208,6 @@ async fn a_leaving_node_ends_its_transactions_in_order() {
     let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(10))).await;
     say(&format!("leaving: gone {} ms after its last transaction", committed_at.elapsed().as_millis()));
     assert_eq!((status.code(), made(&label).await), (Some(0), json!(2)));
-}
-
-/// F12: a transaction that nobody ends does not keep a leaving node. Neo4j rolls it back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forgotten_transaction_keeps_no_node() {
-    let label = OwnLabel::new("Forgotten");
-    let mut cluster = Cluster::of(Plan { drain: "3s", ..Plan::default() }).await;
-    let slowness = Slowness::of(&cluster.clients()).await;
-    let id = id_of(&post(&cluster.nodes[0], "", &create(&label)).await);
-    cluster.nodes[0].signal("TERM");
-    let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(6))).await;
-    assert_eq!(status.code(), Some(0));
-    assert!(cluster.nodes[0].log().contains("open transactions are rolled back"), "it was still open");
-    until_none_at_neo4j(slowness.bound(Duration::from_secs(5))).await;
-    let late = post(&cluster.nodes[1], &format!("/{id}/commit"), &json!({})).await;
-    assert_eq!((late.status, made(&label).await), (404, json!(0)), "{late}");
-}
-
-/// A transaction that no request uses expires after 30 s, at Neo4j too. A request extends its life.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_transaction_expires() {
-    let label = OwnLabel::new("Expired");
-    let cluster = Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await;
-    let node = &cluster.nodes[0];
-    let id = id_of(&post(node, "", &create(&label)).await);
-    let asked_at = Instant::now();
-    // Neo4j sees the transaction, and this node's gauge does.
-    assert_eq!((held(node).await, at_neo4j_with("").await), (1.0, json!(1)));
-    until("it expires", Duration::from_secs(60), async || held(node).await == 0.0).await;
-    let lived = asked_at.elapsed();
-    say(&format!("an idle transaction lived for {} ms", lived.as_millis()));
-    assert!(lived >= Duration::from_secs(29), "{lived:?}");
-    until_none_at_neo4j(Duration::from_secs(10)).await;
-    assert_eq!((post(node, &format!("/{id}"), &json!({})).await.status, made(&label).await), (404, json!(0)));
-}
-
-/// I9: names that nobody gave cost an answer each, and nothing else.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_forged_names_are_unknown() {
-    const FORGED: usize = 10_000;
-    const AGAIN_MAX: usize = 100;
-    const UNREACHABLE: &str = "Hopcache.TransientError.HolderUnreachable";
-    let cluster = Cluster::start().await;
-    let id = id_of(&post(&cluster.nodes[0], "", &json!({})).await);
-    let (life, secret) = id.split_at(16);
-    let before = cluster.nodes[0].resident_bytes();
-    let node = cluster.nodes[1].addrs.client;
-    let mut connection = http::Connection::open(node).await.unwrap();
-    let mut again = 0;
-    for number in 0..FORGED {
-        // Of the holder's life, of no life, and of no form.
-        let name = match number % 3 {
-            0 => format!("{life}{number:032x}"),
-            1 => format!("{number:016x}{secret}"),
-            _ => format!("{number:x}"),
-        };
-        let verb = if number % 2 == 0 { "" } else { "/commit" };
-        let request = posted(&format!("/{name}{verb}"), &json!({}));
-        let mut reply = connection.ask(&request).await.unwrap();
-        // On a busy machine the holder may not say in time that it is there. Then nothing was done.
-        while reply.status == 503 && again < AGAIN_MAX {
-            assert_eq!(reply.json()["errors"][0]["code"], UNREACHABLE, "{name}: {reply}");
-            again += 1;
-            reply = connection.ask(&request).await.unwrap();
-        }
-        assert_eq!(reply.status, 404, "{name}: {reply}");
-        if number % 500 == 0 {
-            // On a slow machine it would expire.
-            assert_eq!(post(&cluster.nodes[1], &format!("/{id}"), &json!({})).await.status, 202);
-        }
-    }
-    assert_eq!(held(&cluster.nodes[0]).await, 1.0, "the one that was opened");
-    assert_eq!(post(&cluster.nodes[1], &format!("/{id}"), &json!({})).await.status, 202);
-    let grown = cluster.nodes[0].resident_bytes().saturating_sub(before) >> 20;
-    say(&format!("{FORGED} forged names, {again} asked again: the holder grew by {grown} MiB"));
-    assert!(grown < 64, "{grown} MiB");
-    assert_eq!(delete(&cluster.nodes[2], &id).await.status, 200);
-}
-
-/// 200 transactions of one user, each on a connection of its own, through three nodes. Over its bound a user is told so,
-/// and other requests go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_transactions_of_one_user() {
-    const OPEN: usize = 200;
-    let label = OwnLabel::new("TwoHundred");
-    let cluster = Cluster::start().await;
-    let clients = cluster.clients();
-    let opening = posted("", &create(&label));
-    let crowd = (0..OPEN).map(|client| (clients[client % 3], Arc::clone(&opening))).collect();
-    let ids: Vec<String> =
-        http::crowd(crowd).await.iter().map(|reply| id_of(reply.as_ref().unwrap())).collect();
-    assert_eq!(made(&label).await, 0);
-    let commit = |(client, id): (usize, &String)| {
-        // At another node than the one that holds it.
-        (clients[(client + 1) % 3], posted(&format!("/{id}/commit"), &json!({})))
-    };
-    let replies = http::crowd(ids.iter().enumerate().map(commit).collect()).await;
-    for reply in replies {
-        let reply = reply.unwrap();
-        assert_eq!(reply.status, 202, "{reply}");
-    }
-    assert_eq!(made(&label).await, OPEN);
-    // Without a statement a transaction needs no connection. The bound holds all the same.
-    let node = &cluster.nodes[0];
-    let mut open = Vec::new();
-    let refused = loop {
-        let reply = post(node, "", &json!({})).await;
-        if reply.status != 202 {
-            break reply;
-        }
-        open.push(id_of(&reply));
-        assert!(open.len() <= 300, "no bound");
-    };
-    assert_eq!((refused.status, open.len()), (429, 300), "{refused}");
-    assert_eq!(refused.json()["errors"][0]["code"], "Hopcache.ClientError.TooManyTransactions");
-    let single = node.ask(&http::query("RETURN 1 AS x", &json!({}))).await;
-    assert_eq!(single.value(), 1, "other requests go on");
-    for id in &open {
-        assert_eq!(delete(node, id).await.status, 200);
-    }
-    assert_eq!((held(node).await, post(node, "", &json!({})).await.status), (0.0, 202));
 }
 
 /// A client that leaves in mid-statement takes its transaction along: no relay and no lock stays.

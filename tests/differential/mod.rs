@@ -4,16 +4,11 @@
 mod bookmarks;
 mod cli;
 mod conversation;
-mod credentials;
 mod deep_values;
 mod explained;
-mod freshness;
 mod http;
-mod input;
-mod outages;
 mod refusals;
 mod start;
 mod statements;
 mod transaction_lives;
 mod transactions;
-mod verdicts;

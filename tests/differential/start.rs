@@ -21,11 +21,6 @@ pub fn neo4j() -> SocketAddr {
     setting("HOPCACHE_TEST_NEO4J_HTTP").trim_start_matches("http://").parse().unwrap()
 }
 
-/// Where the real server speaks Bolt.
-pub fn neo4j_bolt() -> SocketAddr {
-    setting("HOPCACHE_TEST_NEO4J_BOLT").trim_start_matches("bolt://").parse().unwrap()
-}
-
 /// Asks until `done` holds, or fails with `what`.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
@@ -152,35 +147,6 @@ impl Drop for Node {
             let log = self.log();
             assert!(!log.contains("panicked"), "the node panicked: {log}");
         }
-    }
-}
-
-/// A Redis of this test's own.
-pub struct Redis {
-    child: Child,
-    pub addr: SocketAddr,
-    _directory: tempfile::TempDir,
-}
-
-impl Redis {
-    /// Starts one at an address that nothing listens on.
-    pub fn start(addr: SocketAddr) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let port = addr.port().to_string();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
-        command.arg(directory.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("redis-server: run cargo xtask test");
-        let redis = Self { child, addr, _directory: directory };
-        wait_until("redis", || std::net::TcpStream::connect(redis.addr).is_ok());
-        redis
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::differential::conversation::{
-    Step, ask, commit, comparable, delete, name_of, open, run, statement, talk, typed, value,
+    ask, commit, comparable, delete, name_of, open, run, statement, talk, typed, value,
 };
 use crate::differential::http::Request;
 use crate::differential::start::{Node, neo4j, wait_until};
@@ -52,29 +52,6 @@ fn writes_are_seen_inside_at_once_and_outside_after_commit() {
     assert_eq!(hits + misses + bypasses, all, "each request is counted once");
     assert_eq!(all, 11.0);
     assert_eq!(node.metric("cache_bypass_total", "transaction"), 5.0);
-}
-
-/// A transaction is its user's alone (I5).
-#[test]
-fn another_user_does_not_find_a_transaction() {
-    let system = |text: &str| {
-        let answer = Request::statement(text).path("/db/system/query/v2").send(neo4j());
-        assert_eq!(answer.status, 202, "{}", answer.text());
-    };
-    let user = format!("qatxother{}", std::process::id());
-    system(&format!("CREATE OR REPLACE USER {user} SET PASSWORD 'longenough' CHANGE NOT REQUIRED"));
-    let node = Node::start();
-    let one = statement("RETURN 1 AS x");
-    let id = name_of(&ask(node.client, &open(&statement("CREATE (n:QaTxMine) RETURN 1 AS x")), "")).unwrap();
-    for step in [run(&one), commit(&json!({})), delete()] {
-        let theirs = Step { request: step.request.clone().login(&user, "longenough"), ..step };
-        let answer = ask(node.client, &theirs, &id);
-        assert_eq!((answer.status, answer.code().as_str()), (404, "Neo.ClientError.Request.Invalid"));
-        assert!(answer.text().contains("was not found"), "{}", answer.text());
-    }
-    assert_eq!(value(&ask(node.client, &run(&one), &id)), 1, "it is as it was");
-    assert_eq!(ask(node.client, &delete(), &id).status, 200);
-    system(&format!("DROP USER {user}"));
 }
 
 /// The time that the client gave is over: Neo4j's words, whether or not the transaction has reached Neo4j.

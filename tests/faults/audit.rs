@@ -158,24 +158,3 @@ async fn a_refusal_on_a_connection_for_a_write_counts_as_one() {
     assert_eq!((&line["who"], &line["listener"]), (&json!("basic ann"), &json!("bolt")), "{line}");
     assert!(log_on().await.0.is_err(), "the old password, within its 30 s");
 }
-
-/// Guesses by the hundred do not fill the log: their lines are paced, and those left out are counted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_guesses_does_not_flood_the_log() {
-    let audited = Audited::start().await;
-    let mut connection = http::Connection::open(audited.node.addrs.client).await.unwrap();
-    const GUESSES: usize = 3_000;
-    for guess in 0..GUESSES {
-        let reply = connection.ask(&query("ann", &format!("guess-{guess}"))).await.unwrap();
-        assert!([401, 429].contains(&reply.status), "{reply}");
-    }
-    // A later event is not lost among them.
-    assert_eq!(
-        audited.order("/admin/v1/purge", "the-token-of-a-test", Some(&json!({"all": true}))).await,
-        200
-    );
-    audited.line("purge", "done").await;
-    let refused = audited.lines().into_iter().filter(|line| line["action"] == "credentials").count();
-    assert!((1..GUESSES / 2).contains(&refused), "{refused} lines");
-    say(&format!("{GUESSES} guesses: {refused} lines"));
-}

@@ -1,13 +1,10 @@
 //! I9: large request bodies, and large messages over Bolt, share a bounded room. A run whose client is gone keeps its part
 //! until its end. A body that turns out small takes no part.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
-use tokio::time::{Instant, timeout_at};
 
 use crate::support::bolt_client::BoltClient;
 use crate::support::bolt_proxy::{BoltProxy, Trouble};
@@ -17,7 +14,6 @@ use crate::support::{environment, http, say, until};
 
 /// One principal's: three quarters of `BODY_ROOM_BYTES` over `REQUEST_BODY_BYTES_MAX`.
 const LARGEST_AT_A_TIME: usize = 12;
-const LARGEST: usize = 4 << 20;
 const STATEMENT: &str = "RETURN $k";
 
 /// A node with a proxy before its Neo4j.
@@ -45,30 +41,6 @@ fn request(k: usize, bytes: usize) -> Arc<[u8]> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() {
-    let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
-    proxy.trouble(STATEMENT, Trouble::StallAfter(0), LARGEST_AT_A_TIME);
-    let mut clients = Vec::new();
-    for k in 1..=LARGEST_AT_A_TIME {
-        let mut client = http::connect(lone.node.addrs.client).await.unwrap();
-        client.write_all(&request(k, LARGEST - 1_000)).await.unwrap();
-        clients.push(client);
-    }
-    let all_run = |runs: &[_]| runs.len() == 1 + LARGEST_AT_A_TIME;
-    assert!(proxy.wait_until(STATEMENT, Duration::from_secs(120), all_run).await, "not all run");
-    drop(clients);
-    let refused = lone.node.ask(&request(99, 80_000)).await;
-    assert_eq!(refused.status, 429, "their bodies are still in memory, and are not counted: {refused}");
-    assert_eq!(proxy.runs(STATEMENT), 1 + LARGEST_AT_A_TIME);
-    proxy.cut();
-    let served = async || lone.node.ask(&request(99, 80_000)).await.status == 202;
-    until("their room is free", Duration::from_secs(20), served).await;
-    say(&format!(
-        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next got 429, and served when the runs had ended"
-    ));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_bodies_of_unknown_length_hold_no_room_while_they_run() {
     let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
     // Longer than a request waits for room.
@@ -87,57 +59,6 @@ async fn small_bodies_of_unknown_length_hold_no_room_while_they_run() {
         assert_eq!(reply.status, 202, "{reply}");
     }
     assert_eq!(proxy.runs(STATEMENT), 1 + 2 * LARGEST_AT_A_TIME);
-}
-
-/// Clients that each begin a large RUN.
-const BEGINNERS: usize = 200;
-/// Just under the largest message.
-const BEGUN: usize = 3_900_000;
-/// `BODY_ROOM_BYTES`, and the buffers of connections; a buffer that grows may have twice its bytes.
-const ROOM_MIB: u64 = 2 * 64 + 32;
-
-/// Over Bolt a message says its length at its end. So each of many that never end takes room for the largest one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_over_bolt_that_never_end_take_no_more_than_the_room() {
-    let ProxiedNode { lone, proxy: _, _neo4j } = &ProxiedNode::start().await;
-    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
-    let addr = lone.node.addrs.bolt;
-    let before = lone.node.resident_bytes() >> 20;
-    let mut beginners = tokio::task::JoinSet::new();
-    for _ in 0..BEGINNERS {
-        let password = password.clone();
-        beginners.spawn(async move {
-            let mut client = BoltClient::connect(addr).await.unwrap();
-            client.log_on("neo4j", &password).await.unwrap().unwrap();
-            // The node may end the connection while the bytes are on their way.
-            let sent = client.send_part_of_a_run(BEGUN).await;
-            (client, sent.is_ok())
-        });
-    }
-    let (mut codes, mut peak, mut held) = (BTreeMap::new(), before, Vec::new());
-    while let Some(began) = beginners.join_next().await {
-        held.push(began.unwrap().0);
-        peak = peak.max(lone.node.resident_bytes() >> 20);
-    }
-    // Each connection ends by itself: no room in a second, or no end of the message in ten.
-    let by = Instant::now() + Duration::from_secs(30);
-    for mut client in held {
-        let code = match timeout_at(by, client.farewell()).await {
-            Ok(code) => code.unwrap_or_else(|error| format!("{:?}", error.kind())),
-            Err(_) => "still open".to_owned(),
-        };
-        *codes.entry(code).or_insert(0) += 1;
-        peak = peak.max(lone.node.resident_bytes() >> 20);
-    }
-    say(&format!(
-        "I9 over Bolt: {BEGINNERS} messages of {BEGUN} bytes that never end: RSS {before} MiB before, {peak} at the peak; the connections ended by {codes:?}"
-    ));
-    assert!(peak < before + ROOM_MIB, "{peak} MiB");
-    assert!(codes.contains_key("Neo.ClientError.Hopcache.MessageTooSlow"), "{codes:?}");
-    let mut client = BoltClient::connect(addr).await.unwrap();
-    client.log_on("neo4j", &password).await.unwrap().unwrap();
-    let served = client.run("neo4j", STATEMENT, &json!({"k": 1, "text": "t".repeat(200_000)})).await;
-    assert_eq!(served.unwrap().unwrap().rows.len(), 1, "their room is free");
 }
 
 /// Large messages that wait behind a request under way hold room for their own size only, and one principal's leave room

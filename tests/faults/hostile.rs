@@ -6,9 +6,7 @@ mod connection_limit;
 mod half_closed;
 mod malformed;
 mod other_listeners;
-mod pipelining;
 mod slow_clients;
-mod slow_readers;
 mod smuggling;
 
 use std::sync::Arc;

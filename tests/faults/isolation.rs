@@ -2,15 +2,11 @@
 //! variable for larger runs.
 
 mod flood;
-mod four_clients;
-mod four_principals;
 mod hostile_load;
 mod megabytes;
 mod mixed;
 mod neighbours;
 mod outage;
 mod password_change;
-mod password_guessing;
 mod refusals_end;
 mod run_limits;
-pub mod scripted_cluster;

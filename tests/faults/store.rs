@@ -6,11 +6,7 @@
 
 mod acl;
 mod clock_jump;
-mod failover;
 mod lost_answers;
-mod outage_under_load;
-mod paused;
-mod restarted;
 mod restored;
 mod unhealthy;
 

@@ -3,7 +3,6 @@
 mod commands;
 mod listeners;
 mod others;
-mod reload;
 mod reload_at_rate;
 
 use std::path::Path;

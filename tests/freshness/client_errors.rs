@@ -47,11 +47,6 @@ async fn an_error_is_the_answer(error_code: &'static str, grace: f64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_error_met_by_a_refresh_is_the_answer() {
-    an_error_is_the_answer(STATEMENT, MET_BY_REFRESH).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_error_met_by_a_miss_is_the_answer() {
     an_error_is_the_answer(STATEMENT, MET_BY_MISS).await;
 }
@@ -59,9 +54,4 @@ async fn a_statement_error_met_by_a_miss_is_the_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_rights_met_by_a_refresh_are_the_answer() {
     an_error_is_the_answer(RIGHTS, MET_BY_REFRESH).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_rights_met_by_a_miss_are_the_answer() {
-    an_error_is_the_answer(RIGHTS, MET_BY_MISS).await;
 }

@@ -7,18 +7,8 @@
 
 mod cache_control;
 mod client_errors;
-mod failing_origin;
-mod freshness_windows;
-mod hanging_origin;
 mod hints;
-mod mass_expiry;
-mod near_copies;
 mod paused_node;
-mod refresh_faults;
-mod refresh_metrics;
-mod refresh_principals;
-mod refresh_queue;
-mod refresh_retries;
 mod scripted_cluster;
 mod stale_if_error;
 mod stale_while_revalidate;

@@ -7,7 +7,6 @@
 
 mod discovery;
 mod failure_detection;
-mod hostile_datagrams;
 mod key_rotation;
 
 use std::net::SocketAddr;
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::turn::Turn;
-use crate::support::udp_proxy::PeerProxy;
 use crate::support::{http, until};
 
 const KEY: &str = "the key of a test's cluster";
@@ -138,11 +136,4 @@ fn log_count(node: &NodeProcess, what: &str) -> usize {
 fn question(k: usize) -> std::sync::Arc<[u8]> {
     let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": k}}).to_string();
     http::post("/db/neo4j/query/v2", "", &body)
-}
-
-/// A node whose peers reach it through a proxy: its own address, and the proxy.
-async fn behind_proxy(addrs: Addrs) -> (PeerProxy, Spec) {
-    let proxy = PeerProxy::start(addrs.peer).await;
-    let spec = Spec { node: format!("peer_advertise = \"{}\"", proxy.addr()), ..Spec::default() };
-    (proxy, spec)
 }

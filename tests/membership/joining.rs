@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::support::balancer::{Asked, Balancer};
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::pace::Slowness;
 use crate::support::{http, say, size, until};
 
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -63,49 +62,6 @@ async fn a_fourth_node_joins_under_load_and_nothing_runs_again() {
     assert!(ended.errors.is_empty(), "{:?}", &ended.errors[..ended.errors.len().min(3)]);
     assert!(moved > 0 && hits > 0.0, "nothing moved, or no request reached the new node");
     assert_eq!(cluster.proxy.runs("a fourth"), keys(), "a key that moved was run again");
-}
-
-/// F11, F17: the store dies, then a node joins: its new keys are only in their former owners' memories. On a busy machine a
-/// former owner's answer may take longer than a new owner waits for it (`HANDOVER_ASK_MS`), and then the key is run: so one
-/// of three attempts counts.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_the_store_down_what_moves_comes_from_its_former_owner() {
-    let mut seen = Vec::new();
-    while seen.len() < 3 && !seen.iter().any(|(fetched, runs)| *fetched >= 1.0 && *runs == keys()) {
-        seen.push(join_with_the_store_down().await);
-    }
-    let (fetched, runs) = seen[seen.len() - 1];
-    assert!(
-        fetched >= 1.0 && runs == keys(),
-        "a key that moved was run again; fetched keys and runs: {seen:?}"
-    );
-}
-
-/// How many keys the node that joins fetches from their former owners, and how many runs there are.
-async fn join_with_the_store_down() -> (f64, usize) {
-    const READ: &str = "RETURN $k AS k, 'store down' AS what";
-    let mut cluster = Cluster::of(four(3)).await;
-    warm_up(&cluster, READ, 3).await;
-    cluster.redis.kill();
-    cluster.bring_back(3).await;
-    for k in 0..keys() {
-        let reply = cluster.nodes[3].ask(&http::query(READ, &json!({ "k": k }))).await;
-        assert_eq!(reply.value(), k);
-    }
-    let runs = cluster.proxy.runs("store down");
-    let fetched = cluster.nodes[3].metric("hopcache_handover_total", "\"fetched\"").await.unwrap_or(0.0);
-    let mut given = 0.0;
-    for node in &cluster.nodes[..3] {
-        given += node.metric("hopcache_handover_total", "\"given\"").await.unwrap_or(0.0);
-    }
-    let degraded = cluster.nodes[3].admin("/readyz").await.unwrap();
-    say(&format!(
-        "F11, F17: joined with the store down: {fetched} of {} keys fetched from former owners, {given} given, {runs} runs",
-        keys()
-    ));
-    assert!(degraded.json()["degraded"].to_string().contains("store"), "the store is up: {degraded}");
-    assert!(fetched <= given + 0.5, "{fetched} fetched, {given} given");
-    (fetched, runs)
 }
 
 /// F15: a store that lost its data, and a node that joins. On a busy machine a former owner's answer may take longer than a
@@ -220,26 +176,4 @@ async fn a_node_that_joins_or_starts_leaves_in_good_order() {
     let status = cluster.nodes[1].exit(Duration::from_secs(8)).await;
     assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
     cluster.nodes[0].wait_for_members(1).await;
-}
-
-/// A first start of all nodes at once, and a cluster of one, take the machine's own time and a second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_start_of_all_is_quick() {
-    for nodes in [1, 3] {
-        let mut cluster = Cluster::of(Plan { started: 0, seeded: nodes, ..Plan::default() }).await;
-        let begun = Instant::now();
-        for node in &mut cluster.nodes {
-            node.start();
-        }
-        for node in &cluster.nodes {
-            node.wait_for_members(nodes).await;
-        }
-        let took = begun.elapsed();
-        say(&format!("{nodes} nodes started at once: all ready after {} ms", took.as_millis()));
-        let most = Slowness::of(&cluster.clients()).await.bound(Duration::from_secs(8));
-        assert!(took < most, "{took:?}, {most:?} at most");
-        for node in &cluster.nodes {
-            assert!(!node.log().contains("not waiting any longer"), "{}", node.log());
-        }
-    }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::dice::Dice;
 use super::history::{Answer, CELLS, Cell, Log, Step, canonical};
 use super::line::{Front, Line, Said};
 use super::reads::{self, Read};
 use super::stage::{MEMBERS, QUIET, Scene};
 use super::texts::Text;
 use super::writes::{self, Write};
+use crate::support::dice::Dice;
 
 /// Clients at a time.
 pub const CLIENTS: usize = 64;

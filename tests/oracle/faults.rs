@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::clients::Round;
-use super::dice::Dice;
 use super::stage::{MEMBERS, Scene, Stage};
 use super::verdict::{Fault, Kind};
+use crate::support::dice::Dice;
 use crate::support::tcp_proxy::{Mode, TcpProxy};
 
 /// How long a fault lasts, and the pause after it.

@@ -20,7 +20,6 @@
 //! | `HOPCACHE_TEST_ORACLE_SEED` | what is asked and faulted; the schedule of tasks is not repeated |
 
 mod clients;
-mod dice;
 mod faults;
 mod history;
 mod isolation;

@@ -1,9 +1,9 @@
 //! The 200 shapes of reads: 50 templates in four forms each (`texts`). No read shows an element's id. A read whose order is
 //! judged sorts by all of its columns. No read has `avg`: its last digits depend on the order in which Neo4j finds the nodes.
 
-use super::dice::Dice;
 use super::history::CELLS;
 use super::texts::{Form, Place, Text};
+use crate::support::dice::Dice;
 
 const TEMPLATES: [&str; 50] = [
     "MATCH @(n) RETURN count(n) AS c",

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::clients::{CLIENTS, Client, Round, Seen};
-use super::dice::Dice;
 use super::history::{Answer, CELLS};
 use super::line::{Line, Said};
 use super::replay::judge;
 use super::stage::{MEMBERS, Scene, Stage};
 use super::verdict::{self, Account, Fault, Verdict};
+use crate::support::dice::Dice;
 use crate::support::{say, size};
 
 /// How much is asked.

@@ -247,7 +247,7 @@ impl std::fmt::Display for Account {
 #[test]
 fn what_a_committed_transaction_has_read_has_no_excuse() {
     use super::history::{Answer, Step};
-    let read = super::reads::draw(&mut super::dice::Dice::new(1), ("T", 3), 0, true);
+    let read = super::reads::draw(&mut crate::support::dice::Dice::new(1), ("T", 3), 0, true);
     let (asked, answered) = (Duration::from_secs(9), Duration::from_secs(9));
     let step = Step { statements: vec![], story: String::new(), node: 0, began: asked, ended: asked };
     let answer = |status: &str, is_relied_on| Answer {

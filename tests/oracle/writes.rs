@@ -4,9 +4,9 @@
 //! Under faults nobody may know whether a write was committed. So it moves the version of its cell's mark from `base` on, in
 //! the same transaction, and does nothing if the version is another (`marked`). No read reads marks.
 
-use super::dice::Dice;
 use super::reads::IDS;
 use super::texts::{Form, Place, Text};
+use crate::support::dice::Dice;
 
 /// A template of a write.
 #[derive(Debug, Clone, Copy)]

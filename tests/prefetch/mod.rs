@@ -4,16 +4,9 @@
 //! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
 
 mod accounting;
-mod disabled;
-mod isolation;
-mod large_and_nested_values;
 mod learned_sequences;
 mod overlaps;
-mod owner_killed;
-mod partition;
-mod password_change;
 mod refused_template;
 mod session_ids;
 mod social_graph;
 mod successors_view;
-mod writes;

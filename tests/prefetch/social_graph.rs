@@ -116,15 +116,6 @@ pub async fn successors(node: &NodeProcess, sought: &str) -> Value {
     reply.json()
 }
 
-/// The successors that it knows of patterns and queries with this in their text, as pairs of statement and binding
-/// texts.
-pub async fn learned(node: &NodeProcess, sought: &str) -> Vec<(String, Value)> {
-    let answer = successors(node, sought).await;
-    let sources = answer["patterns"].as_array().unwrap().clone();
-    let all = sources.iter().flat_map(|source| source["successors"].as_array().unwrap().clone());
-    all.map(|each| (each["statement"].as_str().unwrap_or("").to_owned(), each["bindings"].clone())).collect()
-}
-
 /// A person looks at an answer before the next click. This pause synchronises nothing: nodes know ages within
 /// milliseconds, so the order of two requests closer than that is unknown.
 pub async fn think() {

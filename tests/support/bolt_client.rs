@@ -20,7 +20,6 @@ const ROLLBACK: u8 = 0x13;
 const PULL: u8 = 0x3F;
 const ROUTE: u8 = 0x66;
 const LOGON: u8 = 0x6A;
-const LOGOFF: u8 = 0x6B;
 const SUCCESS: u8 = 0x70;
 const RECORD: u8 = 0x71;
 const IGNORED: u8 = 0x7E;
@@ -93,11 +92,6 @@ impl BoltClient {
     pub async fn route(&mut self) -> std::io::Result<Result<Value, Failure>> {
         self.send(&[message(ROUTE, &[json!({}), json!([]), json!({})])]).await?;
         self.success().await
-    }
-
-    pub async fn log_off(&mut self) -> std::io::Result<()> {
-        self.send(&[message(LOGOFF, &[])]).await?;
-        self.success().await?.map(drop).map_err(|failure| unexpected(&format!("{failure:?}")))
     }
 
     /// Runs a statement to its end. After a failure another one can be run.
@@ -232,21 +226,6 @@ impl BoltClient {
     ) -> std::io::Result<()> {
         let run = [Value::from(statement), parameters.clone(), options.clone()];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await
-    }
-
-    /// The first part of a RUN, which never ends.
-    pub async fn send_part_of_a_run(&mut self, bytes: usize) -> std::io::Result<()> {
-        let run = message(RUN, &[Value::from("R".repeat(bytes + 1_024))]);
-        let chunked = chunked(&run);
-        self.0.write_all(&chunked[..bytes]).await
-    }
-
-    /// The code of the FAILURE that the server sends by itself, before it ends the connection.
-    pub async fn farewell(&mut self) -> std::io::Result<String> {
-        match self.success().await? {
-            Err(failure) => Ok(failure.code),
-            Ok(metadata) => Err(unexpected(&format!("{metadata}"))),
-        }
     }
 
     async fn send(&mut self, messages: &[Vec<u8>]) -> std::io::Result<()> {

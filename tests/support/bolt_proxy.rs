@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
 pub use run_seen::RunSeen;
-pub use trouble::{Manner, Trouble};
+pub use trouble::Trouble;
 
 use self::own_answers::OwnAnswers;
 use self::run_seen::is_explain;
@@ -74,7 +74,6 @@ struct State {
     commits_to_lose: usize,
     /// Numbers of those that are open.
     open: BTreeSet<usize>,
-    manner: Manner,
 }
 
 impl Shared {
@@ -178,12 +177,6 @@ impl BoltProxy {
         let mut state = self.shared.state();
         state.troubles.clear();
         state.delays.clear();
-    }
-
-    /// Sets the fate of new connections, and cuts the open ones.
-    pub fn set_manner(&self, manner: Manner) {
-        self.shared.state().manner = manner;
-        self.cut();
     }
 
     /// Connections taken so far.
@@ -296,28 +289,21 @@ impl Drop for BoltProxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    while let Ok((mut client, _)) = listener.accept().await {
+    while let Ok((client, _)) = listener.accept().await {
         let mut cuts = shared.cuts.subscribe();
-        let (number, manner) = {
+        let number = {
             let mut state = shared.state();
             let number = state.taken;
             state.taken += 1;
             state.open.insert(number);
-            (number, state.manner)
+            number
         };
         shared.tell();
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let meet = async {
-                match manner {
-                    Manner::Pass => drop(join(client, number, &shared).await),
-                    Manner::Swallow => drop(tokio::io::copy(&mut client, &mut tokio::io::sink()).await),
-                    Manner::HangUp => drop(client),
-                }
-            };
             tokio::select! {
                 _ = cuts.changed() => {}
-                () = meet => {}
+                _ = join(client, number, &shared) => {}
             }
             shared.state().open.remove(&number);
             shared.tell();

@@ -7,6 +7,7 @@ pub mod bolt_client;
 pub mod bolt_proxy;
 pub mod cluster;
 pub mod collector;
+pub mod dice;
 pub mod haproxy;
 pub mod http;
 pub mod load;
@@ -16,8 +17,10 @@ pub mod own_neo4j;
 pub mod pace;
 pub mod process;
 pub mod redis;
+pub mod scripted_cluster;
 pub mod scripted_neo4j;
 pub mod scripted_orders;
+#[allow(dead_code, reason = "shared with `crates/testbed`, which uses the rest")]
 pub mod tcp_proxy;
 pub mod turn;
 pub mod udp_proxy;

@@ -85,12 +85,6 @@ impl ScriptedNeo4j {
         users.insert(user.to_owned(), password.to_owned());
     }
 
-    /// From now on there is no such user. Connections that are logged on stay, as at Neo4j.
-    pub fn drop_user(&self, user: &str) {
-        let mut users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.remove(user);
-    }
-
     /// Ends: its port refuses, and every connection breaks.
     pub fn stop(&self) {
         self.accepting.abort();
@@ -219,7 +213,7 @@ impl<'a> Session<'a> {
             self.shared.runs.fetch_add(1, Ordering::Relaxed);
         }
         let timeout_ms = extra.get("tx_timeout").and_then(Value::as_i64);
-        let arrived = self.shared.orders.arrived(statement, &user, timeout_ms);
+        let arrived = self.shared.orders.arrived(statement, timeout_ms);
         let fate = arrived.fate.clone();
         self.arrived = Some(arrived);
         if let Fate::Fail(code) = fate {

@@ -23,8 +23,6 @@ pub struct Arrived {
     /// Place among all that came.
     pub place: usize,
     pub statement: String,
-    pub user: String,
-    pub at: Instant,
     /// When it was answered, or its connection cut.
     pub ended: Option<Instant>,
     pub fate: Fate,
@@ -43,9 +41,6 @@ struct Due {
 struct State {
     came: Vec<Arrived>,
     due: Vec<Due>,
-    /// Users whose every run is refused for lack of rights.
-    powerless: Vec<String>,
-    half: Option<u64>,
     version: u64,
 }
 
@@ -77,24 +72,6 @@ impl Orders {
         self.state().due.push(Due { part: part.to_owned(), fate, left: times });
     }
 
-    /// From now on half of the runs, drawn from this seed, fail with a transient error or are cut.
-    pub fn fail_half(&self, seed: u64) {
-        self.state().half = Some(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    }
-
-    /// This user's runs are refused for want of rights.
-    pub fn take_rights(&self, user: &str) {
-        self.state().powerless.push(user.to_owned());
-    }
-
-    /// No run fails any more.
-    pub fn heal(&self) {
-        let mut state = self.state();
-        state.due.clear();
-        state.powerless.clear();
-        state.half = None;
-    }
-
     /// Sets the version that statements with `VERSION` return from now on.
     pub fn set_version(&self, version: u64) {
         self.state().version = version;
@@ -114,24 +91,12 @@ impl Orders {
         self.state().came.iter().filter(|run| run.statement.contains(part)).count()
     }
 
-    /// Most runs that were under way at a time, of those that came at or after `since`.
-    pub fn most_at_a_time(&self, since: Instant) -> usize {
-        let state = self.state();
-        let runs: Vec<_> = state.came.iter().filter(|run| run.at >= since).collect();
-        let under_way = |at: Instant| {
-            runs.iter().filter(|run| run.at <= at && run.ended.is_none_or(|ended| ended > at)).count()
-        };
-        runs.iter().map(|run| under_way(run.at)).max().unwrap_or(0)
-    }
-
-    pub(super) fn arrived(&self, statement: &str, user: &str, timeout_ms: Option<i64>) -> Arrived {
+    pub(super) fn arrived(&self, statement: &str, timeout_ms: Option<i64>) -> Arrived {
         let mut state = self.state();
-        let fate = state.fate_of(statement, user);
+        let fate = state.fate_of(statement);
         let arrived = Arrived {
             place: state.came.len(),
             statement: statement.to_owned(),
-            user: user.to_owned(),
-            at: Instant::now(),
             ended: None,
             fate,
             timeout_ms,
@@ -151,27 +116,11 @@ impl Orders {
 }
 
 impl State {
-    fn fate_of(&mut self, statement: &str, user: &str) -> Fate {
-        if self.powerless.iter().any(|other| other == user) {
-            return Fate::Fail("Neo.ClientError.Security.Forbidden");
-        }
-        if let Some(due) = self.due.iter_mut().find(|due| due.left > 0 && statement.contains(&due.part)) {
+    fn fate_of(&mut self, statement: &str) -> Fate {
+        let due = self.due.iter_mut().find(|due| due.left > 0 && statement.contains(&due.part));
+        due.map_or(Fate::Answer, |due| {
             due.left -= 1;
-            return due.fate.clone();
-        }
-        match self.draw() {
-            Some(0) => Fate::Cut,
-            Some(1) => Fate::Fail("Neo.TransientError.General.DatabaseUnavailable"),
-            _ => Fate::Answer,
-        }
-    }
-
-    /// One of 0 to 3 (xorshift64*).
-    fn draw(&mut self) -> Option<u64> {
-        let half = self.half.as_mut()?;
-        *half ^= *half >> 12;
-        *half ^= *half << 25;
-        *half ^= *half >> 27;
-        Some(half.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 62)
+            due.fate.clone()
+        })
     }
 }

@@ -55,16 +55,6 @@ impl PeerProxy {
     pub fn cut_udp(&self, is_cut: bool) {
         self.shared.is_cut.store(is_cut, Ordering::SeqCst);
     }
-
-    /// Datagrams that were passed, and that were lost here.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.shared.passed.load(Ordering::SeqCst), self.shared.dropped.load(Ordering::SeqCst))
-    }
-
-    /// The last datagrams that were passed.
-    pub fn kept(&self) -> Vec<Vec<u8>> {
-        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
 }
 
 impl Drop for PeerProxy {

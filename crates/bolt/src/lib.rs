@@ -49,3 +49,9 @@ pub use rest::Piece;
 pub use roots::Roots;
 pub use run::{Closing, Ended, Finished, Left, Mode, RecordTap, Room, Run};
 pub use watched_stream::SignsOfLife;
+
+#[cfg(test)]
+extern crate self as hopcache_bolt;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::statement;
+use super::support::statement;
 use hopcache_bolt::{Auth, Connection, Finished, Mode, Options, Run, RunFault};
 use hopcache_packstream::{Reader, Value, encode, tag};
 

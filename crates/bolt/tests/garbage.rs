@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::*;
+use super::support::*;
 use hopcache_bolt::{Auth, Connection, Run, RunFault};
 use hopcache_packstream::Value;
 use proptest::prelude::*;

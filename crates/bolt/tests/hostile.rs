@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::support::*;
+use super::support::*;
 use hopcache_bolt::{Finished, Run, RunError, RunFault};
 use hopcache_packstream::Value;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
+use super::support::*;
 use hopcache_bolt::{Address, Auth, Connection, OpenError, Options, Roots};
 use hopcache_packstream::{Reader, Value};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

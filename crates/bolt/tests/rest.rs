@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
+use super::support::{
     DISCARD, PULL, RUN, Step, columns, failure, greeted, kept, open, play, record, serve, statement, success,
 };
 use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
@@ -139,7 +139,7 @@ async fn a_result_that_is_long_under_way_is_left_open() {
         script.extend([Step::Send(end()), Step::Hang]);
         play(theirs, script).await
     });
-    let mut connection = Connection::open_piped(ours, &Auth::None, &crate::support::options()).await.unwrap();
+    let mut connection = Connection::open_piped(ours, &Auth::None, &super::support::options()).await.unwrap();
     let mut tap = Tap { seen: Vec::new(), takes_rest: true };
     let run = Run { timeout: Duration::from_secs(10), ..statement("RETURN n") };
     let error = connection.run_tapped(&run, &Unbounded, &mut tap).await.unwrap_err();
@@ -157,7 +157,7 @@ async fn a_result_that_is_long_under_way_is_left_open() {
 #[tokio::test]
 async fn without_a_taker_nothing_stays_open() {
     let answer = [columns(&["n"]), rows(0..30), end()].concat();
-    let (address, _server) = serve(crate::support::run_answered(answer)).await;
+    let (address, _server) = serve(super::support::run_answered(answer)).await;
     let mut connection = open(&address).await;
     let mut tap = Tap { seen: Vec::new(), takes_rest: false };
     let error =

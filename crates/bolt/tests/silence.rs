@@ -6,7 +6,7 @@ use hopcache_bolt::{Auth, Connection, Options, Relay, RelayOptions, Run, RunFaul
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
-use crate::support::{
+use super::support::{
     GOODBYE, HELLO, LOGON, PULL, RESET, RUN, Step, columns, options, play, record, serve, statement, success,
 };
 

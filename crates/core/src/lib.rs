@@ -33,3 +33,9 @@ pub mod turns;
 pub mod wire;
 pub mod words;
 pub mod written;
+
+#[cfg(test)]
+extern crate self as hopcache_core;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

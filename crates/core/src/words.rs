@@ -29,17 +29,17 @@ macro_rules! words {
 
         impl $name {
             /// All of them, each at its place.
-            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+            $visible const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// Its name for operators.
             #[must_use]
-            pub const fn as_str(self) -> &'static str {
+            $visible const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
             /// Its place in [`Self::ALL`].
             #[must_use]
-            pub const fn place(self) -> usize {
+            $visible const fn place(self) -> usize {
                 self as usize
             }
         }

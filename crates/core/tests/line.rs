@@ -1,5 +1,5 @@
 //! The order in the line before Neo4j: what it gives short runs, and what it costs long ones, beside the order of arrival.
-//! `cargo test -p hopcache-core --test all line:: -- --nocapture` prints the figures.
+//! `cargo test -p hopcache-core --lib tests::line:: -- --nocapture` prints the figures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,7 +14,7 @@ use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
 
-use crate::dice::Dice;
+use super::dice::Dice;
 
 /// Runs at a time.
 const SLOTS: usize = 2;

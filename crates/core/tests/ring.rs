@@ -126,7 +126,7 @@ fn small_rings_are_right() {
 }
 
 /// Placement is format: a platform or version that disagrees empties every cache. To write the file anew on purpose:
-/// `HOPCACHE_GOLDEN=write cargo test -p hopcache-core --test all ring::golden`.
+/// `HOPCACHE_GOLDEN=write cargo test -p hopcache-core --lib tests::ring::golden`.
 #[test]
 fn golden_owners_are_the_same_everywhere() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/ring_owners.json");

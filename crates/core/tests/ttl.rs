@@ -1,5 +1,5 @@
 //! Learned TTLs beside a fixed one, in a model: keys whose answers change at rates that lie four decades apart, and requests
-//! that favour some keys. `cargo test -p hopcache-core --test all ttl:: -- --nocapture` prints the figures.
+//! that favour some keys. `cargo test -p hopcache-core --lib tests::ttl:: -- --nocapture` prints the figures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,7 +12,7 @@
 use hopcache_core::change_rate::{ChangeHistory, Interval, TtlRule};
 use hopcache_core::time::Millis;
 
-use crate::dice::Dice;
+use super::dice::Dice;
 
 const TTL_MS: u64 = 60_000;
 const STALE_TARGET: f64 = 0.05;

@@ -23,3 +23,9 @@ pub mod syntax;
 pub mod tags;
 pub mod verdict;
 mod words;
+
+#[cfg(test)]
+extern crate self as hopcache_cypher;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

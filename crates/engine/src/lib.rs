@@ -20,7 +20,7 @@
 //! it is DESIGN section 3 as one file.
 //!
 //! The engine's tests are in `crates/sim/tests`, where a whole cluster can be simulated. This crate has only unit
-//! tests, `tests/flight_races` (interleavings of the flight table) and `tests/message.rs` (bytes between nodes).
+//! tests, `tests/flight_races` (interleavings of the flight table) and `tests/message` (bytes between nodes).
 
 mod cache;
 pub mod engine;
@@ -49,3 +49,9 @@ pub use writes::{
     DatabaseMarks, Effects, Invalidated, MARKER_KEY, MadeTokens, NetChange, PendingWrite, Writes,
     watched_words,
 };
+
+#[cfg(test)]
+extern crate self as hopcache_engine;
+#[cfg(test)]
+#[path = "../tests/message/mod.rs"]
+mod message_tests;

@@ -46,3 +46,9 @@ pub use space_saving::{Offered, SpaceSaving};
 pub use successors::{
     Bounds, Merged, MostSeen, Outlook, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum,
 };
+
+#[cfg(test)]
+extern crate self as hopcache_learning;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

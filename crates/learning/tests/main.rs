@@ -1,4 +1,4 @@
-//! The tests of this crate, in one program.
+//! The tests of what this crate shows to others, in the program of its unit tests (`src/lib.rs`).
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,

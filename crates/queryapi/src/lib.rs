@@ -15,3 +15,9 @@ mod temporal;
 mod zone;
 
 pub use zone::zone_offset_s;
+
+#[cfg(test)]
+extern crate self as hopcache_queryapi;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;

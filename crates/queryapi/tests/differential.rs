@@ -1,7 +1,7 @@
 //! This crate's output, compared with that of the same server's own Query API.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
-use crate::bolt::{Bolt, post};
+use super::bolt::{Bolt, post};
 use hopcache_packstream::{Value, decode};
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};

@@ -2,7 +2,7 @@
 //! which events end it, and how the owner learns of every hit.
 
 use hopcache_core::limits::{NEAR_MS_MAX, NEAR_RATE_PER_S_MIN};
-use hopcache_engine::message::encode_purge;
+use hopcache_engine::message::{Question, encode_question};
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use hopcache_sim::world::query_api_renderer::rendering_of;
 use hopcache_sim::world::store::Mode;

@@ -15,7 +15,6 @@
 //! | `HOPCACHE_TEST_RESTORE_SECONDS` | load before Neo4j stops, and after it is back (3) |
 //! | `HOPCACHE_TEST_RESTORE_ROUNDS` | rounds of each test (1); dumps and files in turn |
 
-mod caught_up;
 mod judge;
 mod load;
 pub mod scene;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{Connection, Reply, basic, crowd, post};
 use crate::support::pace::Slowness;
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{say, size, until};
 
 const CALM: (&str, &str) = ("calm", "the-password-of-calm");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::hostile_load::{BOB, long_statement};
-use super::scripted_cluster::{Lines, ScriptedCluster};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{http, until};
 
 /// Longer than what a node reads, sends or seals on the task that asks. A debug build takes a second to read a megabyte, in

@@ -4,15 +4,15 @@
 //!
 //! `HOPCACHE_TEST_REQUESTS` asks for more than 10,000 requests.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::scripted_cluster::{Dice, Lines, ScriptedCluster};
+use crate::support::dice::Dice;
 use crate::support::http::{Connection, Reply, basic, get, post};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{http, say, size};
 
 /// Is in every statement and parameter, and must be in no log and no metric.
@@ -270,25 +270,4 @@ async fn nothing_is_told(cluster: &ScriptedCluster) {
         }
     }
     say(&format!("{} secrets in no log, metric or configuration of 3 nodes", secrets.len()));
-}
-
-/// The client's address does not matter: only the credentials are the identity.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_serves_principals_in_turn() {
-    let lines = Lines { node: "", origin: "", entry: "ttl = \"10m\"" };
-    let cluster = ScriptedCluster::start(&USERS, Duration::ZERO, lines).await;
-    let addr: SocketAddr = cluster.nodes[0].addrs.client;
-    let mut connection = Connection::open(addr).await.unwrap();
-    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "same"}}).to_string();
-    for round in 0..2 {
-        for (who, impostor) in principals().iter().filter(|who| who.acts_as.is_none()).zip(impostors()) {
-            let reply = connection.ask(&post("/db/neo4j/query/v2", &who.auth, &body)).await.unwrap();
-            assert_eq!(reply.value(), Value::from(who.name.as_str()));
-            assert_eq!(reply.is_hit(), round == 1, "{reply}");
-            let reply = connection.ask(&post("/db/neo4j/query/v2", &impostor, &body)).await.unwrap();
-            assert!([401, 429].contains(&reply.status), "{reply}");
-            assert_eq!(reply.header("cache-status"), "", "{reply}");
-        }
-    }
-    assert_eq!(cluster.neo4j.runs(), USERS.len() as u64, "one for each principal");
 }

@@ -18,10 +18,10 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::hostile_load::{BOB, Hostile, Kind, Target};
-use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::authority::Authority;
 use crate::support::http::{self, Connection};
 use crate::support::load::{Load, Sample, Way, percentile_ms};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{say, size};
 
 const ANN: (&str, &str) = ("ann", "secret");

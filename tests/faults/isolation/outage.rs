@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::bolt_client::BoltClient;
 use crate::support::bolt_proxy::RunSeen;
 use crate::support::cluster::Cluster;
 use crate::support::http::{Reply, basic, post};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{environment, say, until};
 
 const ANN: (&str, &str) = ("ann", "the-password-of-ann");
@@ -55,34 +55,6 @@ async fn in_an_outage_each_node_serves_whom_one_of_them_believes() {
     say(&format!("in an outage, the client that one of three nodes has met gets {served:?}"));
     assert_eq!(served, [202, 202, 202], "all of them from the one entry");
     assert_eq!(cluster.neo4j.logons_refused(), logons, "nobody was asked");
-}
-
-/// Threats: revoked credentials. One node gets the refusal. The others, which may accept the credentials for up to 30
-/// s, learn of it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_at_one_node_ends_the_acceptance_at_all() {
-    let cluster = start().await;
-    let [first, second, third] = [0, 1, 2].map(|place| &cluster.nodes[place]);
-    for node in [first, second] {
-        assert_eq!(node.ask(&request(ANN)).await.status, 202);
-        assert!(node.ask(&request(ANN)).await.is_hit());
-    }
-    cluster.neo4j.change_password(ANN.0, "another-password");
-    assert_eq!(third.ask(&request(ANN)).await.status, 401, "it asks Neo4j");
-    for node in [first, second] {
-        let what = format!("{} hears of the refusal", node.name);
-        // Far below the 20 s after which a node asks by itself.
-        until(&what, Duration::from_secs(5), async || node.ask(&request(ANN)).await.status == 401).await;
-    }
-    // If Neo4j goes away now, no node serves the old password.
-    cluster.neo4j.stop();
-    until("Neo4j is missed", WAIT_MAX, async || {
-        third.ask(&request(("nobody", "at-all"))).await.status == 503
-    })
-    .await;
-    for node in &cluster.nodes {
-        assert_nothing_shown(&node.ask(&request(ANN)).await);
-    }
 }
 
 /// A1: Neo4j falls silent, and no node knows it yet. Bolt clients that one node has met log on at all nodes, get routing tables,

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::scripted_cluster::Dice;
 use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{Cluster, neo4j_http};
+use crate::support::dice::Dice;
 use crate::support::http::{Connection, Reply, basic, post};
 use crate::support::{environment, http, say, until};
 
@@ -19,6 +19,8 @@ const OLD: &str = "the-old-password";
 const NEW: &str = "the-new-password";
 /// For how long Neo4j's yes is believed.
 const BELIEVED: Duration = Duration::from_secs(30);
+/// From then on a hit has Neo4j asked in the background.
+const ASKED_AGAIN: Duration = Duration::from_secs(20);
 
 /// A user of Neo4j that is dropped with this value.
 struct User(String);
@@ -174,14 +176,17 @@ async fn a_revoke_through_a_node_ends_acceptances_before_it_is_answered() {
     let cluster = Cluster::start().await;
     cluster.proxy.answer_runs("REVOKE", &[], |_| Vec::new());
     let user = User::create("revoked").await;
-    let request = user.request(OLD, 5);
+    let (request, believed) = (user.request(OLD, 5), Instant::now());
     for node in &cluster.nodes {
         node.ask(&request).await;
         assert!(node.ask(&request).await.is_hit());
     }
     administer(&format!("ALTER USER {} SET PASSWORD '{NEW}' CHANGE NOT REQUIRED", user.0)).await;
     for node in &cluster.nodes {
-        assert!(node.ask(&request).await.is_hit(), "nobody has told the node of the change");
+        let reply = node.ask(&request).await;
+        // On a machine so slow a node has asked Neo4j again by now.
+        let is_asked_again = believed.elapsed() >= ASKED_AGAIN;
+        assert!(reply.is_hit() || is_asked_again, "nobody has told the node of the change: {reply}");
     }
     let admin = basic("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD"));
     let revoke = json!({ "statement": format!("REVOKE ROLE reader FROM {}", user.0) }).to_string();
@@ -228,41 +233,6 @@ async fn a_password_to_change_is_right_at_every_node() {
         assert_eq!(node.ask(&user.request(NEW, 3)).await.status, 202);
         assert!(node.ask(&user.request(NEW, 3)).await.is_hit());
     }
-}
-
-/// On the node where the right one is believed, on others, forwarded, and while Neo4j is away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_password_never_meets_a_hit() {
-    let cluster = Cluster::start().await;
-    let user = User::create("wrong").await;
-    let key = 7;
-    for node in &cluster.nodes[..2] {
-        node.ask(&user.request(OLD, key)).await;
-        assert!(node.ask(&user.request(OLD, key)).await.is_hit());
-    }
-    // Two of them only: at the third Neo4j locks the user out, so a node does not ask about it.
-    for password in ["wrong-password", ""] {
-        assert_refused(&cluster.nodes[0].ask(&user.request(password, key)).await);
-        assert_refused(&cluster.nodes[0].ask(&user.request(password, key)).await);
-    }
-    assert!(cluster.nodes[0].ask(&user.request(OLD, key)).await.is_hit(), "the right one is served on");
-    cluster.proxy.stall();
-    cluster.proxy.cut();
-    let asked: Vec<_> = (0..3)
-        .map(|node| (cluster.nodes[node].addrs.client, user.request("another-wrong-one", key)))
-        .collect();
-    let replies = http::crowd(asked);
-    let hit = cluster.nodes[1].ask(&user.request(OLD, key)).await;
-    assert!(hit.is_hit(), "accepted credentials are served while Neo4j is away: {hit}");
-    for (node, reply) in replies.await.into_iter().enumerate() {
-        let reply = reply.unwrap();
-        // The first node has had its two wrong ones, and may not even ask.
-        let is_refused = [503, 504].contains(&reply.status) || (node == 0 && reply.status == 429);
-        assert!(is_refused, "Neo4j could not be asked: {reply}");
-        assert_eq!(reply.header("cache-status"), "", "{reply}");
-        assert!(reply.json().get("data").is_none(), "{reply}");
-    }
-    cluster.proxy.resume();
 }
 
 /// Must-show 2 on the real server, where both may read the same: so by keys, hits and runs.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::bolt_client::BoltClient;
 use crate::support::http::{self, basic, post};
 use crate::support::say;
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 
 /// One for each way in.
 const USERS: [&str; 2] = ["ada", "bob"];

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{self, Reply};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{say, until};
 
 /// Far above the clients' limit of a second and the wait for its answers.

@@ -8,7 +8,6 @@ use crate::support::cluster::{OwnLabel, at_neo4j};
 use crate::support::{say, until};
 
 const TIMED_OUT: &str = "Hopcache.ClientError.OriginTimedOut";
-const BACKING_OFF: &str = "Hopcache.TransientError.BackingOff";
 const TIMEOUT: Duration = Duration::from_millis(1_500);
 const SLACK: Duration = Duration::from_secs(4);
 
@@ -50,41 +49,6 @@ async fn a_run_over_its_deadline_is_one_run_for_all_and_ends_at_neo4j() {
     assert_eq!(super::degraded(&cluster).await, serde_json::json!([]));
     assert_eq!(counted(&cluster, "hopcache_breaker_transitions_total", "origin").await, 0.0);
     assert_eq!(ask(&cluster, "RETURN 'F26 the next' AS what").await.value(), "F26 the next");
-}
-
-/// F26: eager clients and a key that never answers in time, then does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_key_that_times_out_is_left_alone_for_longer_each_time() {
-    let cluster = one_node("ttl = \"10m\"", "timeout = \"300ms\"").await;
-    let statement = "RETURN 'F26 again and again' AS what";
-    cluster.proxy.delay_runs("again and again", Duration::from_secs(60));
-    let (began, mut asked, mut failed_at_once) = (Instant::now(), 0, 0);
-    while began.elapsed() < Duration::from_secs(5) {
-        for reply in crowd(&cluster, statement, 20).await {
-            asked += 1;
-            if reply.status == 504 {
-                assert_failed(&reply, 504, TIMED_OUT);
-            } else {
-                assert_failed(&reply, 503, BACKING_OFF);
-                failed_at_once += 1;
-            }
-        }
-    }
-    let runs: Vec<_> = cluster.proxy.seen("again and again").iter().map(|run| run.arrived - began).collect();
-    let held_back = counted(&cluster, "hopcache_origin_held_back_total", "").await;
-    say(&format!(
-        "F26: {asked} requests in 5 s, {failed_at_once} failed at once, {held_back} flights held back; runs at {:?} ms",
-        runs.iter().map(Duration::as_millis).collect::<Vec<_>>()
-    ));
-    assert!((2..=8).contains(&runs.len()), "{} runs", runs.len());
-    assert!(failed_at_once > asked / 2 && held_back >= 1.0);
-    assert_nothing_stored(&cluster).await;
-    cluster.proxy.heal();
-    let healed = Instant::now();
-    until("it answers again", Duration::from_secs(12), async || ask(&cluster, statement).await.status == 202)
-        .await;
-    say(&format!("F26: answered {} ms after Neo4j was well again", healed.elapsed().as_millis()));
-    assert!(ask(&cluster, statement).await.is_hit());
 }
 
 /// F26, I6: a write whose deadline passes is carried out once. The answer says that it may have been.

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{ask, assert_failed, counted, crowd_of, degraded, one_node, slowest, until_degraded};
-use crate::support::bolt_proxy::Manner;
 use crate::support::cluster::Cluster;
 use crate::support::http::{self, Reply};
 use crate::support::pace::Slowness;
-use crate::support::{say, size, until};
+use crate::support::{say, until};
 
 /// Time in which a crowd without waits is answered, on a calm machine.
 const AT_ONCE: Duration = Duration::from_secs(3);
@@ -20,14 +19,8 @@ const UNREACHABLE: &str = "Hopcache.TransientError.OriginUnreachable";
 const MOVES: &str = "hopcache_breaker_transitions_total";
 const KEPT: &str = "RETURN 'F25 kept' AS what";
 const COLD: &str = "RETURN $k AS k, 'F25 cold' AS what";
-/// TTL and grace are 22 s here.
-const WITHIN_GRACE: Duration = Duration::from_secs(21);
 /// From the end of the absence to the node's knowing: a probe under way, a pause, a probe.
 const FOUND_AGAIN: Duration = Duration::from_secs(10);
-
-fn absence() -> Duration {
-    Duration::from_secs(size("HOPCACHE_TEST_AWAY_SECONDS", 3))
-}
 
 /// 200 clients: half ask for kept keys, half each for its own new key.
 async fn two_hundred(cluster: &Cluster, round: usize) -> (Vec<Reply>, Vec<Reply>) {
@@ -113,62 +106,6 @@ async fn a_refusing_neo4j_leaves_stale_answers_and_quick_refusals() {
     ));
 }
 
-/// F25, a black hole: connections are accepted and never answered. The first wave waits for the time limit of a
-/// connection. Then clients get an error at once, and the only connections are the probes', one at a time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
-    let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "").await;
-    let kept_since = Instant::now();
-    assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
-    // Neo4j's word on the statement is had: with one question to ask, one connection would stand for all.
-    let known = cluster.nodes[0].ask(&http::query(COLD, &json!({ "k": -1 }))).await;
-    assert_eq!(known.value(), -1);
-    let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
-    cluster.proxy.set_manner(Manner::Swallow);
-    until_all_is_cut(&cluster).await;
-    let before = cluster.proxy.connections();
-    let (_, first) = two_hundred(&cluster, 0).await;
-    first.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-    let wave = cluster.proxy.connections() - before;
-    assert!(wave > 50, "the fault happened: {wave} connections were taken and not answered");
-    assert_shown_as_away(&cluster).await;
-
-    let (began, before) = (Instant::now(), cluster.proxy.connections());
-    let (mut asked, mut stale, mut worst) = (0, 0, Duration::ZERO);
-    let mut open_at_once = 0;
-    while began.elapsed() < absence() {
-        let (kept, cold) = two_hundred(&cluster, 1 + asked).await;
-        cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-        if kept_since.elapsed() < WITHIN_GRACE {
-            assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
-        }
-        stale += kept.iter().filter(|reply| is_stale(reply)).count();
-        worst = worst.max(slowest(&cold)).max(slowest(&kept));
-        open_at_once = open_at_once.max(cluster.proxy.open_connections());
-        asked += 1;
-    }
-    let (took, probes) = (began.elapsed(), cluster.proxy.connections() - before);
-    say(&format!(
-        "F25 black hole: first wave of 100 cold keys {} connections, slowest {} ms; then {} requests in {} ms: \
-         {probes} connections, {open_at_once} open at a time, {stale} stale answers, slowest {} ms",
-        wave,
-        slowest(&first).as_millis(),
-        asked * 200,
-        took.as_millis(),
-        worst.as_millis()
-    ));
-    assert!(stale > 0, "nothing turned stale");
-    // A probe may take 2 s, and half a second is between two.
-    assert!(probes <= 2 + took.as_millis() as usize / 500, "{probes} connections in {took:?}");
-    assert!(open_at_once <= 1, "{open_at_once} probes at a time");
-    assert!(worst < most, "a client waited for a server that is away: {worst:?}, {most:?} at most");
-
-    let back = Instant::now();
-    cluster.proxy.set_manner(Manner::Pass);
-    let found = assert_found_again(&cluster, back).await;
-    say(&format!("F25 black hole: found again after {} ms", found.as_millis()));
-}
-
 /// F25, silence on open connections: the first lost run starts the probes, they open the breaker, and no other request
 /// waits for a run's whole time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,63 +136,6 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
         stood.iter().filter(|number| cluster.proxy.is_open(**number)).count() <= 2
     })
     .await;
-    cluster.proxy.resume();
-    assert_found_again(&cluster, Instant::now()).await;
-}
-
-/// F25, silence on open connections, with 30 s for a run. A run, a write and a refresh are lost; the node knows long
-/// before they end. From then on cold keys fail at once, and hits and stale answers go on. The clients' credentials
-/// stay accepted beyond the half minute after Neo4j's last answer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
-    let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "timeout = \"30s\"").await;
-    assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
-    // Neo4j's word on the texts is had, and the pool has connections that are idle when it happens.
-    cluster.proxy.delay_runs("F25 cold", Duration::from_millis(300));
-    let known = (0..3).map(|k| http::query(COLD, &json!({ "k": -1 - k }))).collect();
-    assert!(crowd_of(&cluster, known).await.iter().all(|reply| reply.status == 202));
-    let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
-    let connections = cluster.proxy.connections();
-    cluster.proxy.stall();
-    let (began, client) = (Instant::now(), cluster.nodes[0].addrs.client);
-    let lost = ["RETURN rand() AS lost", "CREATE (n:HcNeverThere) DELETE n"].map(|statement| {
-        tokio::spawn(async move { http::ask(client, &http::query(statement, &json!({}))).await.unwrap() })
-    });
-    until_degraded(&cluster, json!(["origin"]), Duration::from_secs(15)).await;
-    until("runs are refused", Duration::from_secs(15), async || {
-        counted(&cluster, MOVES, "peer_kind=\"origin\",to=\"open\"").await >= 1.0
-    })
-    .await;
-    let known_after = began.elapsed();
-    assert!(
-        lost.iter().all(|run| !run.is_finished()),
-        "found out by the end of a run, after {known_after:?}"
-    );
-    let (mut asked, mut worst) = (0, Duration::ZERO);
-    // The last yes of Neo4j is over 30 s old at the end of this.
-    while began.elapsed() < Duration::from_secs(33) {
-        let (kept, cold) = two_hundred(&cluster, asked).await;
-        assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
-        cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-        worst = worst.max(slowest(&kept)).max(slowest(&cold));
-        asked += 1;
-        // tidy: poll interval
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    for run in lost {
-        let reply = run.await.unwrap();
-        assert_failed(&reply, 504, "Hopcache.ClientError.OriginTimedOut");
-        assert!(reply.took < Duration::from_secs(33), "{:?}", reply.took);
-    }
-    assert!(cluster.proxy.connections() > connections, "no probe looked for it");
-    assert!(worst < most, "a request waited for an absent server: {worst:?}, {most:?} at most");
-    say(&format!(
-        "F25 silent, timeout 30 s: known after {} ms, two runs lost; {} requests in {} s, slowest {} ms",
-        known_after.as_millis(),
-        asked * 200,
-        began.elapsed().as_secs(),
-        worst.as_millis()
-    ));
     cluster.proxy.resume();
     assert_found_again(&cluster, Instant::now()).await;
 }

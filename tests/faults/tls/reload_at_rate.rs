@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::faults::isolation::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::authority::{Authority, Pair, TlsClient, in_file, shown};
 use crate::support::http;
 use crate::support::load::{Load, Way, percentile_ms};
+use crate::support::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::{say, size, until};
 
 const ANN: (&str, &str) = ("ann", "secret");

@@ -1,16 +1,4 @@
-//! Faults: what becomes of a connection; where an answer ends, and what comes instead of the rest.
-
-/// The fate of a connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Manner {
-    /// The server.
-    #[default]
-    Pass,
-    /// The connection is accepted, and nothing is ever answered.
-    Swallow,
-    /// The connection ends at once.
-    HangUp,
-}
+//! Faults of an answer: where it ends, and what comes instead of the rest.
 
 /// A fault of a run's answer. Bytes count from its RUN's answer on.
 #[derive(Debug, Clone)]

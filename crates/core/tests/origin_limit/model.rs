@@ -8,7 +8,7 @@ use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::pattern::PatternId;
 use hopcache_core::time::MonoTime;
 
-use crate::dice::Dice;
+use super::super::dice::Dice;
 
 /// Time between two ticks of a node.
 const TICK_US: f64 = 20_000.0;

@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "a helper of a test may fail the test")]
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
+use super::dice;
+
 mod crowd;
-mod dice;
 mod history;
 mod inputs;
 mod key_life;

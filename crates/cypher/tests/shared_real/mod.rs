@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_packstream::{Reader, Value};
 
-use crate::bolt::Bolt;
-use crate::shared_form::generate::{LABELS, Query};
-use crate::shared_form::random::Random;
-use crate::shared_form::{change, generate, spell};
+use super::bolt::Bolt;
+use super::shared_form::generate::{LABELS, Query};
+use super::shared_form::random::Random;
+use super::shared_form::{change, generate, spell};
 
 /// The server plans each text, which takes longer than to run it.
 const FORM_EVERY: usize = 4;

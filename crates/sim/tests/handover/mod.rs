@@ -7,7 +7,7 @@ use hopcache_core::limits::{HANDOVER_ASK_MS, HANDOVER_MS, LEASE_MS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::Tag;
 use hopcache_engine::event::HandoverWord;
-use hopcache_engine::message::encode_purge;
+use hopcache_engine::message::{Question, encode_question};
 
 use crate::prelude::*;
 

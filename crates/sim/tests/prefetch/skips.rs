@@ -1,7 +1,7 @@
 //! Why an order is not carried out: each reason, and that nothing was run for it.
 
 use super::*;
-use hopcache_engine::message::{decode_launches, encode_orders};
+use hopcache_engine::message::{Question, SentOrder, decode_answer, encode_question};
 use hopcache_sim::world::store::Mode;
 
 fn skipped(skip: Skip) -> Launch {

@@ -1,6 +1,6 @@
 //! Proofs of freshness: what is served past its TTL without a run, and what ends that.
 
-use hopcache_core::limits::{COUNTS_REFUSED_MS, WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX};
+use hopcache_core::limits::{WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX};
 
 use super::{NODES, world_of};
 use crate::prelude::*;

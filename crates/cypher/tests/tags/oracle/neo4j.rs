@@ -8,9 +8,9 @@ use hopcache_core::bookmark::Bookmark;
 use hopcache_cypher::tags::Counters;
 use hopcache_packstream::{Reader, Value, decode, encode};
 
+use super::super::super::bolt::Bolt;
 use super::random::Random;
 use super::reads::Read;
-use crate::bolt::Bolt;
 
 /// The rows of a result; sorted unless the read promises an order.
 #[derive(Debug, Clone, PartialEq)]

@@ -221,10 +221,7 @@ pub const EXCLUDED: [(&str, &str); 16] = [
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
-    (
-        "retry refused",
-        "a node of a seed has no hundred second tries in ten seconds: tests/membership/degraded/faulty_peers.rs",
-    ),
+    ("retry refused", "a node of a seed has no hundred second tries in ten seconds: tests/joined_flights.rs"),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
     ("read anew, changed", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
@@ -234,5 +231,5 @@ pub const EXCLUDED: [(&str, &str); 16] = [
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
     ("observation unconsidered", "not every seed fills a round of considering: tests/learning"),
     ("lesson unspread", "gossip of a seed's node takes every lesson in a round: gossip/tests"),
-    ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
+    ("forward refused", "no peer of a seed has another key or version: engine/tests/message, node tests"),
 ];

@@ -1,11 +1,14 @@
-//! Three nodes on a scripted Neo4j, whose answers name their principal, and their own Redis.
+//! Nodes on a scripted Neo4j, whose answers name their principal, and a Redis of their own.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::support::process::{Addrs, NodeProcess, raise_open_files};
-use crate::support::redis::RedisServer;
-use crate::support::scripted_neo4j::ScriptedNeo4j;
-use crate::support::turn::Turn;
+use serde_json::Value;
+
+use super::process::{Addrs, NodeProcess, raise_open_files};
+use super::redis::RedisServer;
+use super::scripted_neo4j::ScriptedNeo4j;
+use super::turn::Turn;
 
 pub struct ScriptedCluster {
     pub nodes: Vec<NodeProcess>,
@@ -15,47 +18,66 @@ pub struct ScriptedCluster {
     _turn: Option<Turn>,
 }
 
+/// How many nodes there are, and the file for the first one's stderr, if that is not its log.
+#[derive(Debug)]
+pub struct Nodes(pub usize, pub Option<std::fs::File>);
+
 impl ScriptedCluster {
-    /// `node` are lines of `[node]`, `origin` of `[origin]`, `entry` of `[entry]`.
-    pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
+    /// Three nodes. Each run takes this time.
+    pub async fn start(users: &[(&str, &str)], delay: Duration, lines: Lines<'_>) -> Self {
+        Self::of(Nodes(3, None), users, delay, lines).await
+    }
+
+    pub async fn of(nodes: Nodes, users: &[(&str, &str)], delay: Duration, lines: Lines<'_>) -> Self {
         let turn = Turn::take().await;
-        Self::start_in(Some(turn), users, delay, config).await
+        Self::start_in(Some(turn), nodes, (users, delay), lines).await
     }
 
     /// A second one, in the turn of the first.
-    pub async fn start_beside(_: &Self, users: &[(&str, &str)], delay: Duration, config: Lines<'_>) -> Self {
-        Self::start_in(None, users, delay, config).await
+    pub async fn start_beside(_: &Self, users: &[(&str, &str)], delay: Duration, lines: Lines<'_>) -> Self {
+        Self::start_in(None, Nodes(3, None), (users, delay), lines).await
     }
 
     async fn start_in(
         turn: Option<Turn>,
-        users: &[(&str, &str)],
-        delay: Duration,
-        config: Lines<'_>,
+        Nodes(count, stderr): Nodes,
+        (users, delay): (&[(&str, &str)], Duration),
+        lines: Lines<'_>,
     ) -> Self {
         raise_open_files();
         let neo4j = ScriptedNeo4j::start(users, delay).await;
         let redis = RedisServer::start().await;
         let dir = tempfile::tempdir().unwrap();
-        let addrs = Addrs::free(3);
+        let addrs = Addrs::free(count);
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
         let text = format!(
             "{}\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"{}\"\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
-            config.node,
+            lines.node,
             seeds.join(", "),
             neo4j.uri(),
-            config.origin,
+            lines.origin,
             redis.uri(),
-            config.entry
+            lines.entry
         );
         let named = ["node-a", "node-b", "node-c"].into_iter().zip(addrs);
         let mut nodes: Vec<_> =
             named.map(|(name, addrs)| NodeProcess::new(dir.path(), name, addrs, &text)).collect();
+        nodes[0].stderr = stderr;
         nodes.iter_mut().for_each(NodeProcess::start);
         for node in &nodes {
-            node.wait_for_members(3).await;
+            node.wait_for_members(count).await;
         }
         Self { nodes, neo4j, _redis: redis, _dir: dir, _turn: turn }
+    }
+
+    /// Where clients reach the first node.
+    pub fn client(&self) -> SocketAddr {
+        self.nodes[0].addrs.client
+    }
+
+    /// What `readyz` of the first node says.
+    pub async fn readyz(&self) -> Value {
+        self.nodes[0].admin("/readyz").await.unwrap().json()
     }
 
     /// Sum of a metric over the nodes.
@@ -74,21 +96,4 @@ pub struct Lines<'a> {
     pub node: &'a str,
     pub origin: &'a str,
     pub entry: &'a str,
-}
-
-/// Pseudo-random numbers from a seed (xorshift64*), so that a run can be repeated.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
-        usize::try_from(high).unwrap() % most
-    }
 }

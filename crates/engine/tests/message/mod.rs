@@ -1,9 +1,7 @@
 //! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
 //! the bytes (I13, F10, F33).
 
-#[path = "message/observed.rs"]
 mod observed;
-#[path = "message/orders.rs"]
 mod orders;
 
 use std::sync::Arc;
