@@ -18,8 +18,8 @@
 //! - Syntax that it does not know (`USE`, schema commands, all that is new in Cypher 25, …) is an error, and such a text is
 //!   not cached.
 //!
-//! Some syntax it knows, and not the meaning: procedures ([`Clause::Procedure`]), type predicates ([`Tail::IsTyped`]), labels with
-//! a doubtful `|` or `IS` ([`Labels::is_certain`]), functions that [`crate::verdict`] does not know, variables that are named like
+//! Some syntax it knows, and not the meaning: procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
+//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), functions that [`crate::verdict`] does not know, variables that are named like
 //! keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
 //! A user then takes no part of the tree that depends on that meaning: tags take none of the tree, the shared form has a list of
 //! nodes that it prints, and an anchor is made of names and literals alone.
@@ -28,7 +28,7 @@
 //!
 //! # How to add a clause
 //!
-//! 1. `tree.rs`: a variant of [`Clause`], with everything that the text says, in its order. What has no meaning for a user stays in
+//! 1. `tree`: a variant of [`tree::Clause`], with everything that the text says, in its order. What has no meaning for a user stays in
 //!    the node, so that the user can refuse it. Say so in the node if the reader is not certain of the meaning.
 //! 2. `clauses.rs` or `changes.rs`: an arm in `clause` or `change_clause`, and a function that reads what stands behind the word.
 //!    `expect` what has to stand there. A keyword that may be a name needs a look at the token behind it. Put what nests into
@@ -66,8 +66,6 @@ use std::borrow::Cow;
 use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{NESTING_MAX, STATEMENT_BYTES_MAX};
 
-#[cfg(doc)]
-use tree::{Clause, Labels, Tail};
 use tree::{Name, Query, Span};
 
 /// The tree of a text, and whether the reader knows what it means.
@@ -328,5 +326,80 @@ impl<'t> Parser<'t, '_> {
     /// The index after the bracket that closes the one that is next.
     fn behind_bracket(&self) -> usize {
         self.closers.get(self.at).map_or(self.at, |close| close + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::tree::{Arrow, Change, Clause, Element, Operand, Sign, Tail};
+
+    fn with_query(text: &str, check: impl FnOnce(&Query<'_>, &dyn Fn(Span) -> String)) {
+        let tokens: Vec<Token> = tokens(text).collect();
+        let syntax = Syntax::of(text, &tokens).unwrap();
+        let source = |span: Span| text[tokens[span.from].start..tokens[span.to - 1].end].to_owned();
+        check(&syntax.query, &source);
+    }
+
+    #[test]
+    fn the_tree_has_what_the_text_says() {
+        let text =
+            "OPTIONAL MATCH (a:`A` {id: $p})<-[r:R*2..]- (b) WHERE NOT a.x = -1 AND b:B SET a.y = r + 1";
+        with_query(text, |query, source| {
+            let [Clause::Match(matched), Clause::Set(changes)] = query.branches[0].as_slice() else {
+                panic!()
+            };
+            let [Element::Node(a), Element::Relationship(r), Element::Node(_)] =
+                matched.paths[0].elements.as_slice()
+            else {
+                panic!()
+            };
+            assert!(matched.is_optional && r.arrow == Arrow::Left && r.is_glued && !r.may_be_empty());
+            let length = r.length.unwrap();
+            assert_eq!((length.least, length.most, source(length.tokens)), (2, None, "*2..".to_owned()));
+            let labels = a.labels.as_ref().unwrap();
+            assert_eq!((source(labels.tokens), labels.is_certain), ("`A`".to_owned(), true));
+            let (key, value) = a.filter.entries().next().unwrap();
+            assert!(key.as_str() == "id" && matches!(value.alone(), Some(Operand::Parameter(_))));
+            let condition = matched.condition.as_ref().unwrap();
+            let terms = condition.terms.iter().map(|term| {
+                (term.operator.map(|operator| operator.sign), source(term.tokens), term.signs.as_slice())
+            });
+            let expected = [
+                (None, "NOT a.x".to_owned(), &[Sign::Not][..]),
+                (Some("="), "-1".to_owned(), &[Sign::Minus][..]),
+                (Some("AND"), "b:B".to_owned(), &[][..]),
+            ];
+            assert_eq!(terms.collect::<Vec<_>>(), expected);
+            assert!(matches!(condition.terms[2].tail.as_slice(), [Tail::Labels(_)]));
+            let [Change::Key { value: Some(value), .. }] = changes.as_slice() else { panic!() };
+            assert_eq!(source(value.tokens), "r + 1");
+        });
+    }
+
+    #[test]
+    fn the_tree_says_where_it_is_not_certain() {
+        let is_certain = |text: &str| {
+            let tokens: Vec<Token> = tokens(text).collect();
+            Syntax::of(text, &tokens).map(|syntax| syntax.is_certain)
+        };
+        for text in
+            ["MATCH (n:A|B) RETURN n", "RETURN [x IN $l WHERE (x:A|B) | x]", "MATCH (n:$($p)) RETURN n {.x}"]
+        {
+            assert_eq!(is_certain(text), Ok(true), "{text}");
+        }
+        for text in [
+            "CALL a.b()",
+            "RETURN own.f(1)",
+            "RETURN [x IN $l WHERE x:A|B | x]",
+            "MATCH (n) WHERE n IS A RETURN n",
+            "RETURN 1 IS :: INTEGER",
+            "MATCH (set) RETURN set.x",
+            "MATCH (n:$([x IN $l | x])) RETURN n",
+        ] {
+            assert_eq!(is_certain(text), Ok(false), "{text}");
+        }
+        assert_eq!(is_certain("MATCH (n) FILTER n.x RETURN n"), Err(Unread::Syntax));
+        assert_eq!(is_certain(&format!("RETURN {}1{}", "[".repeat(40), "]".repeat(40))), Err(Unread::Bound));
     }
 }

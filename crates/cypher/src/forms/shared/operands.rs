@@ -6,8 +6,12 @@ use super::scope::{Variable, is_plain};
 use crate::lexer::TokenKind;
 use crate::syntax::tree::{Call, CallForm, Case, Expr, Map, Name, Operand, When};
 
-/// Functions with a syntax of their own in brackets.
-const SPECIAL_CALLS: [&str; 12] = [
+/// Functions with a syntax of their own in brackets, and words that begin another operand.
+const SPECIAL_CALLS: [&str; 16] = [
+    "TRUE",
+    "FALSE",
+    "NULL",
+    "CASE",
     "ALL",
     "ANY",
     "NONE",

@@ -215,6 +215,8 @@ const UNREAD: &[&str] = &[
     "RETURN 'a' || 'b'",
     "RETURN trim(BOTH 'x' FROM 'y')",
     "RETURN CASE 1 WHEN > 2 THEN 3 END",
+    "RETURN NULL($d)",
+    "RETURN case.f(1)",
     "RETURN [1,]",
     "RETURN {a: 1,}",
     "RETURN 'cut",
