@@ -70,16 +70,6 @@ impl ScriptedCluster {
         Self { nodes, neo4j, _redis: redis, _dir: dir, _turn: turn }
     }
 
-    /// Where clients reach the first node.
-    pub fn client(&self) -> SocketAddr {
-        self.nodes[0].addrs.client
-    }
-
-    /// What `readyz` of the first node says.
-    pub async fn readyz(&self) -> Value {
-        self.nodes[0].admin("/readyz").await.unwrap().json()
-    }
-
     /// Sum of a metric over the nodes.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
         let mut sum = 0.0;

@@ -111,7 +111,7 @@ async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
 
 /// A key without history: its entry was read by another node, has `left_ms` of its minute left, and is hit once here.
 async fn found(world: &World, request: &Ask, left_ms: u64) {
-    each_owns_all(&world);
+    each_owns_all(world);
     world.send(1, request).await.unwrap();
     world.pass(60_000 - left_ms).await;
     for _ in 0..2 {
