@@ -1,9 +1,7 @@
 //! Nodes on a scripted Neo4j, whose answers name their principal, and a Redis of their own.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::Value;
 
 use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
