@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-
 use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
 use super::scripted_neo4j::ScriptedNeo4j;

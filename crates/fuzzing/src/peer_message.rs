@@ -141,8 +141,11 @@ fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
     head.near_hits().filter(|_| Freshness { may_write: false, ..ask.freshness } == Freshness::default())
 }
 
+/// Reads bytes, and writes what it has read.
+type Rewrite = fn(&Bytes) -> Result<Bytes, BadMessage>;
+
 /// Reads an answer of each kind, and writes it.
-const ANSWERS: [fn(&Bytes) -> Result<Bytes, BadMessage>; 11] = [
+const ANSWERS: [Rewrite; 11] = [
     |bytes| decode_answer::<u64>(bytes).map(|count| encode_answer(&count)),
     |bytes| decode_answer::<()>(bytes).map(|()| encode_answer(&())),
     |bytes| decode_answer::<Inspection>(bytes).map(|seen| encode_answer(&seen)),
@@ -199,7 +202,7 @@ fn check_whole(bytes: &Bytes, read: impl Fn(&Bytes) -> Result<Bytes, BadMessage>
 }
 
 /// The answer to a question, and how it is read. Whoever adds a question adds its answer here.
-fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, fn(&Bytes) -> Result<Bytes, BadMessage>) {
+fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
     let [count, unit, inspection, moved, fields, page, launches, known, tally, reply, _] = ANSWERS;
     match question {
         Question::Purge(_) | Question::Plans(_) | Question::FlushWaste => {

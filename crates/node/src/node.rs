@@ -136,10 +136,8 @@ impl Node {
             tracer: Arc::clone(&traces) as Arc<dyn Tracer>,
         };
         let transactions = open_transactions(settings, &me);
-        let open = Arc::clone(&transactions);
-        let engine = Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports);
         let state = Arc::new(NodeState {
-            engine,
+            engine: Engine::new(me, secrets::secrets(settings), policy::policy(settings), ports),
             members: Arc::clone(&members),
             memory,
             origin: backends.origin,
@@ -151,7 +149,7 @@ impl Node {
             virtual_nodes,
             joining: Joining::default(),
             bolt_clients: TaskTracker::new(),
-            http_transactions: Box::new(move || open.len()),
+            http_transactions: counter_of(&transactions),
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
@@ -383,6 +381,12 @@ const fn says_addresses(settings: &Settings) -> bool {
 fn open_transactions(settings: &Settings, me: &Holder) -> Arc<OpenTransactions> {
     let has_one_principal = matches!(settings.origin.auth, OriginAuth::Service { .. });
     OpenTransactions::new(me.incarnation, has_one_principal)
+}
+
+/// Tells how many transactions are open.
+fn counter_of(transactions: &Arc<OpenTransactions>) -> Box<dyn Fn() -> usize + Send + Sync> {
+    let open = Arc::clone(transactions);
+    Box::new(move || open.count())
 }
 
 /// The service, which adds `Connection: close` to every answer once the node leaves. A client with an open connection

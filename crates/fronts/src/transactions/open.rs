@@ -129,7 +129,7 @@ impl OpenTransactions {
     }
 
     /// The number of open transactions.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.table.lock().open.len()
     }
 
@@ -337,9 +337,9 @@ mod tests {
         let all = transactions();
         let id = open(&all, 1);
         drop(all.take(id, &[1; 32], "neo4j").ok().unwrap());
-        assert_eq!((why(all.take(id, &[1; 32], "neo4j")), all.len()), (Some(Refused::Unknown), 0));
+        assert_eq!((why(all.take(id, &[1; 32], "neo4j")), all.count()), (Some(Refused::Unknown), 0));
         drop(all.open([1; 32], "neo4j".into()).ok().unwrap());
-        assert_eq!((all.len(), all.table.lock().of_principals.len()), (0, 0));
+        assert_eq!((all.count(), all.table.lock().of_principals.len()), (0, 0));
     }
 
     /// I9.
@@ -348,7 +348,7 @@ mod tests {
         let all = transactions();
         let first: Vec<_> = (0..HTTP_TRANSACTIONS_PER_PRINCIPAL_MAX).map(|_| open(&all, 1)).collect();
         assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(Refused::PrincipalFull));
-        for _ in all.len()..HTTP_TRANSACTIONS_MAX {
+        for _ in all.count()..HTTP_TRANSACTIONS_MAX {
             open(&all, 2);
         }
         assert_eq!(why(all.open([3; 32], "neo4j".into())), Some(Refused::Full));
@@ -399,6 +399,6 @@ mod tests {
         assert!(ended.as_mut().now_or_never().is_none(), "one is in use");
         busy.keep();
         ended.await;
-        assert_eq!(all.len(), 0);
+        assert_eq!(all.count(), 0);
     }
 }

@@ -129,7 +129,7 @@ impl Node {
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
-                transactions = self.transactions.len(),
+                transactions = self.transactions.count(),
                 flights = engine.path().flights_under_way(),
                 leases = engine.fetch().leases_held(),
                 "leaving before everything has ended; leases are given back"
