@@ -7,6 +7,7 @@ mod audit;
 mod bodies;
 mod degrees;
 mod descriptors;
+mod flights;
 mod hostile;
 mod hosts;
 mod input;

@@ -6,7 +6,9 @@
 
 mod acl;
 mod clock_jump;
+mod failover;
 mod lost_answers;
+mod outage_under_load;
 mod restored;
 mod unhealthy;
 

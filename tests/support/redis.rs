@@ -49,6 +49,17 @@ impl RedisServer {
         server
     }
 
+    /// A Sentinel that watches the server at `leader` as `main`; `quorum` of them elect another one when it
+    /// was silent for half a second.
+    pub async fn sentinel(leader: SocketAddr, quorum: usize) -> Self {
+        let port = leader.port();
+        let conf = format!(
+            "sentinel monitor main 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 4000\n"
+        );
+        Self::with(Options { conf, ..Options::args(&["--sentinel"]) }).await
+    }
+
     pub fn addr(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
@@ -95,6 +106,13 @@ impl RedisServer {
     pub async fn restart(&mut self) {
         self.child = spawn(self.port, &self.dir, &self.options);
         self.wait().await;
+    }
+
+    /// The text under a key.
+    pub fn get(&self, key: &str) -> String {
+        let mut reader = self.send(&format!("GET {key}")).unwrap();
+        line(&mut reader);
+        line(&mut reader)
     }
 
     /// Keys that match a pattern.

@@ -55,7 +55,7 @@ async fn a_run_over_its_deadline_is_one_run_for_all_and_ends_at_neo4j() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_over_its_deadline_says_that_it_may_be_carried_out_and_is_not_repeated() {
     let label = OwnLabel::new("LateWrite");
-    let cluster = one_node("ttl = \"10m\"", "timeout = \"1s\"").await;
+    let cluster = one_node("ttl = \"10m\"", "timeout = \"3s\"").await;
     let write = format!("CREATE (n:{}) RETURN 1 AS n", label.0);
     cluster.proxy.trouble(&label.0, crate::support::bolt_proxy::Trouble::StallAfter(0), usize::MAX);
     let reply = ask(&cluster, &write).await;
