@@ -1,14 +1,16 @@
-//! Answers that are lost (F21), and large bodies on a slow line (F17, F29). Silent connections (F22):
-//! `crates/node/tests/store_contract/faults.rs`.
+//! Answers that are lost, cut in their middle, silent connections (F21, F22), and large bodies on a slow line (F17,
+//! F29).
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::{COMMITS, asks, counting_proxy, run_arrives};
 use crate::support::lone::{Lone, Spec};
 use crate::support::redis::RedisServer;
-use crate::support::tcp_proxy::{Fate, TcpProxy};
+use crate::support::tcp_proxy::{Fate, Mode, TcpProxy};
 use crate::support::{http, say};
 
 /// F21: the lease was granted and the answer lost: never assumed not held, and known for our own when it is met again.
@@ -51,6 +53,79 @@ async fn f21_a_grant_whose_answer_is_lost_is_still_ours() {
     say(
         "F21: 3 grants whose answers were lost or cut: 1 run each, stored; 1 commit whose answer was lost: kept in Redis",
     );
+}
+
+/// F22: connections cut in the middle of replies, and gone silent, while many keys are read: every answer is its key's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn f22_replies_are_never_mixed() {
+    const KEYS: usize = 60;
+    let (proxy, redis) = (counting_proxy().await, RedisServer::start().await);
+    let wire = TcpProxy::start(redis.addr()).await;
+    let mut spec = Spec::on(&format!("redis://{}", wire.addr())).behind(proxy.addr());
+    // Too little memory to keep entries, so every request asks the store.
+    spec.node += "\nmemory = \"1MiB\"";
+    let node = Lone::start(&spec).await;
+    // Bulk replies of 1 to 90 KB: on both connections, and longer than one packet.
+    let ask = |k: usize| {
+        let length = 1_000 + 1_500 * k;
+        http::query(
+            &format!(
+                "RETURN 'f22 {k}.' AS what, reduce(s = '', i IN range(1, {length} / 10) | s + 'f22 {k:05}.') AS body"
+            ),
+            &json!({}),
+        )
+    };
+    let requests: Arc<Vec<_>> = Arc::new((0..KEYS).map(ask).collect());
+    let (answers, hits) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let hammer = |seconds: u64| {
+        let (requests, answers, hits) = (Arc::clone(&requests), Arc::clone(&answers), Arc::clone(&hits));
+        let client = node.addrs.client;
+        async move {
+            let until = Instant::now() + Duration::from_secs(seconds);
+            let mut tasks = tokio::task::JoinSet::new();
+            for lane in 0..8 {
+                let (requests, answers, hits) =
+                    (Arc::clone(&requests), Arc::clone(&answers), Arc::clone(&hits));
+                tasks.spawn(async move {
+                    let mut k = lane * 7;
+                    while Instant::now() < until {
+                        k = (k * 31 + 17) % KEYS;
+                        let reply = http::ask(client, &requests[k]).await.unwrap();
+                        assert_eq!(reply.value(), format!("f22 {k}."), "another key's answer");
+                        let body = reply.json()["data"]["values"][0][1].as_str().unwrap().to_owned();
+                        let part = format!("f22 {k:05}.");
+                        assert_eq!(body.replace(&part, ""), "", "another key's bytes in the answer of {k}");
+                        answers.fetch_add(1, Ordering::Relaxed);
+                        hits.fetch_add(u64::from(reply.is_hit()), Ordering::Relaxed);
+                    }
+                });
+            }
+            tasks.join_all().await;
+        }
+    };
+    for (k, request) in requests.iter().enumerate() {
+        assert_eq!(node.ask(request).await.value(), format!("f22 {k}."));
+    }
+    hammer(1).await;
+    let calm = hits.load(Ordering::Relaxed);
+    assert!(calm > 0, "nothing was read back");
+    wire.cut_every(5);
+    hammer(2).await;
+    wire.cut_every(0);
+    let cut = wire.broken();
+    assert!(cut >= 5, "only {cut} replies were cut");
+    wire.set(Mode::Silent);
+    hammer(1).await;
+    wire.set(Mode::Pass);
+    hammer(1).await;
+    node.wait_until_well().await;
+    assert_eq!(node.log_count("failed its checksum"), 0, "an entry of another key: {}", node.log());
+    say(&format!(
+        "F22: {} answers ({} hits), {cut} replies cut in their middle, 1 s of silence, {} connects: every answer its key's",
+        answers.load(Ordering::Relaxed),
+        hits.load(Ordering::Relaxed),
+        wire.connects()
+    ));
 }
 
 /// F17, F29: an 8 MiB body on a line of 4 MB/s does not delay the renewals of another lease.

@@ -80,8 +80,8 @@ impl Prefetch {
     /// Merges a piece that another node spread. Gossip calls it for each piece; it never blocks for longer than the
     /// merge of one piece takes.
     pub fn heard_spread(&self, piece: &Bytes) {
-        if self.is_sharing() && self.take_lesson(piece, Pulled::All).lacks.is_some() {
-            self.learning.lacking.notify_one();
+        if self.is_sharing() {
+            self.take_lesson(piece, Pulled::All);
         }
     }
 
@@ -192,7 +192,9 @@ impl Prefetch {
         if !self.is_sharing() {
             return Ok(encode_page(&[]));
         }
-        Ok(encode_page(&self.learning.model.lock().answer_pull(&digest, self.context.now())))
+        // Copied behind the lock.
+        let page = self.learning.model.lock().answer_pull(&digest, self.context.now());
+        Ok(encode_page(&page))
     }
 
     /// Merges a piece or a page. A node that does not share sends an empty page.
@@ -212,6 +214,10 @@ impl Prefetch {
             Pulled::All => self.learning.model.lock().merge(&lesson, now, is_true),
             Pulled::Definitions => self.learning.model.lock().merge_definitions(&lesson, now, is_true),
         };
+        // However a row has come, in a piece or in a page of a node that has not heard of the form either.
+        if merged.lacks.is_some() {
+            self.learning.lacking.notify_one();
+        }
         self.note_shared(ShareWord::Merged, merged.taken + merged.defined);
         self.note_shared(ShareWord::Known, merged.known);
         let refused = merged.refused_old
