@@ -33,23 +33,6 @@ impl Anchor {
     /// The anchor of `text` with these parameters (one PackStream map), if it certainly has one.
     #[must_use]
     pub fn of(text: &str, params: &[u8]) -> Option<Self> {
-        Self::found(text, params).map(|found| found.anchor)
-    }
-
-    /// The anchor, and the name of the parameter that has its value; `None` if the text itself has the value.
-    #[must_use]
-    pub fn with_param(text: &str, params: &[u8]) -> Option<(Self, String)> {
-        let found = Self::found(text, params)?;
-        found.param.map(|param| (found.anchor, param))
-    }
-
-    /// What its tags are made of.
-    #[must_use]
-    pub fn parts(&self) -> AnchorParts<'_> {
-        AnchorParts { label: self.label.as_str(), key: self.key.as_str(), value: &self.value }
-    }
-
-    fn found(text: &str, params: &[u8]) -> Option<Found> {
         let begins_match = |first: Token| first.text(text).eq_ignore_ascii_case("MATCH");
         if text.len() > ANCHOR_TEXT_BYTES_MAX || !tokens(text).next().is_some_and(begins_match) {
             return None;
@@ -58,10 +41,14 @@ impl Anchor {
         let syntax = Syntax::of(text, &tokens).ok()?;
         // A second branch starts elsewhere.
         let [clauses] = syntax.query.branches.as_slice() else { return None };
-        match clauses.first()? {
-            Clause::Match(matched) if !matched.is_optional => found(matched, params),
-            _ => None,
-        }
+        let Some(Clause::Match(matched)) = clauses.first() else { return None };
+        found(matched, params)
+    }
+
+    /// What its tags are made of.
+    #[must_use]
+    pub fn parts(&self) -> AnchorParts<'_> {
+        AnchorParts { label: self.label.as_str(), key: self.key.as_str(), value: &self.value }
     }
 
     /// The statement that asks for the node's degree, with its one parameter in [`Anchor::degree_params`]. If there is
@@ -85,31 +72,19 @@ impl Anchor {
     }
 }
 
-/// An anchor, and the parameter that its value came from.
-struct Found {
-    anchor: Anchor,
-    param: Option<String>,
-}
-
-/// A scalar in the text, and the parameter that it came from.
-struct Scalar {
-    value: Vec<u8>,
-    param: Option<String>,
-}
-
-impl Scalar {
-    fn found(self, label: &TreeName<'_>, key: &TreeName<'_>) -> Found {
-        let (label, key) = (label.clone().into_owned(), key.clone().into_owned());
-        Found { anchor: Anchor { label, key, value: self.value }, param: self.param }
-    }
+fn anchor(label: &TreeName<'_>, key: &TreeName<'_>, value: Vec<u8>) -> Anchor {
+    Anchor { label: label.clone().into_owned(), key: key.clone().into_owned(), value }
 }
 
 /// The nodes of the patterns, left to right, then the `WHERE`. What is behind a part that is no chain of nodes and single
 /// relationships gives none.
-fn found(matched: &Match<'_>, params: &[u8]) -> Option<Found> {
+fn found(matched: &Match<'_>, params: &[u8]) -> Option<Anchor> {
+    if matched.has_mode {
+        return None;
+    }
     let mut labelled = Vec::new();
     for path in &matched.paths {
-        if path.is_shortest || path.has_selector || matched.has_mode {
+        if path.is_shortest || path.has_selector {
             return None;
         }
         for (place, element) in path.elements.iter().enumerate() {
@@ -118,7 +93,7 @@ fn found(matched: &Match<'_>, params: &[u8]) -> Option<Found> {
                     let Some(label) = first_label(node) else { continue };
                     let mut scalars = node.filter.entries().map(|(key, value)| (key, scalar(value, params)));
                     if let Some((key, value)) = scalars.find_map(|(key, value)| Some((key, value?))) {
-                        return Some(value.found(label, key));
+                        return Some(anchor(label, key, value));
                     }
                     let is_whole = node.filter.parameter.is_none() && node.filter.condition.is_none();
                     labelled
@@ -147,7 +122,7 @@ fn first_label<'q>(node: &'q Node<'q>) -> Option<&'q TreeName<'q>> {
 }
 
 /// An equality that the condition always requires: one part of an `AND` at its top level.
-fn equality(condition: &Expr<'_>, labelled: &[(&str, &TreeName<'_>)], params: &[u8]) -> Option<Found> {
+fn equality(condition: &Expr<'_>, labelled: &[(&str, &TreeName<'_>)], params: &[u8]) -> Option<Anchor> {
     let is = |term: &Term<'_>, signs: &[&str]| {
         term.operator.is_some_and(|operator| signs.contains(&operator.sign))
     };
@@ -163,33 +138,29 @@ fn equality(condition: &Expr<'_>, labelled: &[(&str, &TreeName<'_>)], params: &[
             };
             let (_, label) = labelled.iter().find(|(known, _)| *known == name.as_str())?;
             let value = scalar_term(value, params).filter(|_| property.signs.is_empty())?;
-            Some(value.found(label, key))
+            Some(anchor(label, key, value))
         };
         let found = of_property(one, other).or_else(|| of_property(other, one));
         found.filter(|_| is(other, &["="]))
     })
 }
 
-fn scalar(value: &Expr<'_>, params: &[u8]) -> Option<Scalar> {
+fn scalar(value: &Expr<'_>, params: &[u8]) -> Option<Vec<u8>> {
     let [term] = value.terms.as_slice() else { return None };
     scalar_term(term, params)
 }
 
 /// The value as PackStream, if it is a scalar.
-fn scalar_term(term: &Term<'_>, params: &[u8]) -> Option<Scalar> {
-    let mut param = None;
+fn scalar_term(term: &Term<'_>, params: &[u8]) -> Option<Vec<u8>> {
     let value = match (&term.operand, term.signs.as_slice()) {
         (Operand::Number(digits), [Sign::Minus]) => integer("-", digits)?,
         (Operand::Number(digits), []) => integer("", digits)?,
         (Operand::Text(quoted), []) => string(quoted)?,
         (Operand::Constant(word), []) if *word != "NULL" => packed(|writer| writer.bool(*word == "TRUE")),
-        (Operand::Parameter(name), []) if !name.is_number() => {
-            param = Some(name.as_str().to_owned());
-            parameter(name.as_str(), params)?
-        }
+        (Operand::Parameter(name), []) if !name.is_number() => parameter(name.as_str(), params)?,
         _ => return None,
     };
-    (term.tail.is_empty() && value.len() <= ANCHOR_VALUE_BYTES_MAX).then_some(Scalar { value, param })
+    (term.tail.is_empty() && value.len() <= ANCHOR_VALUE_BYTES_MAX).then_some(value)
 }
 
 fn parameter(name: &str, params: &[u8]) -> Option<Vec<u8>> {

@@ -30,62 +30,40 @@ pub enum Lexed {
     Bypass(BypassReason),
 }
 
-/// The reason why a possible read is not cached. A closed list: it labels metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-pub enum BypassReason {
-    /// Indexes, constraints, databases, users, roles, servers: not data.
-    Schema,
-    /// `SHOW`, `TERMINATE`, `START`, `STOP`, `GRANT` and their like.
-    Administration,
-    /// `EXPLAIN` or `PROFILE`.
-    Plan,
-    /// `CYPHER …` options.
-    Prefix,
-    /// An explicit `USE`.
-    Use,
-    /// `LOAD CSV`.
-    LoadCsv,
-    /// `CALL { … } IN TRANSACTIONS`.
-    InTransactions,
-    /// A function that answers differently each time, such as `rand()` or `date()`.
-    VolatileFunction,
-    /// A function that is not known to be deterministic: user-defined, or newer than this list.
-    UnknownFunction,
-    /// A procedure that is not on the list of allowed ones.
-    Procedure,
-    /// A string, comment or name that does not end.
-    Unterminated,
-    /// `\uXXXX` where it could be syntax.
-    UnicodeEscape,
-    /// Syntax, numbers or characters that are not known: newer than Cypher 5, or not Cypher's.
-    Unreadable,
-    /// More than one statement.
-    ManyStatements,
-    /// Its first word begins no known read.
-    UnknownStart,
-}
-
-impl BypassReason {
-    /// Its name in metrics and headers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Schema => "schema",
-            Self::Administration => "administration",
-            Self::Plan => "plan",
-            Self::Prefix => "prefix",
-            Self::Use => "use",
-            Self::LoadCsv => "load-csv",
-            Self::InTransactions => "in-transactions",
-            Self::VolatileFunction => "volatile-function",
-            Self::UnknownFunction => "unknown-function",
-            Self::Procedure => "procedure",
-            Self::Unterminated => "unterminated",
-            Self::UnicodeEscape => "unicode-escape",
-            Self::Unreadable => "unreadable",
-            Self::ManyStatements => "many-statements",
-            Self::UnknownStart => "unknown-start",
-        }
+hopcache_core::words! {
+    /// The reason why a possible read is not cached. A closed list: it labels metrics.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    pub enum BypassReason {
+        /// Indexes, constraints, databases, users, roles, servers: not data.
+        Schema = "schema",
+        /// `SHOW`, `TERMINATE`, `START`, `STOP`, `GRANT` and their like.
+        Administration = "administration",
+        /// `EXPLAIN` or `PROFILE`.
+        Plan = "plan",
+        /// `CYPHER …` options.
+        Prefix = "prefix",
+        /// An explicit `USE`.
+        Use = "use",
+        /// `LOAD CSV`.
+        LoadCsv = "load-csv",
+        /// `CALL { … } IN TRANSACTIONS`.
+        InTransactions = "in-transactions",
+        /// A function that answers differently each time, such as `rand()` or `date()`.
+        VolatileFunction = "volatile-function",
+        /// A function that is not known to be deterministic: user-defined, or newer than this list.
+        UnknownFunction = "unknown-function",
+        /// A procedure that is not on the list of allowed ones.
+        Procedure = "procedure",
+        /// A string, comment or name that does not end.
+        Unterminated = "unterminated",
+        /// `\uXXXX` where it could be syntax.
+        UnicodeEscape = "unicode-escape",
+        /// Syntax, numbers or characters that are not known: newer than Cypher 5, or not Cypher's.
+        Unreadable = "unreadable",
+        /// More than one statement.
+        ManyStatements = "many-statements",
+        /// Its first word begins no known read.
+        UnknownStart = "unknown-start",
     }
 }
 

@@ -31,22 +31,6 @@ fn anchor(text: &str) -> Option<(String, String, Value)> {
     ))
 }
 
-/// Neighbour expansion asks the same statement with another value of this parameter.
-#[test]
-fn the_parameter_that_an_anchor_comes_from_is_told() {
-    let param = |text| Anchor::with_param(text, &params()).map(|(_, param)| param);
-    for (text, expected) in [
-        ("MATCH (p:Person {id: $id}) RETURN p", Some("id")),
-        ("MATCH (p:Person {age: $half, id: $`a b`}) RETURN p", Some("a b")),
-        ("MATCH (p:Person) WHERE p.x > 1 AND $name = p.name RETURN p", Some("name")),
-        ("MATCH (p:Person {id: 7}) RETURN p", None),
-        ("MATCH (p:Person {id: $missing}) RETURN p", None),
-        ("MATCH (p {id: $id}) RETURN p", None),
-    ] {
-        assert_eq!(param(text).as_deref(), expected, "{text}");
-    }
-}
-
 #[test]
 fn reads_that_start_at_a_node_have_an_anchor() {
     let person = |value: Value| ("Person", "id", value);

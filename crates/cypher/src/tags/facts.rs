@@ -112,14 +112,14 @@ impl<'q> Fold<'q, '_> {
                     Some(Operand::Number(digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                         carried
                     }
-                    Some(operand) if operand.plain_text().is_some() => {
-                        self.key(carried, operand.plain_text().unwrap_or_default())
-                    }
-                    _ => {
-                        let read = Read::AnyKey(self.copy(&carried));
-                        self.found.reads.push(read);
-                        carried
-                    }
+                    alone => match alone.and_then(Operand::plain_text) {
+                        Some(key) => self.key(carried, key),
+                        None => {
+                            let read = Read::AnyKey(self.copy(&carried));
+                            self.found.reads.push(read);
+                            carried
+                        }
+                    },
                 };
             }
             Tail::Slice(from, to) => {

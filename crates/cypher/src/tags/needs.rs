@@ -54,11 +54,11 @@ impl<'a> Walk<'a, '_> {
                 self.expr(list, bound);
                 bound.remove(name.as_str());
             }
-            Clause::With(projection) => *bound = self.projection(projection, bound),
+            Clause::With(projection) => *bound = self.projection(projection, bound).0,
             Clause::Return(projection) => {
-                self.projection(projection, bound);
+                let (_, carried) = self.projection(projection, bound);
                 if rows == Rows::Result {
-                    self.result(projection);
+                    self.result(projection, &carried);
                 }
             }
             Clause::Call(call) => self.call(call, bound),
@@ -87,24 +87,25 @@ impl<'a> Walk<'a, '_> {
         self.query(&call.query, &inner, Rows::Inside);
     }
 
-    /// The nodes of `bound` that have a name behind the projection.
+    /// The nodes of `bound` that have a name behind the projection, and what its items carry.
     ///
     /// Behind an aggregation or `DISTINCT`, `ORDER BY` and `WHERE` see these alone: in
     /// `MATCH (a:A) WITH count(*) AS c WHERE COUNT { (a) } > 1`, the second `a` is any node.
-    fn projection(&mut self, projection: &'a Projection<'a>, bound: &Bound<'a>) -> Bound<'a> {
-        projection.items.iter().for_each(|item| self.expr(&item.value, bound));
+    fn projection(
+        &mut self,
+        projection: &'a Projection<'a>,
+        bound: &Bound<'a>,
+    ) -> (Bound<'a>, Vec<Carrier<'a>>) {
+        let carried = projection.items.iter().flat_map(|item| self.folded(&item.value, bound)).collect();
         let passed = passed_on(projection, bound);
         projection.rest().for_each(|expr| self.expr(expr, &passed));
-        passed
+        (passed, carried)
     }
 
     /// The elements that the client gets.
-    fn result(&mut self, projection: &'a Projection<'a>) {
-        for item in &projection.items {
-            let facts = Facts::of(&item.value, &mut self.copies);
-            let kinds = self.names.kinds(&facts.carried);
-            self.whole(&kinds);
-        }
+    fn result(&mut self, projection: &'a Projection<'a>, carried: &[Carrier<'a>]) {
+        let kinds = self.names.kinds(carried);
+        self.whole(&kinds);
         if projection.is_all {
             let kinds = self.names.all();
             self.whole(&kinds);
@@ -140,6 +141,11 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn expr(&mut self, expr: &'a Expr<'a>, bound: &Bound<'a>) {
+        self.folded(expr, bound);
+    }
+
+    /// As `expr`; what the expression carries.
+    fn folded(&mut self, expr: &'a Expr<'a>, bound: &Bound<'a>) -> Vec<Carrier<'a>> {
         let facts = Facts::of(expr, &mut self.copies);
         for read in facts.reads {
             match read {
@@ -151,6 +157,7 @@ impl<'a> Walk<'a, '_> {
         }
         facts.matches.into_iter().for_each(|matched| self.matched(matched, &mut bound.clone()));
         facts.queries.into_iter().for_each(|query| self.query(query, bound, Rows::Inside));
+        facts.carried
     }
 
     /// N2, N3: a label is read of nodes that are found otherwise.

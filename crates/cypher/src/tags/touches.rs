@@ -89,14 +89,19 @@ impl<'q> Walk<'q, '_> {
                 inner.remove(name.as_str());
                 self.clauses(body, inner);
             }
-            other => {
-                // It may bind names anew.
+            Clause::Call(call) => {
                 fresh.clear();
-                if let Clause::Call(call) = other {
-                    self.found.in_transactions |= call.in_transactions;
-                    self.query(&call.query);
-                }
+                self.found.in_transactions |= call.in_transactions;
+                self.query(&call.query);
             }
+            // They may bind names anew.
+            Clause::Match(_)
+            | Clause::Unwind { .. }
+            | Clause::With(_)
+            | Clause::Return(_)
+            | Clause::Procedure
+            | Clause::LoadCsv { .. }
+            | Clause::Finish => fresh.clear(),
         }
     }
 

@@ -31,10 +31,8 @@ impl Anchors {
         Self(LruCache::new(NonZeroUsize::new(ANCHORS_MAX).unwrap_or(NonZeroUsize::MIN)))
     }
 
-    /// Notes a query, and returns the others that start from the same anchor.
-    pub(super) fn others(&mut self, hasher: &KeyHasher, query: &Query) -> Vec<Anchored> {
-        let Some(anchor) = Anchor::of(&query.statement, &query.params) else { return Vec::new() };
-        let tag = AnchorTag::of(hasher, &query.database, query.identity.scope, anchor.parts());
+    /// Notes a query of this anchor, and returns the others that start there.
+    pub(super) fn others(&mut self, tag: AnchorTag, query: &Query) -> Vec<Anchored> {
         let seen = self.0.get_or_insert_mut(tag, VecDeque::new);
         seen.retain(|other| other.key != query.key);
         let others = seen.iter().cloned().collect();
@@ -48,6 +46,12 @@ impl Anchors {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
+}
+
+/// Where a query starts. Its text is parsed, so ask this outside of locks.
+pub(super) fn anchor_of(hasher: &KeyHasher, query: &Query) -> Option<AnchorTag> {
+    let anchor = Anchor::of(&query.statement, &query.params)?;
+    Some(AnchorTag::of(hasher, &query.database, query.identity.scope, anchor.parts()))
 }
 
 #[cfg(test)]
@@ -81,8 +85,10 @@ mod tests {
             Query::read(parts, &hasher, &[])
         };
         let mut anchors = Anchors::new();
-        assert!(anchors.others(&hasher, &query("p.name")).is_empty());
-        let others = anchors.others(&hasher, &query("p.age"));
+        let tag = anchor_of(&hasher, &query("p.name")).unwrap();
+        assert_eq!(anchor_of(&hasher, &query("p.age")), Some(tag));
+        assert!(anchors.others(tag, &query("p.name")).is_empty());
+        let others = anchors.others(tag, &query("p.age"));
         assert_eq!(others[0].params, params);
         assert!(!message.as_ptr_range().contains(&others[0].params.as_ptr()));
     }

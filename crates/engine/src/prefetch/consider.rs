@@ -40,7 +40,7 @@ use crate::model::ask::Ask;
 use crate::model::event::ObservationWord;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
-use crate::prefetch::anchors::Anchors;
+use crate::prefetch::anchors::{Anchors, anchor_of};
 use crate::prefetch::answered::{Answered, AnsweredQueries, Pushed, round_of};
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::orders::RoundOfOrders;
@@ -276,7 +276,8 @@ impl Prefetch {
 
     /// Entries of this node that start from the same graph node and are about to expire.
     fn overlaps(&self, before: &Antecedent, all: &mut Vec<Candidate>) {
-        let others = self.learning.considering.anchors.lock().others(&self.hasher, &before.query);
+        let Some(tag) = anchor_of(&self.hasher, &before.query) else { return };
+        let others = self.learning.considering.anchors.lock().others(tag, &before.query);
         let source = SourceId::Pattern(before.statement.pattern);
         for other in others.into_iter().filter(|other| self.is_about_to_expire(&other.key)) {
             all.push(Candidate {
