@@ -27,8 +27,9 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let status_text = if reasons.is_empty() { "ready" } else { "not ready" };
     let degraded = admin.state.degraded();
-    let parts: Vec<&str> = degraded.iter().map(|(part, _)| *part).collect();
-    let why: BTreeMap<&str, &str> = degraded.iter().map(|(part, why)| (*part, why.as_ref())).collect();
+    let parts: Vec<&str> = degraded.iter().map(|(part, _)| part.as_str()).collect();
+    let why: BTreeMap<&str, &str> =
+        degraded.iter().map(|(part, why)| (part.as_str(), why.as_ref())).collect();
     answer(status, &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
@@ -48,7 +49,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap)
 /// The present values of the gauges.
 pub(super) fn readings(state: &NodeState) -> Readings {
     let degraded = state.degraded();
-    let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
+    let is_degraded = |part: Part| degraded.iter().any(|(each, _)| *each == part);
     let (entries, entry_bytes) = state.memory.size();
     let ring = state.engine.view();
     let learned = state.engine.prefetch().learning_sizes();
@@ -74,7 +75,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         bolt_connections: state.bolt_clients.len(),
         http_transactions: (state.http_transactions)(),
         log_lines_dropped: hopcache_ops::logging::lines_dropped(),
-        degraded: Part::ALL.map(|part| is_degraded(part.as_str())),
+        degraded: Part::ALL.map(is_degraded),
     }
 }
 

@@ -68,9 +68,6 @@ pub type Place = (DatabaseTag, DatabaseUuid, Option<TagId>);
 const UNSETTLED: TransactionId = TransactionId(u64::MAX);
 
 impl Written {
-    /// Bytes of [`Written::write`].
-    pub const BYTES: usize = 32;
-
     /// The mark of a write at this position, or before it.
     #[must_use]
     pub fn at(epoch: WrittenEpoch, position: Position) -> Self {

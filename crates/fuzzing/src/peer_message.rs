@@ -19,8 +19,8 @@ use hopcache_engine::inspection::{
     CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, KnownWrites, Moved, Observation, Observed, ObservedQuery, Question, Reply,
-    SentOrder, ToldWrites, decode_answer, decode_fields, decode_moved, decode_page, decode_question,
+    BadMessage, ForwardedAsk, KnownWrites, Launches, Moved, Observation, Observed, ObservedQuery, Question,
+    Reply, SentOrder, ToldWrites, decode_answer, decode_fields, decode_moved, decode_page, decode_question,
     decode_reply, encode_answer, encode_ask, encode_fields, encode_moved, encode_page, encode_question,
     encode_reply, observed_pages,
 };
@@ -154,7 +154,7 @@ const ANSWERS: [Rewrite; 11] = [
         decode_fields(bytes).map(|fields| encode_fields(fields.into_iter().map(|each| each.map(Arc::new))))
     },
     |bytes| decode_page(bytes).map(|page| encode_page(&page)),
-    |bytes| decode_answer::<Vec<Launch>>(bytes).map(|launches| encode_answer(&launches)),
+    |bytes| decode_answer::<Launches>(bytes).map(|launches| encode_answer(&launches)),
     |bytes| decode_answer::<KnownWrites>(bytes).map(|known| encode_answer(&known)),
     |bytes| decode_answer::<(Holder, Tally)>(bytes).map(|tally| encode_answer(&tally)),
     |bytes| decode_reply(bytes).map(|reply| encode_reply(&reply)),
@@ -465,7 +465,7 @@ fn replies() -> Vec<Reply> {
 
 #[cfg(test)]
 mod tests {
-    use hopcache_core::wire::from_bytes;
+    use hopcache_core::wire::{WIRE_VERSION, from_bytes};
 
     use super::*;
 
@@ -476,7 +476,7 @@ mod tests {
             questions(&mut Draw(DRAWN)).iter().map(|question| encode_question(question)[1]).collect();
         assert_eq!(known_kinds(|bytes| from_bytes::<Question>(bytes).map(drop)), samples);
         let replies = replies().iter().map(|reply| encode_reply(reply)[1]).collect();
-        let read = |bytes: &[u8]| match decode_reply(&[&[1], bytes].concat().into()) {
+        let read = |bytes: &[u8]| match decode_reply(&[&[WIRE_VERSION], bytes].concat().into()) {
             Err(BadMessage::Value(error)) => Err(error),
             _ => Ok(()),
         };

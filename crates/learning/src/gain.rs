@@ -92,11 +92,4 @@ mod tests {
     fn a_run_of_any_length_has_a_threshold() {
         assert!((Prices::of(1.713e308, 0.0).threshold() - 0.25).abs() < 1e-12);
     }
-
-    #[test]
-    fn every_kind_is_at_its_place() {
-        for (place, kind) in CandidateKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind.place(), place);
-        }
-    }
 }

@@ -7,7 +7,7 @@ hopcache_core::words! {
         Oversized = "oversized",
         /// Too short for a datagram of a node.
         Truncated = "truncated",
-        /// Another version of the format, or a protocol that this node does not understand.
+        /// Another version of the seal, or another wire version.
         Version = "version",
         /// Sealed under a key that this node does not have.
         Cluster = "cluster",

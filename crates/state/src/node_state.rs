@@ -11,6 +11,7 @@ use hopcache_engine::Engine;
 use hopcache_engine::ports::Origin;
 use hopcache_neo4j::own_login;
 use hopcache_ops::hot::HotRequests;
+use hopcache_ops::labels::Part;
 use hopcache_ops::meters::Meters;
 use hopcache_ops::request_log::RequestLog;
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan, Traces};
@@ -64,33 +65,36 @@ impl NodeState {
 
     /// Parts that do not work as they should, with the reason. The node still serves.
     #[must_use]
-    pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
+    pub fn degraded(&self) -> Vec<(Part, Cow<'static, str>)> {
         let mut parts = Vec::new();
         if let Some(error) = self.engine.store().trouble() {
             let advice = StoreProblem::of(&error).advice();
             parts.push((
-                "store",
+                Part::Store,
                 format!("{advice} (store.uri is {})", self.report.value("store.uri")).into(),
             ));
         }
         if let Some(advice) = own_login::problem(&*self.origin) {
-            parts.push(("origin", advice.into()));
+            parts.push((Part::Origin, advice.into()));
         }
         if let Some(why) = self.members.problem() {
-            parts.push(("members", why.into()));
+            parts.push((Part::Members, why.into()));
         }
         let left_out = self.engine.peers().left_out();
         if !left_out.is_empty() {
-            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
+            parts.push((
+                Part::Peer,
+                format!("requests leave out {}: it failed them", listed(&left_out)).into(),
+            ));
         }
         if self.engine.fetch().is_shedding() {
             parts.push((
-                "load",
+                Part::Load,
                 "runs are refused: more runs are needed than origin.max_concurrent allows".into(),
             ));
         }
         if self.engine.fetch().is_short_of_retries() {
-            parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
+            parts.push((Part::Retries, "second tries are refused: too many hops or runs fail".into()));
         }
         parts
     }

@@ -62,7 +62,8 @@ impl Parts {
     fn part(&self) -> Value {
         let state = &self.state;
         let reasons = state.reasons_not_ready();
-        let degraded: BTreeMap<&str, _> = state.degraded().into_iter().collect();
+        let degraded: BTreeMap<&str, _> =
+            state.degraded().into_iter().map(|(part, why)| (part.as_str(), why)).collect();
         let hottest = state.hot.hottest();
         json!({
             "name": self.name(),

@@ -8,7 +8,7 @@
 //!    sent once more.
 //!
 //! In both cases the peer may have carried out the first copy. So any message may arrive twice. A handler whose message must not be carried out
-//! twice keeps a nonce (`node`: `front/transactions/holder.rs`, for COMMIT). "One run" holds by the store's lease (I1, I3). A request without an answer
+//! twice keeps a nonce (`fronts`: `front/transactions/holder.rs`, for COMMIT). "One run" holds by the store's lease (I1, I3). A request without an answer
 //! in time is never sent again, because the peer may still be working on it.
 //!
 //! This file does not resolve names, and does not decide what a failure means for routing.

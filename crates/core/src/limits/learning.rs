@@ -116,7 +116,7 @@ pub const PULL_NEWS_PART: usize = 4;
 pub const PULL_DEFINED_MANY: usize = 32;
 /// Share of a page that definitions may take while there are slots to send, in percent, so that both make progress.
 pub const PULL_DEFINITIONS_PERCENT: usize = 50;
-/// Sums of a digest, of 8 bytes each: this many for patterns and as many for exact queries.
+/// Sums of a digest, of at most 10 bytes each: this many for patterns and as many for exact queries.
 pub const PULL_BUCKETS_MAX: usize = 1 << 10;
 /// Changed sources that are summed up again with each digest, answer and round of pieces: a few milliseconds under the
 /// model's lock, and 40,000 a second. With more, their ranges seem to differ until they have had their turn.
@@ -125,7 +125,7 @@ pub const PULL_PRINTS_PER_CALL: usize = 8_192;
 pub const PULL_PRINTS_WAITING: usize = PULL_PRINTS_PER_CALL / 2;
 /// Definitions that one digest asks for.
 pub const PULL_WANTS_MAX: usize = 512;
-/// Longest digest, in bytes: head, sums and wants, each of 9 bytes.
+/// Longest digest, in bytes: head, sums of at most 10 bytes, and wants of 9.
 pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 10 + PULL_WANTS_MAX * 9;
 /// How often unreferenced lives and definitions are forgotten.
 pub const LEARNING_SWEEP_MS: u64 = 10_000;

@@ -272,7 +272,7 @@ hopcache_core::words! {
         Merged = "merged",
         /// It was known already, or is out of date.
         Known = "known",
-        /// A piece or a page was refused: unreadable, of another version, or over a bound.
+        /// A piece or a page was refused: unreadable, or over a bound.
         Refused = "refused",
         /// A page was pulled from a node.
         Pulled = "pulled",

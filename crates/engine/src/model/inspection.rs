@@ -117,6 +117,5 @@ mod short_text {
 }
 
 fn cut(text: &str) -> &str {
-    let end = (0..=PREFETCH_BECAUSE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(PREFETCH_BECAUSE_BYTES_MAX)).unwrap_or_default()
 }

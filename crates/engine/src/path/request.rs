@@ -45,11 +45,6 @@ pub(super) enum Looked {
 impl Path {
     /// Answers a client's request at its entry node, which is this one. `came` is its arrival.
     pub async fn request(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Outcome {
-        if let Some(reason) = passes(ask) {
-            let outcome = Box::pin(self.bypass(ask, reason)).await;
-            self.note_answered(ask, &outcome, came);
-            return outcome;
-        }
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
@@ -66,9 +61,6 @@ impl Path {
     /// # Errors
     /// The reason why the request bypasses the cache. Then nothing was run for it, except to find that out.
     pub async fn request_cached(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Result<Outcome, Reason> {
-        if let Some(reason) = passes(ask) {
-            return Err(reason);
-        }
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
@@ -105,7 +97,7 @@ impl Path {
     }
 
     fn hit_or_looked(self: &Arc<Self>, ask: &Ask) -> (Option<Outcome>, Looked) {
-        if ask.bypass.is_some() {
+        if ask.bypass.is_some() || passes(ask).is_some() {
             return (None, Looked::NotYet);
         }
         let (hit, looked) = if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
@@ -126,6 +118,9 @@ impl Path {
 
     /// The answer of the cache or of a flight, or the reason why the request bypasses the cache.
     async fn cached_answer(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> Result<Outcome, Reason> {
+        if let Some(reason) = passes(ask) {
+            return Err(reason);
+        }
         // After a pause this node may not have heard of a write yet, and would join a forward or a flight from before it.
         if !self.cache.lease().may_serve(self.context.now()) {
             self.cache.lease().look(&self.context, ask.deadline).await;

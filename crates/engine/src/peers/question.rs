@@ -18,8 +18,8 @@ use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
 use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
-    BadMessage, KnownWrites, Moved, Observed, Question, Reply, SentOrder, ToldWrites, decode_answer,
-    decode_fields, decode_moved, decode_page, decode_reply, encode_ask, encode_question,
+    BadMessage, KnownWrites, Launches, Moved, Observed, Question, Reply, SentOrder, ToldWrites,
+    decode_answer, decode_fields, decode_moved, decode_page, decode_reply, encode_ask, encode_question,
 };
 
 /// A question to one node, with the type of its answer.
@@ -89,7 +89,9 @@ pub(crate) fn pull(digest: Vec<u8>) -> Asked<Bytes> {
 
 /// Prefetches, for the owner of their keys, at most [`ORDERS_IN_MESSAGE_MAX`]. The answer has as many launches.
 pub(crate) fn orders(orders: &[Order]) -> Asked<Vec<Launch>> {
-    Asked::of(&Question::Orders(orders.iter().take(ORDERS_IN_MESSAGE_MAX).map(SentOrder::of).collect()))
+    let orders = orders.iter().take(ORDERS_IN_MESSAGE_MAX).map(SentOrder::of).collect();
+    let read = |answer: &Bytes| decode_answer(answer).map(|Launches(launches)| launches);
+    Asked { message: encode_question(&Question::Orders(orders)), read }
 }
 
 /// These databases have been written so far. The answer is what the asked node knows of the same names.

@@ -5,9 +5,10 @@
 //! `Hopcache.TransientError.*` (INTERFACE section 1). Where a write may have been carried out, a code of Neo4j stands for the latter.
 
 use bytes::Bytes;
+use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Reason, Role};
+use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, How, Outcome, Reason, Role};
 use hopcache_net::body::tied;
 use hopcache_net::refusal_response::Unserved;
 use hopcache_ops::labels;
@@ -100,6 +101,17 @@ pub(super) fn with_cache_status(mut response: Reply, outcome: &Outcome, me: &Nod
         response.headers_mut().insert(CACHE_STATUS, value);
     }
     response
+}
+
+/// An outcome without a result and a key, for `Cache-Status` alone.
+pub(crate) fn outcome_of(how: How) -> Outcome {
+    Outcome {
+        answer: Answer::Body(Bytes::new()),
+        how,
+        answered_by: None,
+        key: QueryKey([0; 32]),
+        range: None,
+    }
 }
 
 /// Members of `Cache-Status`. The node nearest to the origin comes first.

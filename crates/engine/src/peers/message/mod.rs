@@ -30,6 +30,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::inspection::KeyPlan;
+use crate::model::order::Launch;
 use crate::model::ports::{LogMark, Scope};
 
 pub use asked::{ForwardedAsk, encode_ask};
@@ -118,6 +119,10 @@ pub struct KnownWrites(
     #[serde(deserialize_with = "at_most::<_, _, WRITTEN_RECORDS_MAX>")] pub Vec<WrittenRecord>,
 );
 
+/// Plain data: the answer to orders, in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launches(#[serde(deserialize_with = "at_most::<_, _, ORDERS_IN_MESSAGE_MAX>")] pub Vec<Launch>);
+
 /// The bytes of any question but a forwarded request.
 #[must_use]
 pub fn encode_question(question: &Question) -> Bytes {
@@ -138,7 +143,15 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
 /// The bytes of an answer.
 #[must_use]
 pub fn encode_answer<T: Serialize + ?Sized>(answer: &T) -> Bytes {
-    append(vec![WIRE_VERSION], answer).into()
+    encode_sized(answer, 0)
+}
+
+/// The bytes of an answer that takes about so many.
+#[must_use]
+pub fn encode_sized<T: Serialize + ?Sized>(answer: &T, about_bytes: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity(1 + about_bytes);
+    bytes.push(WIRE_VERSION);
+    append(bytes, answer).into()
 }
 
 /// Reads an answer.
@@ -159,7 +172,7 @@ pub fn encode_fields(fields: impl Iterator<Item = Option<Arc<Fields>>>) -> Bytes
         is_room
     };
     let encoded = fields.map(|fields| fields.map(|fields| fields.encode()).filter(&mut fits).map(SentFields));
-    encode_answer(&encoded.collect::<Vec<_>>())
+    encode_answer(&FieldsAnswer(encoded.collect()))
 }
 
 /// Reads [`encode_fields`].
@@ -167,9 +180,12 @@ pub fn encode_fields(fields: impl Iterator<Item = Option<Arc<Fields>>>) -> Bytes
 /// # Errors
 /// [`BadMessage`] if the bytes are no such answer of this version.
 pub fn decode_fields(answer: &Bytes) -> Result<Vec<Option<Fields>>, BadMessage> {
-    let fields: Vec<Option<SentFields>> = decode_answer(answer)?;
+    let FieldsAnswer(fields) = decode_answer(answer)?;
     Ok(fields.into_iter().map(|fields| fields.and_then(|fields| Fields::decode(&fields.0))).collect())
 }
+
+#[derive(Serialize, Deserialize)]
+struct FieldsAnswer(#[serde(deserialize_with = "at_most::<_, _, FIELDS_ASKED_MAX>")] Vec<Option<SentFields>>);
 
 /// Fields, as they encode themselves.
 #[derive(Serialize, Deserialize)]

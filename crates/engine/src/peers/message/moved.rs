@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use hopcache_core::time::Millis;
-use hopcache_core::wire::{Piece, WIRE_VERSION, append, from_bytes};
+use hopcache_core::wire::{Piece, from_bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{BadMessage, body_of};
+use super::{BadMessage, body_of, encode_sized};
 use crate::model::inspection::KeyPlan;
 
 /// Plain data: a value from a former owner's memory.
@@ -35,9 +35,7 @@ pub fn encode_moved(moved: Option<&Moved>) -> Bytes {
         plan: *plan,
         entry: Piece(entry),
     });
-    let mut bytes = Vec::with_capacity(64 + moved.map_or(0, |moved| moved.entry.len()));
-    bytes.push(WIRE_VERSION);
-    append(bytes, &sent).into()
+    encode_sized(&sent, 64 + moved.map_or(0, |moved| moved.entry.len()))
 }
 
 /// Reads a former owner's answer; the entry stays a slice of `bytes`.

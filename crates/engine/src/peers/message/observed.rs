@@ -177,6 +177,12 @@ impl Observed {
         sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
         let Self { teller, reading, realms, statements, queries, observations } = self;
+        let bytes = realms.iter().map(|(database, _)| database.len()).sum::<usize>()
+            + statements.iter().map(|text| text.len()).sum::<usize>()
+            + queries.iter().map(|query| query.params.len()).sum::<usize>();
+        if bytes > OBSERVED_MESSAGE_BYTES_MAX {
+            return Err(BadMessage::Form("too many observations"));
+        }
         let query = |sent: SentQuery| {
             let (database, scope) = at(&realms, sent.realm)?.clone();
             let statement = Arc::clone(at(&statements, sent.statement)?);

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
-use hopcache_core::wire::{Piece, WIRE_VERSION, append, from_bytes};
+use hopcache_core::wire::{Piece, from_bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{BadMessage, body_of};
+use super::{BadMessage, body_of, encode_sized};
 use crate::model::outcome::{Answer, Class, Failure, How, Outcome, Reason};
 
 /// An answer to a forwarded request.
@@ -57,9 +57,7 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
             outcome_to_send(outcome, Some(*near_ms).filter(|_| is_fresh_hit(outcome)))
         }
     };
-    let mut bytes = Vec::with_capacity(96 + body_bytes);
-    bytes.push(WIRE_VERSION);
-    append(bytes, &sent).into()
+    encode_sized(&sent, 96 + body_bytes)
 }
 
 fn outcome_to_send(outcome: &Outcome, near_ms: Option<Millis>) -> (SentReply<'_>, usize) {

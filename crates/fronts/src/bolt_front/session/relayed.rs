@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
 use hopcache_bolt::{Dialect, RelayCut, metadata, request_bytes};
 use hopcache_core::bookmark::{Bookmark, Position};
-use hopcache_core::key::QueryKey;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, Event, FaultWord};
-use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
+use hopcache_engine::outcome::{How, Reason};
 use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
 use hopcache_engine::trace::Step;
 use hopcache_engine::{Effects, PendingWrite};
@@ -29,7 +27,7 @@ use super::statement::Statement;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
-use crate::front::answer::cache_status;
+use crate::front::answer::{self, cache_status};
 use crate::transactions::lazy_begin::set;
 
 /// An open result at Neo4j.
@@ -411,7 +409,7 @@ impl Session {
     }
 
     pub(super) fn status_of(&self, reason: Reason) -> String {
-        cache_status(&bypass_outcome(reason), &self.front.engine.me().node)
+        cache_status(&answer::outcome_of(How::bypass(reason)), &self.front.engine.me().node)
     }
 
     /// Counts a statement once. A statement that the cache has run before, and that failed, is counted already.
@@ -433,11 +431,6 @@ fn take_bookmark(success: &mut Value, committed: &Value) {
 
 /// The message of `hopcache dev` for a transaction that would have to write.
 const NO_TRANSACTIONS: &str = "The sample graph has no explicit transactions that write: run the statement by itself, or set origin.uri.";
-
-fn bypass_outcome(reason: Reason) -> Outcome {
-    let answer = Answer::Body(Bytes::new());
-    Outcome { answer, how: How::bypass(reason), answered_by: None, key: QueryKey([0; 32]), range: None }
-}
 
 const fn cause(reason: Option<Reason>) -> Cause {
     match reason {

@@ -2,8 +2,9 @@
 //! out.
 
 use bytes::Bytes;
-use hopcache_core::limits::HOLDER_PATH_BYTES_MAX;
-use hopcache_core::wire::{Piece, WIRE_VERSION, append, from_bytes};
+use hopcache_core::limits::{HEADERS_MAX, HOLDER_PATH_BYTES_MAX};
+use hopcache_core::wire::{Piece, WIRE_VERSION, at_most, from_bytes};
+use hopcache_engine::message::encode_sized;
 use hopcache_engine::outcome::How;
 use http::header::{ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -50,7 +51,7 @@ pub struct SentRequest<'a> {
     nonce: Nonce,
     method: &'a str,
     path: &'a str,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "at_most::<_, _, HEADERS_MAX>")]
     headers: SentHeaders<'a>,
     pub(crate) body: Piece<'a>,
 }
@@ -81,9 +82,8 @@ impl<'a> SentRequest<'a> {
 #[derive(Serialize, Deserialize)]
 struct SentAnswer<'a> {
     status: u16,
-    /// Without the ages of a hit, which are in its headers.
     how: Option<How>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "at_most::<_, _, HEADERS_MAX>")]
     headers: SentHeaders<'a>,
     body: Piece<'a>,
 }
@@ -93,13 +93,11 @@ struct SentAnswer<'a> {
 pub fn encode_answer(handled: &Handled) -> Bytes {
     let answer = SentAnswer {
         status: handled.status.as_u16(),
-        how: handled.how.map(|how| How { age_ms: None, ttl_ms: None, detail: None, ..how }),
+        how: handled.how,
         headers: sent_headers(&handled.headers, &ANSWER_HEADERS),
         body: Piece(&handled.body),
     };
-    let mut bytes = Vec::with_capacity(256 + handled.body.len());
-    bytes.push(WIRE_VERSION);
-    append(bytes, &answer).into()
+    encode_sized(&answer, 256 + handled.body.len())
 }
 
 /// Reads an answer; its body stays a slice of `message`. `None` for any other bytes.
@@ -127,7 +125,9 @@ fn read_headers(sent: SentHeaders<'_>, known: &[HeaderName]) -> Option<HeaderMap
 
 #[cfg(test)]
 mod tests {
-    use hopcache_engine::outcome::{Class, Kept, Reason, Role};
+    use hopcache_engine::outcome::{Class, Detail, Kept, Reason, Role};
+
+    use hopcache_core::time::Millis;
 
     use super::*;
     use crate::front_question::FrontQuestion;
@@ -158,7 +158,13 @@ mod tests {
     fn an_answer_arrives_with_its_class() {
         let hows = [
             None,
-            Some(How { class: Class::Hit, age_ms: None, ttl_ms: None, detail: None, is_proved: true }),
+            Some(How {
+                class: Class::Hit,
+                age_ms: Some(Millis(9)),
+                ttl_ms: Some(-7),
+                detail: Some(Detail::Stale),
+                is_proved: true,
+            }),
             Some(How::miss(Kept::Stored, Role::Joined, None)),
             Some(How::miss(Kept::InMemory, Role::Led, None)),
             Some(How::bypass(Reason::Transaction)),

@@ -24,10 +24,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::key::QueryKey;
 use hopcache_core::limits::STRANGERS_BODY_BYTES_MAX;
 use hopcache_engine::identity::Identity;
-use hopcache_engine::outcome::{Answer, How, Outcome};
+use hopcache_engine::outcome::{Answer, How};
 use hopcache_engine::ports::Peers;
 use hopcache_neo4j::relays::Relays;
 use hopcache_net::body_budget::Reserved;
@@ -197,16 +196,5 @@ fn note_end(span: &mut RequestSpan, endpoint: &Endpoint, (how, status): (Option<
             span.note_status(Some(status));
         }
         None => span.refused(status),
-    }
-}
-
-/// What the metrics count.
-fn outcome_of(how: How) -> Outcome {
-    Outcome {
-        answer: Answer::Body(Bytes::new()),
-        how,
-        answered_by: None,
-        key: QueryKey([0; 32]),
-        range: None,
     }
 }

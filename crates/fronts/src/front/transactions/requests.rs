@@ -150,7 +150,7 @@ impl Front {
             let _ = self.transactions.parts.open.spawn(transaction.roll_back()).await;
         }
         let how = WITHOUT_STATEMENT;
-        let mut reply = answer::of_outcome(&super::outcome_of(how), encoding, &self.engine.me().node);
+        let mut reply = answer::of_outcome(&answer::outcome_of(how), encoding, &self.engine.me().node);
         *reply.status_mut() = StatusCode::OK;
         reply.headers_mut().remove(CONTENT_TYPE);
         Ok(Handled::of(reply, Some(how)))
@@ -252,7 +252,7 @@ impl Front {
 
     fn unsuccessful(&self, failure: &Failure, how: How, fate: Fate, form: ResponseForm) -> Handled {
         let reply = answer::of_failure_with(failure, fate, form.encoding);
-        let reply = answer::with_cache_status(reply, &super::outcome_of(how), &self.engine.me().node);
+        let reply = answer::with_cache_status(reply, &answer::outcome_of(how), &self.engine.me().node);
         Handled::of(reply, Some(how))
     }
 }

@@ -170,7 +170,7 @@ impl Front {
     pub(super) fn without_result(&self, form: ResponseForm, told: &Told) -> Handled {
         let how = How::bypass(Reason::Transaction);
         let answer = Answer::Body(told.show(render::without_result).into());
-        let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]), range: None };
+        let outcome = Outcome { answer, ..answer::outcome_of(how) };
         Handled::of(answer::of_outcome(&outcome, form.encoding, &self.engine.me().node), Some(how))
     }
 }
