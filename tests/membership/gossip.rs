@@ -1,9 +1,7 @@
 //! The members of the cluster, with real processes: a node is found through one seed and by gossip, kept out if it
-//! belongs to another cluster, removed when dead, and back when alive (FAULTS F23, F27, F28, F32's kind for datagrams;
-//! issue 6 "Bad input"; promises I9, I12, I13). No Neo4j: the embedded graph answers. The tests print figures to
+//! belongs to another cluster, removed when dead, and back when alive (FAULTS F23, F27, F28;
+//! promises I9, I12, I13). No Neo4j: the embedded graph answers. The tests print figures to
 //! stderr.
-//!
-//! `HOPCACHE_TEST_DATAGRAMS` (usually 100,000) is how many datagrams the flood has.
 
 mod discovery;
 mod failure_detection;

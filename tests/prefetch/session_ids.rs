@@ -1,9 +1,5 @@
-//! Issue 7, bad input: session ids of 128 bytes of anything, and one byte more; more sessions than a node remembers
-//! (F36). Hits are answered as usual while all of them are observed, and no id is a label, a log line or an answer.
-//!
-//! `HOPCACHE_TEST_SESSIONS`: the number of sessions in a crowd (5,000; 1,000,000 takes a quarter of an hour in a debug
-//! build). A node learns from a random part of a crowd. Crowds come until the node has learned from more sessions than
-//! it remembers.
+//! Issue 7, bad input: session ids of 128 bytes of anything, and one byte more. No id is a label, a log line or an
+//! answer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,6 +33,10 @@ pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
         "cargo fuzz on a nightly toolchain (rustup toolchain install nightly; cargo install cargo-fuzz --locked)",
     )?;
     let seeds = root.join("target/fuzz/seeds");
+    // Targets of before would be taken for targets of now.
+    if seeds.exists() {
+        std::fs::remove_dir_all(&seeds).context("cannot empty the seeds")?;
+    }
     let mut write = Command::new("cargo");
     write.current_dir(root).args(["run", "--quiet", "--package", "hopcache-fuzzing", "--"]).arg(&seeds);
     finish(&mut write, "the seeds' writer")?;

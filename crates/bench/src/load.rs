@@ -16,6 +16,9 @@ use tokio::task::JoinSet;
 use crate::cache_status::{CacheStatus, Kind};
 use crate::figures::{Tail, micros, percentile};
 
+/// Between two loads, and before the counters are read: what was under way ends.
+pub(crate) const REST: Duration = Duration::from_millis(100);
+
 /// Longest wait of a client.
 const WAIT: Duration = Duration::from_secs(20);
 /// Pause of a closed loop's client behind a failure: else a server that refuses at once would be asked without end.

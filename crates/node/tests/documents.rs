@@ -15,10 +15,12 @@ const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 const BOOK: &str = "https://hopcache.example/";
 const REFERENCE: &str = include_str!("../../../docs/reference/metrics.md");
 /// All pages of `docs/operating`, one behind the other.
+#[expect(clippy::panic, reason = "a page that cannot be read fails the test")]
 static OPERATING: LazyLock<String> = LazyLock::new(|| {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating");
-    let pages = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    pages.filter_map(|page| Some(std::fs::read_to_string(page.path()).ok()? + "\n")).collect()
+    let text = |page: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(page?.path());
+    let pages = std::fs::read_dir(folder).and_then(|pages| pages.map(text).collect::<Result<Vec<_>, _>>());
+    pages.unwrap_or_else(|error| panic!("docs/operating cannot be read: {error}")).join("\n")
 });
 
 /// The part of a page of `docs/operating` below `heading`, up to the next heading.

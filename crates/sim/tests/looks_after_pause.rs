@@ -128,6 +128,19 @@ async fn no_purged_copy_stands_in(seed: u64, trouble: Trouble) {
     }
 }
 
+/// The store stays away: a request that has less time than a look may take ends by its own deadline.
+#[tokio::test(start_paused = true)]
+async fn a_request_keeps_its_deadline_while_the_log_is_unread() {
+    for (seed, trouble) in [(79, Trouble::Cut), (80, Trouble::Cut), (81, Trouble::Down)] {
+        let scene = Scene::new(seed, &default_policy(), 1_000).await;
+        scene.pause(true, trouble).await;
+        let asked = sim_now();
+        let outcome = scene.world.send(scene.owner, &scene.ask_within(100)).await.unwrap();
+        assert!(matches!(outcome.answer, Answer::Failed(_)), "{trouble:?}: {:?}", outcome.how);
+        assert!(sim_now().since(asked) <= Millis(200), "{trouble:?}: {:?}", sim_now().since(asked));
+    }
+}
+
 /// F7: the store stays away. Requests wait once in all, and go the way of a miss; there is one run in each degraded TTL,
 /// and its result is served from memory.
 #[tokio::test(start_paused = true)]

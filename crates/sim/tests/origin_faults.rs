@@ -1,5 +1,5 @@
 //! Faults of the origin on a simulated cluster (F25, F26, F27): which node runs the query, which requests fail, and
-//! when a key is tried again. The breaker before a real Neo4j is in the node (`origin/gate.rs`); here an unreachable
+//! when a key is tried again. The breaker before a real Neo4j is in `crates/neo4j/src/gate.rs`; here an unreachable
 //! origin fails at once.
 
 use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX};

@@ -1,11 +1,9 @@
 //! Neo4j goes back under load (F47): its files are put back, or a dump is loaded into it, while clients read and write over both
 //! fronts. The database keeps its UUID, transactions get numbers again that entries know, and no entry of before may survive.
-//! Also where foreign transactions have brought the numbers to where they were before a node asks (`caught_up`): then only the run
-//! of the server tells. Beside it Neo4j is killed and recovers: entries do survive, by age, since nobody can tell that from a restore.
+//! Beside it Neo4j is killed and recovers: entries do survive, by age, since nobody can tell that from a restore.
 //!
 //! | module | decides |
 //! |---|---|
-//! | `caught_up` | what is proved when ids are where they were before the restore |
 //! | `scene` | the graph, Neo4j's newest transaction |
 //! | `load` | what clients send, and what they note |
 //! | `judge` | which answers are of before the restore, or older than an acknowledged write |

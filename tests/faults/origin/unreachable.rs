@@ -1,5 +1,5 @@
 //! F25: Neo4j is gone. Stale answers within their limits and marked, otherwise 503; a breaker with one probe at a time;
-//! recovery without help. `HOPCACHE_TEST_AWAY_SECONDS` sets a longer absence.
+//! recovery without help.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(10);
 const HOT_KEYS: usize = 20;
 /// Requests for a new key: at three nodes, this many ticks apart.
 const ECHO_TICKS: usize = 30;
-/// A request's deadline: twice `origin.timeout` and a second (`answer_timeout_ms` in `crates/node/src/front/ask.rs`).
+/// A request's deadline: twice `origin.timeout` and a second (`answer_timeout_ms` in `crates/fronts/src/front/ask.rs`).
 const DEADLINE: Duration = Duration::from_secs(11);
 /// How long a result without a lease is kept (`DEGRADED_TTL_MS`). A node repeats a run after that.
 const DEGRADED_TTL: Duration = Duration::from_secs(2);

@@ -21,11 +21,8 @@ use crate::bolt::BoltPool;
 use crate::cache_status::{CacheStatus, Kind};
 use crate::delayed::NODES;
 use crate::figures::{each_us, percentile, share};
-use crate::load::{Answering, Sample, Seen, Until, arrivals, closed, open};
+use crate::load::{Answering, REST, Sample, Seen, Until, arrivals, closed, open};
 use crate::prefetch::counts::Counts;
-
-/// Between two loads, and before the counters are read: what was under way ends.
-const REST: Duration = Duration::from_millis(100);
 
 /// Everything that runs. Clients go before servers.
 pub(super) struct Stage {

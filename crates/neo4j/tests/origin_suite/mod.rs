@@ -1,14 +1,7 @@
 //! The contract of the engine's `Origin` port, for every implementation: what `holds` asserts is all
 //! that the engine may rely on. Keeps to Cypher that any implementation understands, and to labels
 //! that begin with `OriginSuite`.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code; each binary uses its part"
-)]
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
