@@ -104,7 +104,11 @@ async fn f17_a_redis_that_takes_two_seconds_costs_its_deadline_only() {
     let (proxy, redis) = (counting_proxy().await, RedisServer::start().await);
     let wire = TcpProxy::start(redis.addr()).await;
     let node = Lone::start(&Spec::on(&format!("redis://{}", wire.addr())).behind(proxy.addr())).await;
-    assert!(node.ask(&asks("f17 warm", 0).1).await.header("cache-status").contains("; stored"));
+    until("the warm result is stored", WAIT_MAX, async || {
+        let reply = node.ask(&asks("f17 warm", 0).1).await;
+        reply.is_hit() || reply.header("cache-status").contains("; stored")
+    })
+    .await;
     node.wait_until_well().await;
     let slowness = Slowness::of(&[node.addrs.client]).await;
     wire.set(Mode::Delay(Duration::from_secs(2)));
@@ -122,7 +126,8 @@ async fn f17_a_redis_that_takes_two_seconds_costs_its_deadline_only() {
     for k in 0..10 {
         cold = cold.max(node.ask(&asks("f17 cold", k).1).await.took);
     }
-    assert!(node.ask(&asks("f17 warm", 0).1).await.is_hit(), "memory serves");
+    // On a busy machine the node may have been paused. It then serves no copy of before the pause, and runs once (F55).
+    until("memory serves", WAIT_MAX, async || node.ask(&asks("f17 warm", 0).1).await.is_hit()).await;
     let why = node.wait_until_degraded("store").await;
     assert!(why.contains("does not answer in time"), "{why}");
     // At most four deadlines of 100 ms (`STORE_SILENCES_MAX`), and the commit's. Then the breaker opens.
@@ -131,7 +136,11 @@ async fn f17_a_redis_that_takes_two_seconds_costs_its_deadline_only() {
     wire.set(Mode::Pass);
     node.wait_until_well().await;
     assert!(node.count(BREAKER, "to=\"closed\"").await >= 1.0);
-    assert!(node.ask(&asks("f17 after", 0).1).await.header("cache-status").contains("; stored"));
+    until("results are stored again", WAIT_MAX, async || {
+        let reply = node.ask(&asks("f17 after", 0).1).await;
+        reply.is_hit() || reply.header("cache-status").contains("; stored")
+    })
+    .await;
     say(&format!(
         "F17: replies 2 s late: 60 clients 1 run, slowest {} ms (run 500 ms); then cold ≤ {} ms; opened {}×",
         slowest.as_millis(),
