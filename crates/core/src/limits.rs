@@ -18,7 +18,7 @@
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUEST_ROOM_BYTES`] = 16 MiB for each of the two fronts |
-//! | statements that were read lately | [`KNOWN_TEXTS_MAX`] × 3 × [`KNOWN_TEXT_BYTES_MAX`] = 12 MiB |
+//! | statements that were read lately | [`KNOWN_TEXTS_MAX`] × 4 × [`KNOWN_TEXT_BYTES_MAX`] = 16 MiB, and 2 × [`KNOWN_TEXTS_MAX`] × about 16 KiB = 32 MiB of facts at most |
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | keys that were run lately | 2 × [`ADMISSION_SEEN_KEYS_MAX`] × [`ADMISSION_SEEN_BITS_PER_KEY`] bits = 2.8 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |

@@ -40,7 +40,7 @@ pub use invalidate::{Invalidate, Purged, RingChange};
 pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
     ask, degree, event, fetch_times, identity, inspection, live, order, outcome, policy, ports, rendering,
-    trace, trouble, worker,
+    text_facts, trace, trouble, worker,
 };
 pub use path::{Path, ReadText, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};

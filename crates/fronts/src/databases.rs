@@ -269,6 +269,7 @@ impl Asker {
             impersonated: impersonated.clone(),
             database: name.as_deref().unwrap_or(if self.has_homes { "" } else { HOME_DEFAULT }).into(),
             statement: "RETURN 1".into(),
+            pattern: None,
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
             bookmarks: RunBookmarks::default(),

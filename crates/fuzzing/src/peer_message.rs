@@ -60,6 +60,10 @@ fn read(head: &ForwardedAsk) -> Option<Ask> {
     HASHER.with(|hasher| head.read(hasher, &[], MonoTime(1_000)).ok())
 }
 
+fn written(ask: &Ask, left_ms: Millis, of: (RingEpoch, Whose), near_hits: Option<u32>) -> Bytes {
+    HASHER.with(|hasher| encode_ask((ask, hasher), left_ms, of, near_hits))
+}
+
 fn check_question(bytes: &Bytes) {
     let Ok(question) = decode_question(bytes) else { return };
     if !matches!(question, Question::Ask(_)) {
@@ -73,7 +77,7 @@ fn check_question(bytes: &Bytes) {
             let Some(ask) = read(&head) else { return };
             assert_eq!(ask.query.key, *head.key(), "the run is of the query of its key");
             let again = Ask { is_forwarded: false, ..ask.clone() };
-            let again = encode_ask(&again, head.left_ms(), (head.epoch(), head.whose()), head.near_hits());
+            let again = written(&again, head.left_ms(), (head.epoch(), head.whose()), head.near_hits());
             let Ok(Question::Ask(again)) = decode_question(&again) else {
                 panic!("an encoded message decodes")
             };
@@ -242,13 +246,12 @@ fn check_ask(draw: &mut Draw<'_>) {
     let epoch = RingEpoch(draw.number());
     let near_hits = sent.query.params.first().map(|byte| u32::from(*byte));
     let plain = Ask { freshness: Freshness::default(), ..sent.clone() };
-    let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, (epoch, WHOSE), near_hits))
-    else {
+    let Ok(Question::Ask(head)) = decode_question(&written(&plain, left, (epoch, WHOSE), near_hits)) else {
         panic!("an encoded message decodes")
     };
     assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
     assert_eq!(read(&head).expect("an encoded message decodes").query.key, sent.query.key);
-    let bytes = encode_ask(&sent, left, (epoch, WHOSE), near_hits);
+    let bytes = written(&sent, left, (epoch, WHOSE), near_hits);
     let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("an encoded message decodes") };
     let got = read(&head).expect("an encoded message decodes");
     assert_eq!(got.query.key, sent.query.key);
@@ -395,7 +398,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
 /// A client's request in each form that the head of a question has.
 fn asks() -> Vec<Bytes> {
     let sample = ask(&mut Draw(DRAWN));
-    let send = |ask: &Ask, near| encode_ask(ask, Millis(5_000), (RingEpoch(11), WHOSE), near);
+    let send = |ask: &Ask, near| written(ask, Millis(5_000), (RingEpoch(11), WHOSE), near);
     let plain = Ask { freshness: Freshness::default(), ..sample.clone() };
     let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
     let after = Ask { bookmarks, ..plain.clone() };

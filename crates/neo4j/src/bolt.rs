@@ -119,7 +119,12 @@ impl BoltOrigin {
     }
 
     /// One statement in one slot on one connection of `run`'s principal.
-    async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Ended, OriginError> {
+    async fn run_as_is(
+        &self,
+        run: &OriginRun,
+        mode: Mode,
+        (text, pattern): (&str, Option<PatternId>),
+    ) -> Result<Ended, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let whose = self.fingerprint(&run.identity);
         // The check comes before the wait for a slot, so that no run queues for an absent server, and again after it,
@@ -127,7 +132,7 @@ impl BoltOrigin {
         // run would try it.
         self.settings.login.check()?;
         self.gate.check()?;
-        let pattern = pattern_id(text);
+        let pattern = pattern.unwrap_or_else(|| pattern_id(text));
         let came = Instant::now();
         let slot = self.take(&whose, (run.class, pattern), allowed).await;
         run.times.waited(Millis::from(came.elapsed()));
@@ -293,7 +298,8 @@ impl Origin for BoltOrigin {
             AccessMode::Read => Mode::Read,
             AccessMode::Write => Mode::Write,
         };
-        let Ended { finished, range, marked } = self.run_as_is(run, mode, &run.statement).await?;
+        let Ended { finished, range, marked } =
+            self.run_as_is(run, mode, (&run.statement, run.pattern)).await?;
         Ok(ResultSet {
             fields: finished.fields,
             records: finished.records,
@@ -310,7 +316,7 @@ impl Origin for BoltOrigin {
     /// in read mode the server refuses to plan a write instead of reporting that it is one.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         let text = format!("EXPLAIN {}", run.statement);
-        let ended = self.run_as_is(run, Mode::Write, &text).await?;
+        let ended = self.run_as_is(run, Mode::Write, (&text, None)).await?;
         let kind = ended.finished.statement_type.unwrap_or_default();
         StatementKind::from_bolt(&kind).ok_or_else(|| {
             OriginFault::Failed(Neo4jFailure {

@@ -204,6 +204,7 @@ mod tests {
             impersonated: None,
             database: "neo4j".into(),
             statement: "RETURN 1".into(),
+            pattern: None,
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
             bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },

@@ -9,6 +9,7 @@ use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::ports::Parts;
+use hopcache_engine::text_facts::TextFacts;
 use hopcache_engine::{Effects, NetChange};
 use hopcache_packstream::Value;
 
@@ -36,6 +37,17 @@ impl WriteWords {
             may_name_graph: may_name_graph(statement),
             changes_rights: may_change_rights(statement),
             effects: Effects::of(statement, params),
+        }
+    }
+
+    /// As [`WriteWords::of`], of a text whose facts are remembered.
+    pub fn of_facts(facts: &TextFacts, params: &[u8]) -> Self {
+        Self {
+            may_write: facts.may_write(),
+            parts: facts.parts(params),
+            may_name_graph: facts.may_name_graph(),
+            changes_rights: facts.changes_rights(),
+            effects: Effects::of_facts(facts, params),
         }
     }
 

@@ -40,4 +40,5 @@ pub use counters::Counters;
 pub use hopcache_core::tags::TagId;
 pub use read::ReadTags;
 pub use rules::{Need, Token, Touch};
+pub use volatility::Volatility;
 pub use write::WriteEffects;

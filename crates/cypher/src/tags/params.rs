@@ -1,5 +1,7 @@
 //! The parameters of a statement, as far as they name labels, types and keys.
 
+use std::cell::Cell;
+
 use hopcache_packstream::{Reader, Token, Value, decode};
 
 use crate::syntax::tree::{Expr, Key, Operand};
@@ -7,7 +9,18 @@ use crate::tags::limits::MARKS_MAX;
 
 /// The parameters of a statement: one PackStream map.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Params<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Params<'a> {
+    map: &'a [u8],
+    /// Whether somebody has asked for a parameter's value.
+    are_asked: &'a Cell<bool>,
+}
+
+impl<'a> Params<'a> {
+    /// `map` is one PackStream map. `are_asked` becomes true when what follows depends on it.
+    pub(crate) const fn noting(map: &'a [u8], are_asked: &'a Cell<bool>) -> Self {
+        Self { map, are_asked }
+    }
+}
 
 impl Params<'_> {
     /// The names that a dynamic label, type or key has in this run; `None` if they are not known.
@@ -60,7 +73,8 @@ impl Params<'_> {
 
     /// The parameter's value. A parameter that is there twice has none: which of them counts is the server's choice.
     fn get(self, parameter: &str) -> Option<Value> {
-        let mut reader = Reader::new(self.0);
+        self.are_asked.set(true);
+        let mut reader = Reader::new(self.map);
         let Ok(Token::Map(entries)) = reader.token() else { return None };
         let mut found = None;
         for _ in 0..entries {

@@ -101,6 +101,12 @@ impl ReadTags {
         self.volatility.is_volatile(params)
     }
 
+    /// What else than the graph the result depends on.
+    #[must_use]
+    pub const fn volatility(&self) -> Volatility {
+        self.volatility
+    }
+
     /// The tags as sorted numbers, at most [`TAGS_MAX`].
     #[must_use]
     pub fn ids(&self) -> &[TagId] {

@@ -6,7 +6,7 @@ use crate::verdict::Lexed;
 
 /// What else than the graph a result depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Volatility {
+pub enum Volatility {
     /// The parameters alone.
     Stable,
     /// Perhaps the clock: a temporal function takes a parameter, and `{timezone: 'Z'}` means "now".
@@ -25,7 +25,9 @@ impl Volatility {
         }
     }
 
-    pub(crate) fn is_volatile(self, params: &[u8]) -> bool {
+    /// Whether the result can change while the graph stays, with these parameters (one PackStream map).
+    #[must_use]
+    pub fn is_volatile(self, params: &[u8]) -> bool {
         match self {
             Self::Stable => false,
             Self::ByParameters => Lexed::PerhapsReadOfParams.with_params(params) != Lexed::PerhapsRead,

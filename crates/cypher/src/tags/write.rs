@@ -1,5 +1,6 @@
 //! What a write touches.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use hopcache_core::tags::TagId;
@@ -29,15 +30,37 @@ impl WriteEffects {
     /// The effects of `statement` with these parameters (one PackStream map), before anything is known of its run.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
+        Self::noting(statement, params, &Cell::new(false))
+    }
+
+    /// The effects of `statement` with any parameters; `None` if a parameter names a label, a type or a key, so that each run has
+    /// effects of its own.
+    ///
+    /// ```
+    /// use hopcache_cypher::tags::WriteEffects;
+    ///
+    /// assert!(WriteEffects::of_text("CREATE (:A {name: $name})").is_some());
+    /// assert!(WriteEffects::of_text("CREATE (n:A) SET n += $properties").is_none());
+    /// ```
+    #[must_use]
+    pub fn of_text(statement: &str) -> Option<Self> {
+        const NO_PARAMS: [u8; 1] = [0xa0];
+        let are_asked = Cell::new(false);
+        let effects = Self::noting(statement, &NO_PARAMS, &are_asked);
+        (!are_asked.get()).then_some(effects)
+    }
+
+    fn noting(statement: &str, params: &[u8], are_asked: &Cell<bool>) -> Self {
+        let params = Params::noting(params, are_asked);
         let Some(query) = certain_query(statement) else { return Self::anything() };
-        let found = Names::of(&query).and_then(|names| touches(&query, &names, Params(params)));
+        let found = Names::of(&query).and_then(|names| touches(&query, &names, params));
         let Some(Touches { touches: found, in_transactions }) = found else { return Self::anything() };
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
         let effects = Self::from_touches(found.collect(), !in_transactions);
         if effects.is_anything() {
             return Self::anything();
         }
-        Self { tokens: tokens(&query, Params(params)), ..effects }
+        Self { tokens: tokens(&query, params), ..effects }
     }
 
     /// The effects of a write about which nothing is known: it touches every read.

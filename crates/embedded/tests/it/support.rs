@@ -34,6 +34,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         impersonated: None,
         database: Arc::from("neo4j"),
         statement: Arc::from(statement),
+        pattern: None,
         params: encode(&Value::Map(params)).into(),
         mode,
         bookmarks: RunBookmarks::default(),

@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::{SHARED_RANGES_MAX, SHARED_READS_MAX};
 
-use crate::model::ask::Reads;
+use crate::model::text_facts::Reads;
 
 /// The values that copies share.
 #[derive(Debug)]

@@ -46,12 +46,13 @@ use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
-use crate::model::ask::{Ask, Query, Reads};
+use crate::model::ask::{Ask, Query};
 use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
 use crate::model::policy::Policy;
 use crate::model::ports::Scope;
 use crate::model::rendering::{Renderer, RenderingId};
+use crate::model::text_facts::Reads;
 
 pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};

@@ -20,9 +20,10 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::cache::Cache;
 use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::proofs::Coverage;
-use crate::model::ask::{Ask, Reads};
+use crate::model::ask::Ask;
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Class, How, Outcome};
+use crate::model::text_facts::Reads;
 
 /// Hits of a near copy on their way to the owner, and the copy to return them to.
 pub(crate) struct NearHits {

@@ -6,6 +6,7 @@
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
@@ -37,6 +38,8 @@ type WordKey = (Arc<str>, Arc<str>);
 /// The server's answers by database and normal form. The least recently used is forgotten first.
 struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
+    /// How often a remembered "read" was found to be wrong. Copies of words at their texts are of one such number.
+    distrusts: AtomicU32,
 }
 
 impl ServerWords {
@@ -44,7 +47,8 @@ impl ServerWords {
         let capacity = NonZeroUsize::new(VERDICTS_MAX).unwrap_or(NonZeroUsize::MIN);
         // Clients choose the keys, so this uses std's keyed hash: lru's default hash does not resist chosen collisions
         // (F35).
-        Self { words: Mutex::new(LruCache::with_hasher(capacity, RandomState::new())) }
+        let words = Mutex::new(LruCache::with_hasher(capacity, RandomState::new()));
+        Self { words, distrusts: AtomicU32::new(0) }
     }
 
     fn len(&self) -> usize {
@@ -52,7 +56,15 @@ impl ServerWords {
     }
 
     fn get(&self, query: &Query) -> Option<StatementKind> {
-        self.words.lock().get(&word_key(query)).copied()
+        // Before the word: see `KnownWord`.
+        let distrusts = self.distrusts.load(Ordering::Acquire);
+        let known = query.facts().word().get(distrusts);
+        if known.is_some() {
+            return known;
+        }
+        let word = self.words.lock().get(&word_key(query)).copied()?;
+        query.facts().word().note(distrusts, word);
+        Some(word)
     }
 
     /// Returns what is remembered from now on. A statement that was no read stays none:
@@ -65,8 +77,9 @@ impl ServerWords {
         }
         let mut words = self.words.lock();
         let known = words.get_or_insert_mut(word_key(query), || kind);
-        if *known == StatementKind::Read {
+        if *known == StatementKind::Read && kind != StatementKind::Read {
             *known = kind;
+            self.distrusts.fetch_add(1, Ordering::Release);
         }
         *known
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
 use hopcache_core::pattern::PatternId;
-use hopcache_core::tags::{TagId, Tags};
+use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::written::Written;
@@ -16,7 +16,6 @@ use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::{Columns, columns_bytes};
 use hopcache_cypher::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::tags::ReadTags;
 use hopcache_cypher::verdict::Lexed;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +24,7 @@ use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
+use crate::model::text_facts::{Reads, TextFacts};
 
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]
@@ -49,29 +49,15 @@ pub struct Query {
     pub impersonated: Option<String>,
     /// The asking identity.
     pub identity: Arc<Identity>,
+    /// What the text alone decides.
+    facts: Arc<TextFacts>,
     /// What the answer depends on, when somebody has asked.
     reads: OnceLock<Arc<Reads>>,
     /// The names of its columns, if its answer may come from another spelling. `None` for a told reading: the node that
     /// has told it names the columns for its client.
     columns: Option<Columns>,
-    /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
-    proof: Option<[u8; 32]>,
-}
-
-/// What an answer depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Reads {
-    /// A write that touches none of these cannot change it.
-    pub(crate) tags: Box<[TagId]>,
-    /// Whether nothing but the graph decides it. Otherwise it is never proved.
-    pub(crate) is_of_graph: bool,
-}
-
-impl Reads {
-    /// Whether a new label, type or key ends it.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.tags.contains(&TagId::TOKENS)
-    }
+    /// Whether this node has read it itself. Only then it tells its reading to the node that the query is forwarded to.
+    is_read_here: bool,
 }
 
 /// The runs that estimate the cost of a run: those of one pattern, for one principal, in one database. A principal that
@@ -147,11 +133,16 @@ impl Query {
 
     fn read_sharing(parts: QueryParts, hasher: &KeyHasher, procedures: &[String], shares: bool) -> Self {
         let statement = Statement::of(&parts.statement, procedures, shares);
-        Self::of_statement(parts, hasher, statement)
+        let facts = Arc::new(TextFacts::of(Arc::clone(&parts.statement)));
+        Self::of_statement(parts, hasher, (statement, facts))
     }
 
-    /// As [`Query::read`], of a statement that is read.
-    pub(crate) fn of_statement(parts: QueryParts, hasher: &KeyHasher, read: Statement) -> Self {
+    /// As [`Query::read`], of a statement that is read. `facts` are those of its text in its database.
+    pub(crate) fn of_statement(
+        parts: QueryParts,
+        hasher: &KeyHasher,
+        (read, facts): (Statement, Arc<TextFacts>),
+    ) -> Self {
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
             scope: parts.identity.scope,
@@ -159,27 +150,24 @@ impl Query {
             params: &parts.params,
         });
         let lexed = read.lexed.with_params(&parts.params);
-        let is_forwarded = lexed == Lexed::PerhapsRead;
         let columns = read.shared.as_ref().map(|shared| Arc::clone(shared.columns()));
-        let mut query = Self::of(parts, hasher, (key, Statement { lexed, ..read }));
-        query.columns = columns;
-        query.proof = is_forwarded.then(|| hasher.reading_proof(&query.said_reading()));
-        query
+        let read = Statement { lexed, ..read };
+        Self { columns, is_read_here: true, ..Self::of(parts, hasher, (key, read), facts) }
     }
 
     /// A statement that another node has read, if its proof holds. This node does not lex the text.
     pub(crate) fn told(
         parts: QueryParts,
         hasher: &KeyHasher,
-        key: QueryKey,
-        reading: &ToldReading<'_>,
+        (key, reading): (QueryKey, &ToldReading<'_>),
+        facts: Arc<TextFacts>,
     ) -> Option<Self> {
         // A long normal form is not sent. This node remembers nothing by the form of a long text.
         let normal = reading.normal.map_or_else(|| Arc::clone(&parts.statement), Arc::from);
         let normal = NormalForm::as_told(normal);
         let (lexed, pattern) = (Lexed::PerhapsRead, reading.pattern);
         let statement = Statement { normal, lexed, pattern, shared: None };
-        let query = Self::of(parts, hasher, (key, statement));
+        let query = Self::of(parts, hasher, (key, statement), facts);
         let said = SaidReading { normal: reading.normal, ..query.said_reading() };
         // The timing of this comparison reveals nothing: the proof came sealed with the same secret.
         (hasher.reading_proof(&said) == reading.proof).then_some(query)
@@ -191,9 +179,13 @@ impl Query {
     }
 
     /// The reading for the node that this query is forwarded to.
-    pub(crate) fn to_tell(&self) -> Option<ToldReading<'_>> {
-        let SaidReading { normal, pattern, .. } = self.said_reading();
-        self.proof.map(|proof| ToldReading { normal, pattern, proof })
+    pub(crate) fn to_tell(&self, hasher: &KeyHasher) -> Option<ToldReading<'_>> {
+        if !self.is_read_here || self.lexed != Lexed::PerhapsRead {
+            return None;
+        }
+        let said = self.said_reading();
+        let proof = hasher.reading_proof(&said);
+        Some(ToldReading { normal: said.normal, pattern: said.pattern, proof })
     }
 
     /// Bytes that it keeps alive, the texts that it shares with other queries among them.
@@ -225,7 +217,12 @@ impl Query {
         }
     }
 
-    fn of(parts: QueryParts, hasher: &KeyHasher, (key, read): (QueryKey, Statement)) -> Self {
+    fn of(
+        parts: QueryParts,
+        hasher: &KeyHasher,
+        (key, read): (QueryKey, Statement),
+        facts: Arc<TextFacts>,
+    ) -> Self {
         Self {
             key,
             tags: Tags::of_database(DatabaseTag::of(hasher, &parts.database)),
@@ -237,9 +234,10 @@ impl Query {
             params: parts.params,
             impersonated: parts.impersonated,
             identity: parts.identity,
+            facts,
             reads: OnceLock::new(),
             columns: None,
-            proof: None,
+            is_read_here: false,
         }
     }
 
@@ -258,20 +256,19 @@ impl Query {
         }
     }
 
-    /// What the answer depends on: a write that touches none of these cannot change it. The first question parses the
-    /// statement.
+    /// What the answer depends on: a write that touches none of these cannot change it. The first question of a text parses it.
     pub(crate) fn reads(&self) -> &Arc<Reads> {
-        self.reads.get_or_init(|| self.reads_of(ReadTags::of(&self.statement)))
+        self.reads.get_or_init(|| Arc::clone(self.facts.reads(&self.params)))
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
     pub(crate) fn reads_with_tokens(&self) -> Arc<Reads> {
-        self.reads_of(ReadTags::of(&self.statement).with_tokens())
+        Arc::clone(self.facts.reads_with_tokens(&self.params))
     }
 
-    fn reads_of(&self, found: ReadTags) -> Arc<Reads> {
-        let is_of_graph = !found.is_anything() && !found.is_volatile(&self.params);
-        Arc::new(Reads { tags: found.ids().into(), is_of_graph })
+    /// What the text alone decides.
+    pub(crate) fn facts(&self) -> &Arc<TextFacts> {
+        &self.facts
     }
 
     /// The run of this query at the origin, reading only.
@@ -282,6 +279,7 @@ impl Query {
             impersonated: self.impersonated.clone(),
             database: Arc::clone(&self.database),
             statement: Arc::clone(&self.statement),
+            pattern: Some(self.pattern),
             params: self.params.clone(),
             mode: AccessMode::Read,
             bookmarks: RunBookmarks::default(),

@@ -22,6 +22,7 @@ pub mod policy;
 pub mod ports;
 pub mod rendering;
 pub(crate) mod span;
+pub mod text_facts;
 pub mod trace;
 pub mod trouble;
 pub mod worker;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
@@ -25,6 +26,8 @@ pub struct OriginRun {
     pub database: Arc<str>,
     /// Statement text as the client gave it.
     pub statement: Arc<str>,
+    /// The pattern of the text, if it is known: runs of one pattern cost about the same.
+    pub pattern: Option<PatternId>,
     /// Parameters: one PackStream map.
     pub params: Bytes,
     /// Access mode to ask for.

@@ -9,10 +9,6 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
-use hopcache_cypher::checks::calls::may_call_procedure;
-use hopcache_cypher::checks::graphs::may_name_graph;
-use hopcache_cypher::checks::rights::may_change_rights;
-use hopcache_cypher::checks::writing::may_write;
 
 use crate::cache::render_passing;
 use crate::fetch::{Verdict, was_sent};
@@ -20,7 +16,8 @@ use crate::model::ask::{Ask, RequestBypass, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::origin_run::RunBookmarks;
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
-use crate::model::ports::{AccessMode, OriginError, OriginRun, Parts, WriteOf};
+use crate::model::ports::{AccessMode, OriginError, OriginRun, WriteOf};
+use crate::model::text_facts::TextFacts;
 use crate::model::trace::{self, Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
@@ -41,10 +38,10 @@ impl Path {
         // write.
         let is_write = run.mode == AccessMode::Write
             && self.fetch.classifier().verdict(&ask.query) != Verdict::Read
-            && may_write(&run.statement);
+            && query.facts().may_write();
         let write = is_write.then(|| {
-            let effects = Effects::of(&run.statement, &run.params);
-            (self.writes.begin(write_of(&run, &effects)), effects)
+            let effects = Effects::of_facts(query.facts(), &run.params);
+            (self.writes.begin(write_of(&run, query.facts(), &effects)), effects)
         });
         let task = self.context.spawn(async move {
             let started = path.context.now();
@@ -62,7 +59,7 @@ impl Path {
             if ended.as_ref().is_ok_and(ResultSet::has_updates) {
                 path.fetch.classifier().distrust(&query);
             }
-            end_write(write, &run.statement, &ended).await;
+            end_write(write, query.facts(), &ended).await;
             let result = ended.map_err(Failure::from)?;
             let range = result.range.clone().map(Arc::new);
             let body = apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, move || {
@@ -115,15 +112,15 @@ fn unanswered(kind: FailureKind) -> Failure {
     Failure { was_sent: true, ..kind.into() }
 }
 
-fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {
+fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
         impersonated: run.impersonated.clone(),
         timeout_ms: run.timeout_ms,
-        may_name_graph: may_name_graph(&run.statement),
-        parts: Parts::of(&run.statement, &run.params),
-        changes_rights: may_change_rights(&run.statement),
+        may_name_graph: facts.may_name_graph(),
+        parts: facts.parts(&run.params),
+        changes_rights: facts.changes_rights(),
         touched: effects.touched(),
         tokens: effects.tokens(),
     }
@@ -132,12 +129,12 @@ fn write_of(run: &OriginRun, effects: &Effects) -> WriteOf {
 /// Says how a write has ended. Its client is answered after that.
 async fn end_write(
     write: Option<(PendingWrite, Effects)>,
-    statement: &str,
+    facts: &TextFacts,
     ended: &Result<ResultSet, OriginError>,
 ) {
     let Some((write, effects)) = write else { return };
     match ended {
-        Ok(result) if result.marked.is_none() && has_changed_nothing(result, statement) => {
+        Ok(result) if result.marked.is_none() && has_changed_nothing(result, facts) => {
             write.changed_nothing();
         }
         Ok(result) => {
@@ -152,7 +149,7 @@ async fn end_write(
 
 /// Whether the summary of a run shows that nothing was updated. A procedure may have written in transactions of its own,
 /// which its summary does not count.
-fn has_changed_nothing(result: &ResultSet, statement: &str) -> bool {
-    let may_hide = may_call_procedure(statement) && result.kind != Some(StatementKind::Read);
+fn has_changed_nothing(result: &ResultSet, facts: &TextFacts) -> bool {
+    let may_hide = facts.may_call_procedure() && result.kind != Some(StatementKind::Read);
     !result.has_updates() && !may_hide
 }

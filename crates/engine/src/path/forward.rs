@@ -232,7 +232,7 @@ impl Path {
         let left_ms = ask.deadline.since(sent);
         let whose = self.cache.written().whose(ask.query.tags.database());
         let epoch = self.routing.view().epoch();
-        let question = peers::forward(asked, left_ms, (epoch, whose), near_hits);
+        let question = peers::forward((asked, &self.hasher), left_ms, (epoch, whose), near_hits);
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;

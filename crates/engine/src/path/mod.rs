@@ -50,6 +50,7 @@ use crate::model::identity::Identity;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
+use crate::model::text_facts::TextFacts;
 use crate::path::forward::{ForwardKey, SharedForward};
 use crate::path::texts::Texts;
 use crate::peers::PeerCalls;
@@ -157,6 +158,12 @@ impl Path {
         })
     }
 
+    /// What a text may write, in whichever database.
+    #[must_use]
+    pub fn write_facts(&self, text: &str) -> Arc<TextFacts> {
+        self.texts.facts("", text)
+    }
+
     /// The query of a text with these parameters (one canonical PackStream map), for the user to act as and the one who asks.
     #[must_use]
     pub fn query_of(
@@ -167,7 +174,7 @@ impl Path {
     ) -> Query {
         let parts =
             QueryParts { database: read.database, statement: read.text, params, impersonated, identity };
-        Query::of_statement(parts, &self.hasher, read.statement)
+        Query::of_statement(parts, &self.hasher, (read.statement, read.facts))
     }
 
     /// The budget of prefetches grows with the runs of clients' misses.

@@ -23,8 +23,8 @@ use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
 use crate::peers::message::{
-    BadMessage, ForwardedAsk, KnownWrites, Question, Reply, decode_question, encode_answer, encode_moved,
-    encode_reply,
+    BadMessage, ForwardedAsk, KnownWrites, Lexicon, Question, Reply, decode_question, encode_answer,
+    encode_moved, encode_reply,
 };
 
 impl Path {
@@ -128,7 +128,9 @@ impl Path {
 
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
-        forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
+        let facts = |database: &Arc<str>, text: &Arc<str>| self.texts.facts(database, text);
+        let (hasher, procedures) = (&self.hasher, &*self.procedures);
+        forwarded.read_with(&Lexicon { hasher, procedures, facts: &facts, on_lexed: &on_lexed }, now)
     }
 
     /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the

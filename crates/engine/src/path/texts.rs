@@ -13,6 +13,7 @@ use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::statement::Statement;
 
 use crate::model::outcome::Reason;
+use crate::model::text_facts::TextFacts;
 
 /// A client's statement as it was read, before its parameters are.
 #[derive(Clone)]
@@ -20,6 +21,7 @@ pub struct ReadText {
     pub(super) database: Arc<str>,
     pub(super) text: Arc<str>,
     pub(super) statement: Statement,
+    pub(super) facts: Arc<TextFacts>,
 }
 
 impl ReadText {
@@ -28,19 +30,54 @@ impl ReadText {
     pub const fn passes(&self) -> Option<Reason> {
         Reason::of_text(self.statement.lexed)
     }
+
+    /// What else the text decides.
+    #[must_use]
+    pub fn facts(&self) -> &Arc<TextFacts> {
+        &self.facts
+    }
 }
 
 /// Statements, each with the database that it was sent to.
 pub(super) struct Texts {
-    places: Box<[ArcSwapOption<ReadText>]>,
+    read: Places<ReadText>,
+    /// Of texts that another node has read, and of those that go to Neo4j without a query, this node knows the facts alone.
+    told: Places<ToldText>,
+}
+
+struct ToldText {
+    database: Arc<str>,
+    text: Arc<str>,
+    facts: Arc<TextFacts>,
+}
+
+/// One place for each text, by its hash.
+struct Places<T> {
+    places: Box<[ArcSwapOption<T>]>,
     // The same in every process, so that a simulated run can be repeated. Texts that are chosen to share a place are lexed again.
     hasher: BuildHasherDefault<DefaultHasher>,
 }
 
-impl Texts {
-    pub(super) fn new() -> Self {
+impl<T> Places<T> {
+    fn new() -> Self {
         let places = (0..KNOWN_TEXTS_MAX).map(|_| ArcSwapOption::empty()).collect();
         Self { places, hasher: BuildHasherDefault::new() }
+    }
+
+    /// `None` for a text that is too long to be remembered.
+    fn place(&self, database: &str, text: &str) -> Option<&ArcSwapOption<T>> {
+        if text.len() > KNOWN_TEXT_BYTES_MAX {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+        let at = self.hasher.hash_one((text, database)) as usize % KNOWN_TEXTS_MAX;
+        self.places.get(at)
+    }
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        Self { read: Places::new(), told: Places::new() }
     }
 
     /// Reads the text of a query, which then shares its allocations. `lex` reads one that is not known.
@@ -50,29 +87,50 @@ impl Texts {
         text: Arc<str>,
         lex: impl FnOnce(&str) -> Statement,
     ) -> ReadText {
-        if text.len() > KNOWN_TEXT_BYTES_MAX {
-            let statement = lex(&text);
-            return ReadText { database, text, statement };
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-        let at = self.hasher.hash_one((&text, &database)) as usize % KNOWN_TEXTS_MAX;
-        let place = &self.places[at];
-        if let Some(known) = &*place.load()
+        let place = self.read.place(&database, &text);
+        if let Some(place) = place
+            && let Some(known) = &*place.load()
             && known.text == text
             && known.database == database
         {
             return ReadText::clone(known);
         }
         let mut statement = lex(&text);
+        let facts = Arc::new(TextFacts::of(Arc::clone(&text)));
         let is_long = |shared: &SharedForm| shared.weight_bytes() > KNOWN_TEXT_BYTES_MAX;
-        if statement.shared.as_ref().is_some_and(is_long) {
-            return ReadText { database, text, statement };
-        }
-        if statement.normal.as_str() == &*text {
+        let kept = place.filter(|_| !statement.shared.as_ref().is_some_and(is_long));
+        if kept.is_some() && statement.normal.as_str() == &*text {
             statement.normal = NormalForm::as_told(Arc::clone(&text));
         }
-        let read = ReadText { database, text, statement };
-        place.store(Some(Arc::new(read.clone())));
+        let read = ReadText { database, text, statement, facts };
+        if let Some(place) = kept {
+            place.store(Some(Arc::new(read.clone())));
+        }
         read
+    }
+
+    /// The facts of a text that this node has not read for a query of its own.
+    pub(super) fn facts(&self, database: &str, text: &str) -> Arc<TextFacts> {
+        if let Some(place) = self.read.place(database, text)
+            && let Some(known) = &*place.load()
+            && *known.text == *text
+            && *known.database == *database
+        {
+            return Arc::clone(&known.facts);
+        }
+        let place = self.told.place(database, text);
+        if let Some(place) = place
+            && let Some(known) = &*place.load()
+            && *known.text == *text
+            && *known.database == *database
+        {
+            return Arc::clone(&known.facts);
+        }
+        let (database, text) = (Arc::from(database), Arc::from(text));
+        let facts = Arc::new(TextFacts::of(Arc::clone(&text)));
+        if let Some(place) = place {
+            place.store(Some(Arc::new(ToldText { database, text, facts: Arc::clone(&facts) })));
+        }
+        facts
     }
 }

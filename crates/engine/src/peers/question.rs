@@ -3,7 +3,7 @@
 //! `message` defines the bytes. The rooms that ask decide when to ask.
 
 use bytes::Bytes;
-use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{FIELDS_ASKED_MAX, HANDOVER_PLANS_MAX, ORDERS_IN_MESSAGE_MAX};
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{IdRange, Tally};
@@ -37,12 +37,12 @@ impl<A: DeserializeOwned> Asked<A> {
 /// A client's request, for the owner of its key: from a node with this ring that wants an answer of this database. With
 /// `near_hits`, the hits of this node's near copy that the owner does not know of, the answer may bring a near copy.
 pub(crate) fn forward(
-    ask: &Ask,
+    asked: (&Ask, &KeyHasher),
     left_ms: Millis,
     of: (RingEpoch, Whose),
     near_hits: Option<u32>,
 ) -> Asked<Reply> {
-    Asked { message: encode_ask(ask, left_ms, of, near_hits), read: decode_reply }
+    Asked { message: encode_ask(asked, left_ms, of, near_hits), read: decode_reply }
 }
 
 /// A purge. The answer is the number of copies.

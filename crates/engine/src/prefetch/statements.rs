@@ -20,11 +20,13 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::model::ask::{Query, QueryParts};
+use crate::model::text_facts::TextFacts;
 
 /// A statement of one principal in one database, as learning sees it.
 #[derive(Debug)]
 pub(super) struct ReadStatement {
     pub(super) read: Statement,
+    facts: Arc<TextFacts>,
     pub(super) pattern: PatternTag,
     pub(super) realm: RealmTag,
     /// The pattern's text for display; cut to the length that is kept.
@@ -64,7 +66,8 @@ impl Statements {
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
         let read = Statement::of(statement, procedures, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
-        let read = Arc::new(ReadStatement { read, pattern, realm, text });
+        let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
+        let read = Arc::new(ReadStatement { read, facts, pattern, realm, text });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
             self.read.lock().put(whose, Arc::clone(&read));
         }
@@ -74,7 +77,7 @@ impl Statements {
     /// The query of these parts, without lexing a known statement.
     pub(super) fn query(&self, parts: QueryParts, lexicon: (&KeyHasher, &[String])) -> Query {
         let read = self.read((&parts.database, parts.identity.scope), &parts.statement, lexicon);
-        Query::of_statement(parts, lexicon.0, read.read.clone())
+        Query::of_statement(parts, lexicon.0, (read.read.clone(), Arc::clone(&read.facts)))
     }
 
     /// The form of a definition, decoded; `None` if the bytes define none.

@@ -154,6 +154,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         impersonated: question.impersonated.clone(),
         database: Arc::clone(&question.database),
         statement: question.anchor.degree_statement().into(),
+        pattern: None,
         params: question.anchor.degree_params().into(),
         mode: AccessMode::Read,
         bookmarks: RunBookmarks::default(),

@@ -95,6 +95,7 @@ impl Writes {
             impersonated: of.impersonated.clone(),
             database: Arc::clone(&of.database),
             statement: statement.into(),
+            pattern: None,
             params: Bytes::from(encode(&Value::Map(params))),
             mode: AccessMode::Read,
             bookmarks: RunBookmarks::After { client: carried, written: None },

@@ -6,6 +6,8 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_cypher::tags::{Counters, Touch, WriteEffects};
 use hopcache_packstream::Value;
 
+use crate::model::text_facts::TextFacts;
+
 /// Nodes and relationships more than before, by the counters of summaries. Where either is not zero, the transaction has certainly
 /// changed the graph, and takes an id (EXACT section 1). Counted properties prove nothing: a `SET` to the value that is there is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +41,12 @@ impl Effects {
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
         Self { found: WriteEffects::of(statement, params) }
+    }
+
+    /// What a statement with these facts and parameters may change. It parses only what parameters decide.
+    #[must_use]
+    pub fn of_facts(facts: &TextFacts, params: &[u8]) -> Self {
+        Self { found: facts.effects(params) }
     }
 
     /// What a write past this cluster has touched, as somebody tells it: whether nodes came or went; nodes with these labels came,

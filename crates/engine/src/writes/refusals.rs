@@ -85,6 +85,7 @@ impl Writes {
             impersonated: of.impersonated.clone(),
             database: Arc::clone(&of.database),
             statement: Arc::clone(statement),
+            pattern: None,
             params: params.clone(),
             mode: AccessMode::Write,
             bookmarks: RunBookmarks::default(),

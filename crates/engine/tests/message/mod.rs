@@ -21,7 +21,7 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
+    BadMessage, ForwardedAsk, Lexicon, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
     decode_question, decode_reply, encode_ask, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::outcome::{
@@ -30,6 +30,7 @@ use hopcache_engine::outcome::{
 use hopcache_engine::ports::{AccessMode, Neo4jFailure};
 use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
 use hopcache_engine::rendering::RenderingId;
+use hopcache_engine::text_facts::TextFacts;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 
@@ -91,7 +92,7 @@ proptest! {
         left in 0_u64..1_000_000,
     ) {
         let sent = ask(&statement, &user, &password, param, impersonated);
-        let bytes = encode_ask(&sent, Millis(left), (RingEpoch(11), WHOSE), Some(3));
+        let bytes = encode_ask((&sent, &hasher()), Millis(left), (RingEpoch(11), WHOSE), Some(3));
         let head = forwarded(&bytes);
         prop_assert_eq!(*head.key(), sent.query.key);
         let expected = (RingEpoch(11), Millis(left), sent.rendering, false);
@@ -114,7 +115,7 @@ proptest! {
 
     #[test]
     fn cut_and_changed_requests_are_refused_or_harmless(cut in 0_usize..400, at in 0_usize..400, with: u8) {
-        let bytes = encode_ask(&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), Millis(5), (RingEpoch(1), WHOSE), None);
+        let bytes = encode_ask((&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), &hasher()), Millis(5), (RingEpoch(1), WHOSE), None);
         let mut changed = bytes.to_vec();
         let at = at % changed.len();
         changed[at] = with;
@@ -147,7 +148,13 @@ proptest! {
 fn lexed(bytes: &Bytes, secret: &[u8]) -> (u32, Result<Ask, BadMessage>) {
     let walks = std::cell::Cell::new(0);
     let hasher = KeyHasher::new(secret);
-    let got = forwarded(bytes).read_noting((&hasher, &[], &|| walks.set(walks.get() + 1)), MonoTime(0));
+    let lexicon = Lexicon {
+        hasher: &hasher,
+        procedures: &[],
+        facts: &|_, text| Arc::new(TextFacts::of(Arc::clone(text))),
+        on_lexed: &|| walks.set(walks.get() + 1),
+    };
+    let got = forwarded(bytes).read_with(&lexicon, MonoTime(0));
     (walks.get(), got)
 }
 
@@ -159,7 +166,7 @@ fn a_forwarded_statement_is_not_lexed_again() {
     let long = format!("RETURN  '{}' AS x", "x".repeat(1 << 20));
     for statement in ["MATCH (n) RETURN n", "MATCH  ( n )\n RETURN n AS n ;", &long] {
         let sent = ask(statement, "alice", "secret", 1, None);
-        let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
+        let bytes = encode_ask((&sent, &hasher()), Millis(5), (RingEpoch(1), WHOSE), None);
         let (walks, got) = lexed(&bytes, SECRET);
         let got = got.unwrap();
         assert_eq!((walks, got.query.key, got.query.pattern), (0, sent.query.key, sent.query.pattern));
@@ -195,7 +202,7 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
         assert_eq!(query.key == base.query.key, !sends);
         assert_eq!(query.columns().is_some(), sends);
         let sent = Ask { query, ..base };
-        let whole = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None);
+        let whole = encode_ask((&sent, &hasher()), Millis(5), (RingEpoch(1), WHOSE), None);
         // The reading stands last: that there is one, no normal form, the pattern, the proof.
         let without = whole.len() - (1 + 1 + to_bytes(&sent.query.pattern).len() + 32);
         let without_reading = Bytes::from([&whole[..without], &[0]].concat());
@@ -218,14 +225,15 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     for freshness in [Freshness::default(), may_write] {
         let plain = Ask { freshness, ..plain.clone() };
         for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
-            let head = forwarded(&encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), near_hits));
+            let head =
+                forwarded(&encode_ask((&plain, &hasher()), Millis(5), (RingEpoch(1), WHOSE), near_hits));
             let expected = (true, near_hits, freshness.may_write, WHOSE);
             assert_eq!((head.is_plain(), head.near_hits(), head.may_write(), head.whose()), expected);
             let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
             assert_eq!((got.query.key, got.freshness), (plain.query.key, freshness));
         }
     }
-    let mut cut = encode_ask(&plain, Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
+    let mut cut = encode_ask((&plain, &hasher()), Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
     cut.truncate(2 + 32 + 8 + 8 + 2 + Whose::BYTES + 3);
     assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
 }
@@ -278,7 +286,7 @@ fn bookmarks_and_a_mark_are_in_the_head() {
     {
         let sent = Ask { written, bookmarks: bookmarks.clone(), ..plain() };
         for near_hits in [None, Some(7)] {
-            let bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), near_hits);
+            let bytes = encode_ask((&sent, &hasher()), Millis(5), (RingEpoch(1), WHOSE), near_hits);
             let head = forwarded(&bytes);
             assert_eq!((head.after(), head.written()), (&bookmarks, written));
             assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
@@ -335,7 +343,7 @@ fn plans_have_valid_numbers() {
 #[test]
 fn a_key_that_is_not_the_querys_is_refused() {
     let sent = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
-    let mut bytes = encode_ask(&sent, Millis(5), (RingEpoch(1), WHOSE), None).to_vec();
+    let mut bytes = encode_ask((&sent, &hasher()), Millis(5), (RingEpoch(1), WHOSE), None).to_vec();
     bytes[2] ^= 1;
     let head = forwarded(&bytes.into());
     assert_eq!(head.read(&hasher(), &[], MonoTime(0)).unwrap_err(), BadMessage::Key);

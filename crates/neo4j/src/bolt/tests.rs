@@ -144,6 +144,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         impersonated: None,
         database: "neo4j".into(),
         statement: "RETURN 1".into(),
+        pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
         bookmarks: RunBookmarks::default(),

@@ -21,6 +21,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         impersonated: None,
         database: "neo4j".into(),
         statement: statement.into(),
+        pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
         bookmarks: RunBookmarks::default(),

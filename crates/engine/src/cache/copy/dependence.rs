@@ -12,7 +12,8 @@ use once_cell::race::OnceBox;
 use super::MemoryCopy;
 use super::compact::Mark;
 use crate::cache::steps::Steps;
-use crate::model::ask::{Query, Reads};
+use crate::model::ask::Query;
+use crate::model::text_facts::Reads;
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_packstream::Value;
 
 use super::*;
-use crate::model::ask::Reads;
 use crate::model::rendering::{RenderError, Renderer};
+use crate::model::text_facts::Reads;
 
 const TAGS: Tags = Tags::of_database(DatabaseTag(1));
 
@@ -216,7 +216,7 @@ fn what_is_held_compactly_is_not_changed() {
 #[test]
 fn a_copy_keeps_what_it_depends_on() {
     let copy = || MemoryCopy::new(&result_of(Bytes::new()), times(1_000), None, TAGS);
-    let reads = Arc::new(Reads { tags: Box::default(), is_of_graph: true });
+    let reads = Arc::new(Reads { tags: Arc::default(), is_of_graph: true });
     let (knows, unknown) = (copy().of_reads(Arc::clone(&reads)), copy().with_times(times(7)));
     assert_eq!(Arc::strong_count(&reads), 2, "it is shared, not copied");
     let again = knows.with_times(times(7));

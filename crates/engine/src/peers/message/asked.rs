@@ -1,5 +1,7 @@
 //! A forwarded request: a fixed head for a hit, and the rest for a run.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{KeyHasher, QueryKey};
@@ -10,11 +12,12 @@ use hopcache_core::written::{Whose, Written};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::query::{SentQuery, told_query};
+use super::query::{Lexicon, SentQuery, told_query};
 use super::{BadMessage, KIND_ASK};
 use crate::model::ask::{Ask, Freshness, Hints, SessionTag, ToldReading};
 use crate::model::ports::AccessMode;
 use crate::model::rendering::RenderingId;
+use crate::model::text_facts::TextFacts;
 
 /// In the head: the plain freshness rules hold.
 const PLAIN: u8 = 1;
@@ -74,7 +77,7 @@ struct Rest<'a> {
 /// bring a near copy.
 #[must_use]
 pub fn encode_ask(
-    ask: &Ask,
+    (ask, hasher): (&Ask, &KeyHasher),
     left_ms: Millis,
     (epoch, whose): (RingEpoch, Whose),
     near_hits: Option<u32>,
@@ -114,7 +117,7 @@ pub fn encode_ask(
         run_ms_max: ask.run_ms_max,
         ends_with_client: ask.client.is_some(),
         query: SentQuery::of(&ask.query),
-        reading: ask.query.to_tell(),
+        reading: ask.query.to_tell(hasher),
     };
     append(head, &rest).into()
 }
@@ -235,19 +238,15 @@ impl ForwardedAsk {
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
     pub fn read(&self, hasher: &KeyHasher, procedures: &[String], now: MonoTime) -> Result<Ask, BadMessage> {
-        self.read_noting((hasher, procedures, &|| {}), now)
+        let facts = |_: &Arc<str>, text: &Arc<str>| Arc::new(TextFacts::of(Arc::clone(text)));
+        self.read_with(&Lexicon { hasher, procedures, facts: &facts, on_lexed: &|| {} }, now)
     }
 
-    /// As [`ForwardedAsk::read`]. `on_lexed` is called if this node lexed the text, because the sender's reading of the
-    /// statement was missing or not proved.
+    /// As [`ForwardedAsk::read`], on a node that knows texts.
     ///
     /// # Errors
     /// As [`ForwardedAsk::read`].
-    pub fn read_noting(
-        &self,
-        lexicon: (&KeyHasher, &[String], &dyn Fn()),
-        now: MonoTime,
-    ) -> Result<Ask, BadMessage> {
+    pub fn read_with(&self, lexicon: &Lexicon<'_>, now: MonoTime) -> Result<Ask, BadMessage> {
         let rest: Rest<'_> = from_bytes(&self.rest)?;
         let parts = rest.query.parts(|params| self.rest.slice_ref(params));
         Ok(Ask {

@@ -37,6 +37,7 @@ pub use asked::{ForwardedAsk, encode_ask};
 pub use moved::{Moved, decode_moved, encode_moved};
 pub use observed::{Observation, Observed, ObservedQuery, observed_pages};
 pub use order::SentOrder;
+pub use query::Lexicon;
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// The kind of a forwarded request. postcard gives the other kinds of [`Question`] numbers from 0.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::BadMessage;
 use crate::model::ask::{Query, QueryParts, ToldReading};
 use crate::model::identity::Identity;
+use crate::model::text_facts::TextFacts;
 
 /// The parts of a query, and the asking identity.
 #[derive(Serialize, Deserialize)]
@@ -46,17 +47,32 @@ impl<'a> SentQuery<'a> {
     }
 }
 
-/// The query with the reading that its sender has told, if that is proved. Otherwise this node lexes the statement, and calls
-/// `on_lexed`.
+/// What a node reads a sent statement with.
+pub struct Lexicon<'a> {
+    /// The cluster's.
+    pub hasher: &'a KeyHasher,
+    /// The procedures that the operator vouches for.
+    pub procedures: &'a [String],
+    /// The facts of a database's text.
+    pub facts: &'a dyn Fn(&Arc<str>, &Arc<str>) -> Arc<TextFacts>,
+    /// Called if this node lexes the text, because the sender's reading of the statement is missing or not proved.
+    pub on_lexed: &'a dyn Fn(),
+}
+
+/// The query with the reading that its sender has told, if that is proved. Otherwise this node lexes the statement.
 pub(super) fn told_query(
     parts: QueryParts,
     told: Option<&ToldReading<'_>>,
     sent_key: &QueryKey,
-    (hasher, procedures, on_lexed): (&KeyHasher, &[String], &dyn Fn()),
+    lexicon: &Lexicon<'_>,
 ) -> Result<Arc<Query>, BadMessage> {
-    let query = told.and_then(|told| Query::told(parts.clone(), hasher, *sent_key, told)).or_else(|| {
-        on_lexed();
-        Query::read_as(parts, hasher, procedures, sent_key)
+    let told = told.and_then(|told| {
+        let facts = (lexicon.facts)(&parts.database, &parts.statement);
+        Query::told(parts.clone(), lexicon.hasher, (*sent_key, told), facts)
+    });
+    let query = told.or_else(|| {
+        (lexicon.on_lexed)();
+        Query::read_as(parts, lexicon.hasher, lexicon.procedures, sent_key)
     });
     query.map(Arc::new).ok_or(BadMessage::Key)
 }

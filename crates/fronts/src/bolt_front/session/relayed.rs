@@ -1,6 +1,7 @@
 //! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
 //! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::reply::{self, ReplyKind};
@@ -94,9 +95,9 @@ impl Session {
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let options = StatementOptions::read(&statement.extra.decoded()).ok();
-        let words = self
-            .read_apart(statement.text.len(), || WriteWords::of(&statement.text, &statement.params))
-            .await?;
+        let engine = Arc::clone(&self.front.engine);
+        let words = || WriteWords::of_facts(&engine.path().write_facts(&statement.text), &statement.params);
+        let words = self.read_apart(statement.text.len(), words).await?;
         let may_commit = match &self.transaction {
             Some(transaction) => transaction.options_if_committing(&words).cloned(),
             None => options.clone(),

@@ -1,0 +1,261 @@
+//! What the text of a statement alone decides, in one database: what it reads, what it may write, and the server's word on it. Each
+//! fact is found out when somebody first asks for it. All queries of the text share it, so a miss does not parse what an earlier
+//! one has parsed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use hopcache_core::result::StatementKind;
+use hopcache_core::tags::TagId;
+use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
+use hopcache_cypher::checks::graphs::may_name_graph;
+use hopcache_cypher::checks::rights::may_change_rights;
+use hopcache_cypher::checks::writing::may_write;
+use hopcache_cypher::tags::{ReadTags, Volatility, WriteEffects};
+
+use crate::model::origin_run::Parts;
+
+/// Facts of one text in one database.
+#[derive(Debug)]
+pub struct TextFacts {
+    text: Arc<str>,
+    reads: OnceLock<TextReads>,
+    reads_with_tokens: OnceLock<TextReads>,
+    writes: OnceLock<TextWrites>,
+    word: KnownWord,
+}
+
+/// What an answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Reads {
+    /// A write that touches none of these cannot change it.
+    pub(crate) tags: Arc<[TagId]>,
+    /// Whether nothing but the graph decides it. Otherwise it is never proved.
+    pub(crate) is_of_graph: bool,
+}
+
+impl Reads {
+    /// Whether a new label, type or key ends it.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tags.contains(&TagId::TOKENS)
+    }
+}
+
+/// What answers to a text depend on.
+#[derive(Debug)]
+struct TextReads {
+    /// `None` if nothing is known of the text.
+    volatility: Option<Volatility>,
+    proved: Arc<Reads>,
+    by_age: Arc<Reads>,
+}
+
+impl TextReads {
+    fn of(found: &ReadTags) -> Self {
+        let tags: Arc<[TagId]> = found.ids().into();
+        let reads = |is_of_graph| Arc::new(Reads { tags: Arc::clone(&tags), is_of_graph });
+        Self {
+            volatility: (!found.is_anything()).then(|| found.volatility()),
+            proved: reads(true),
+            by_age: reads(false),
+        }
+    }
+
+    fn with(&self, params: &[u8]) -> &Arc<Reads> {
+        let is_of_graph = self.volatility.is_some_and(|volatility| !volatility.is_volatile(params));
+        if is_of_graph { &self.proved } else { &self.by_age }
+    }
+}
+
+/// What a text may write.
+#[derive(Debug)]
+struct TextWrites {
+    may_write: bool,
+    may_name_graph: bool,
+    changes_rights: bool,
+    may_call: bool,
+    may_be_in_batches: bool,
+    /// `None` if parameters decide it.
+    effects: Option<WriteEffects>,
+}
+
+impl TextFacts {
+    /// No fact is known yet.
+    #[must_use]
+    pub fn of(text: Arc<str>) -> Self {
+        Self {
+            text,
+            reads: OnceLock::new(),
+            reads_with_tokens: OnceLock::new(),
+            writes: OnceLock::new(),
+            word: KnownWord::default(),
+        }
+    }
+
+    /// What an answer depends on, with these parameters (one PackStream map).
+    pub(crate) fn reads(&self, params: &[u8]) -> &Arc<Reads> {
+        self.reads.get_or_init(|| TextReads::of(&ReadTags::of(&self.text))).with(params)
+    }
+
+    /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
+    pub(crate) fn reads_with_tokens(&self, params: &[u8]) -> &Arc<Reads> {
+        let find = || TextReads::of(&ReadTags::of(&self.text).with_tokens());
+        self.reads_with_tokens.get_or_init(find).with(params)
+    }
+
+    /// Whether it may write at all.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        self.writes().may_write
+    }
+
+    /// Whether it may name a graph by itself (`USE`).
+    #[must_use]
+    pub fn may_name_graph(&self) -> bool {
+        self.writes().may_name_graph
+    }
+
+    /// Whether it may change users or rights.
+    #[must_use]
+    pub fn changes_rights(&self) -> bool {
+        self.writes().changes_rights
+    }
+
+    /// Whether it may call a procedure that is not known to read only.
+    #[must_use]
+    pub fn may_call_procedure(&self) -> bool {
+        self.writes().may_call
+    }
+
+    /// Whether parts of it may be committed before its end.
+    #[must_use]
+    pub fn parts(&self, params: &[u8]) -> Parts {
+        let writes = self.writes();
+        if writes.may_call {
+            return Parts::Called {
+                statement: Arc::clone(&self.text),
+                params: Bytes::copy_from_slice(params),
+            };
+        }
+        if writes.may_be_in_batches { Parts::Batches } else { Parts::None }
+    }
+
+    /// What it may change, with these parameters (one PackStream map).
+    #[must_use]
+    pub fn effects(&self, params: &[u8]) -> WriteEffects {
+        match &self.writes().effects {
+            Some(effects) => effects.clone(),
+            None => WriteEffects::of(&self.text, params),
+        }
+    }
+
+    fn writes(&self) -> &TextWrites {
+        let text = &*self.text;
+        self.writes.get_or_init(|| TextWrites {
+            may_write: may_write(text),
+            may_name_graph: may_name_graph(text),
+            changes_rights: may_change_rights(text),
+            may_call: may_call_procedure(text),
+            may_be_in_batches: may_be_in_batches(text),
+            effects: WriteEffects::of_text(text),
+        })
+    }
+
+    /// The server's word.
+    pub(crate) const fn word(&self) -> &KnownWord {
+        &self.word
+    }
+}
+
+/// A copy of the server's word on a text, beside the classifier's words, which other spellings share.
+///
+/// A word of before the latest distrust is none:
+///   a request reads the word "read" · a run reports a change, and the word becomes another · the request notes "read" here, with the
+///   number of distrusts that it had seen before it read the word. That is no longer the number.
+#[derive(Debug, Default)]
+pub(crate) struct KnownWord(AtomicU64);
+
+impl KnownWord {
+    /// The word, if nothing was distrusted since it was noted.
+    pub(crate) fn get(&self, distrusts: u32) -> Option<StatementKind> {
+        let packed = self.0.load(Ordering::Relaxed);
+        if packed >> KIND_BITS != u64::from(distrusts) {
+            return None;
+        }
+        match packed & KIND_MASK {
+            1 => Some(StatementKind::Read),
+            2 => Some(StatementKind::ReadWrite),
+            3 => Some(StatementKind::Write),
+            4 => Some(StatementKind::Schema),
+            _ => None,
+        }
+    }
+
+    /// Notes a word that was read when the classifier had distrusted so often.
+    pub(crate) fn note(&self, distrusts: u32, kind: StatementKind) {
+        let kind = match kind {
+            StatementKind::Read => 1,
+            StatementKind::ReadWrite => 2,
+            StatementKind::Write => 3,
+            StatementKind::Schema => 4,
+        };
+        self.0.store(u64::from(distrusts) << KIND_BITS | kind, Ordering::Relaxed);
+    }
+}
+
+/// The low bits of a [`KnownWord`] are its kind; zero: none.
+const KIND_BITS: u32 = 8;
+const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: [u8; 1] = [0xa0];
+
+    /// Each fact equals what the text gives when it is read for one run.
+    #[test]
+    fn the_facts_are_those_of_each_run() {
+        let name = [&[0xa1, 0x81, b'p', 0xa1, 0x84][..], b"name", &[1]].concat();
+        for text in [
+            "MATCH (n:A) RETURN n.x",
+            "MATCH (n:A) WHERE n.day = date($p) RETURN n",
+            "CREATE (n:A) SET n += $p",
+            "CREATE (:A {x: $p})",
+            "MATCH (n:A) CALL { WITH n SET n.x = 1 } IN TRANSACTIONS",
+            "CALL some.procedure($p)",
+            "USE other CREATE (n)",
+            "SHOW USERS",
+            "no Cypher",
+        ] {
+            let facts = TextFacts::of(text.into());
+            for params in [&NOTHING[..], &name, &NOTHING] {
+                assert_eq!(facts.effects(params), WriteEffects::of(text, params), "{text}");
+                assert_eq!(facts.parts(params), Parts::of(text, params), "{text}");
+                let found = ReadTags::of(text);
+                let is_of_graph = !found.is_anything() && !found.is_volatile(params);
+                assert_eq!(&*facts.reads(params).tags, found.ids(), "{text}");
+                assert_eq!(facts.reads(params).is_of_graph, is_of_graph, "{text}");
+                let found = found.with_tokens();
+                assert_eq!(&*facts.reads_with_tokens(params).tags, found.ids(), "{text}");
+            }
+            assert_eq!(
+                (facts.may_write(), facts.may_name_graph(), facts.changes_rights()),
+                (may_write(text), may_name_graph(text), may_change_rights(text)),
+                "{text}"
+            );
+        }
+    }
+
+    /// The schedule at [`KnownWord`].
+    #[test]
+    fn a_word_of_before_a_distrust_is_none() {
+        let word = KnownWord::default();
+        assert_eq!(word.get(0), None);
+        word.note(0, StatementKind::Read);
+        assert_eq!((word.get(0), word.get(1)), (Some(StatementKind::Read), None));
+        word.note(1, StatementKind::ReadWrite);
+        assert_eq!((word.get(0), word.get(1)), (None, Some(StatementKind::ReadWrite)));
+    }
+}
