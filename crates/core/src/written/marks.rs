@@ -274,7 +274,11 @@ impl Marks {
             Ordering::Equal => up_to.id,
             Ordering::Greater => UNSETTLED,
         };
-        self.tags.values_mut().fold(false, |is_later, mark| mark.unrefine(up_to) || is_later)
+        let mut is_later = false;
+        for mark in self.tags.values_mut() {
+            is_later |= mark.unrefine(up_to);
+        }
+        is_later
     }
 
     /// When this node last heard of an anchor; `None` if it keeps none.

@@ -11,6 +11,7 @@ use super::history::{KEYS, LABELS, Need, Needed, Role, Write, classes_of};
 type Group = (u64, usize, Vec<usize>, bool, bool);
 /// The keys that are covered, of those that needs may have.
 type Covered = [bool; 3];
+type Kind = (Group, Covered, Option<Vec<usize>>);
 
 /// The table's rule, without bounds and numbers of anchors.
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub(super) struct Bookkeeping {
     all: TransactionId,
     last: BTreeMap<u64, TransactionId>,
     loose: BTreeMap<u64, TransactionId>,
-    kinds: BTreeMap<(u64, usize), BTreeMap<(Group, Covered, Option<Vec<usize>>), TransactionId>>,
+    kinds: BTreeMap<(u64, usize), BTreeMap<Kind, TransactionId>>,
     anchors: BTreeMap<(Group, usize, ClassId), TransactionId>,
     /// The last transaction of each place of the sketch.
     places: BTreeMap<usize, TransactionId>,
