@@ -5,10 +5,23 @@
 //!
 //! A write names finer tags: labels, relationship types and property keys as numbers ([`TagId`]). `hopcache_cypher::tags` reads
 //! them from statements. A write ends an entry if both share a number.
+//!
+//! Where a write says by which values it found the nodes that it changed ([`Refinement`]), and a read by which values it finds its own
+//! ([`NeedsShape`]), a shared number is not enough: the values have to meet (`written`).
+
+mod anchors;
+mod reads;
+mod refined;
 
 use std::sync::Arc;
 
 use crate::key::DatabaseTag;
+
+pub(crate) use anchors::{AnchorGroup, KeyHash};
+pub use anchors::{AnchorHash, ClassId, Cover, Key};
+pub(crate) use reads::{ConstrainedKey, Roles};
+pub use reads::{Depends, NeedClasses, NeedRole, NeedsShape, NodeConstraint, ShapeNeed};
+pub use refined::{NotARefinement, RefinedFact, RefinedRole, Refinement, Refiner, TouchedRole, TouchedTags};
 
 /// One thing that an entry may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

@@ -7,6 +7,10 @@
 //! what it has touched. An entry is ended if its run carried less than the latest mark of the tags that it depends on, or
 //! than the mark for everything.
 //!
+//! A write that says by which values it found what it changed ends less: only what may have found the same (`touches`, `sketch`).
+//! Such a write is an event: what an earlier one says is not known by a later one. A node that may have missed one forgets what refines
+//! the marks up to then ([`WrittenTable::unrefine`]), and has the marks.
+//!
 //! A mark is of a database, by its UUID, and goes by the names that lead to it. Nodes before different Neo4j servers may share names
 //! and store: their marks stand side by side (`known`).
 //!
@@ -26,7 +30,10 @@
 mod board;
 mod known;
 mod marks;
+mod names;
+mod sketch;
 mod table;
+mod touches;
 
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;

@@ -7,6 +7,7 @@
     reason = "test code may fail the test"
 )]
 
+mod anchors;
 mod bookmark;
 mod dice;
 mod entry;

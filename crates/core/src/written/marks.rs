@@ -3,13 +3,19 @@
 //! Invariants: all marks have one epoch, that of the mark for everything; a tag's mark is later than it.
 //!
 //! The mark of foreign transactions ends nothing: it shows which entries are not proved (`proof`).
+//!
+//! A tag's mark is one of its last touch. What refines it says which reads that touch does not end ([`touches`](super::touches)).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{Written, WrittenEpoch};
+use super::names::NameTable;
+use super::sketch::AnchorSketch;
+use super::touches::{Judge, TagMark};
+use super::{UNSETTLED, Written, WrittenEpoch};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
-use crate::tags::TagId;
+use crate::tags::{Depends, Refinement, TagId, TouchedTags};
 use crate::time::MonoTime;
 
 /// The marks of one database.
@@ -28,7 +34,11 @@ pub(super) struct Marks {
     gone_back_at: MonoTime,
     /// When this node heard of this epoch, and the mark that it began with.
     began: (MonoTime, TransactionId),
-    tags: BTreeMap<TagId, TransactionId>,
+    tags: BTreeMap<TagId, TagMark>,
+    /// The anchors of what refines the tags: made with the first one.
+    anchors: Option<AnchorSketch>,
+    /// When this node last heard of an anchor.
+    anchored_at: MonoTime,
 }
 
 impl Marks {
@@ -43,6 +53,8 @@ impl Marks {
             gone_back_at: MonoTime(0),
             began: (MonoTime(0), TransactionId(0)),
             tags: BTreeMap::new(),
+            anchors: None,
+            anchored_at: MonoTime(0),
         }
     }
 
@@ -69,24 +81,55 @@ impl Marks {
     /// Each tag with its mark.
     pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, Written)> {
         let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
-        let tags = self.tags.iter().map(|(tag, id)| (*tag, *id)).chain(foreign);
+        let tags = self.tags.iter().map(|(tag, mark)| (*tag, mark.last)).chain(foreign);
         tags.map(|(tag, id)| (tag, Written { id, ..self.all }))
     }
 
     /// The latest mark of what a read depends on; of an unknown read the latest of all.
-    pub(super) fn needed(&self, reads: Option<&[TagId]>) -> Written {
-        let Some(reads) = reads else { return self.newest };
-        if self.tags.is_empty() {
-            return self.all;
-        }
-        let latest = reads.iter().filter_map(|tag| self.tags.get(tag)).max();
-        Written { id: latest.map_or(self.all.id, |id| self.all.id.max(*id)), ..self.all }
+    pub(super) fn needed(&self, reads: Depends<'_>, names: &NameTable) -> Written {
+        let id = match reads {
+            Depends::OnAnything => return self.newest,
+            _ if self.tags.is_empty() => self.all.id,
+            Depends::OnTags(tags) => {
+                let latest = tags.iter().filter_map(|tag| self.tags.get(tag)).map(|mark| mark.last).max();
+                latest.map_or(self.all.id, |id| self.all.id.max(id))
+            }
+            Depends::OnNeeds(shape, classes) => {
+                let judge = Judge::new((shape, classes), names, self.anchors.as_ref());
+                shape.by_tag().iter().fold(self.all.id, |latest, (tag, needs)| match self.tags.get(tag) {
+                    Some(mark) if mark.last > latest => mark.needed(needs, &judge, latest),
+                    _ => latest,
+                })
+            }
+        };
+        Written { id, ..self.all }
     }
 
     /// Takes a mark of a tag, or of everything, that this node hears at `now`. Returns whether it ends more than before.
     pub(super) fn take(&mut self, tag: Option<TagId>, written: Written, now: MonoTime) -> bool {
+        self.take_with(written, now, |marks| marks.take_mark(tag, written))
+    }
+
+    /// Takes a write that this node hears of at `now`. Where the ids are counted anew, or are not known, it has touched anything. Returns
+    /// whether it may end more than before.
+    pub(super) fn take_write(
+        &mut self,
+        (written, touched): (Written, &TouchedTags),
+        now: MonoTime,
+        names: &mut NameTable,
+    ) -> bool {
+        if touched.tags().is_empty() {
+            return false;
+        }
+        if written.is_unsettled() || !self.counts(written.epoch) {
+            return self.take(None, written, now);
+        }
+        self.take_with(written, now, |marks| marks.take_touched(written, touched, now, names))
+    }
+
+    fn take_with(&mut self, written: Written, now: MonoTime, take: impl FnOnce(&mut Self) -> bool) -> bool {
         let (before, is_first) = (self.all, self.newest().is_nothing());
-        let is_later = self.take_mark(tag, written);
+        let is_later = take(self);
         if self.all.is_unsettled() && !before.is_unsettled() {
             self.before_doubt = self.highest;
         }
@@ -136,30 +179,117 @@ impl Marks {
             return false;
         }
         if written.epoch != self.all.epoch {
-            self.tags.clear();
+            self.forget_tags();
             (self.newest, self.foreign) = (written, TransactionId(0));
         }
         self.all = written;
-        self.tags.retain(|_, id| *id > written.id);
+        self.tags.retain(|_, mark| mark.last > written.id);
         if !self.newest.is_at_or_after(&written) {
             self.newest = written;
         }
         true
     }
 
+    /// The anchors go with the tags, never before them.
+    fn forget_tags(&mut self) {
+        self.tags.clear();
+        self.anchors = None;
+    }
+
     fn take_tag(&mut self, tag: TagId, written: Written) -> bool {
-        if self.all.is_at_or_after(&written) || self.tags.get(&tag).is_some_and(|id| *id >= written.id) {
+        if self.all.is_at_or_after(&written) || !self.tags.entry(tag).or_default().take_loose(written.id) {
             return false;
         }
-        self.tags.insert(tag, written.id);
+        self.has_taken_tag(written);
+        true
+    }
+
+    fn has_taken_tag(&mut self, written: Written) {
         if !self.newest.is_at_or_after(&written) {
             self.newest = written;
         }
         if self.tags.len() > WRITTEN_TAGS_MAX {
             self.all = self.newest;
-            self.tags.clear();
+            self.forget_tags();
         }
-        true
+    }
+
+    fn take_touched(
+        &mut self,
+        written: Written,
+        touched: &TouchedTags,
+        now: MonoTime,
+        names: &mut NameTable,
+    ) -> bool {
+        let mut is_later = false;
+        for tag in touched.tags().iter() {
+            let refinement = touched
+                .refinement()
+                .filter(|refinement| *tag != TagId::FOREIGN && refinement.facts_of(*tag).next().is_some());
+            is_later |= match refinement {
+                Some(refinement) => self.take_refined(*tag, written, refinement, names),
+                None => self.take_mark(Some(*tag), written),
+            };
+            if let Some(mark) = self.tags.get_mut(tag) {
+                mark.told = mark.told.max(written.id);
+            }
+        }
+        let anchors = touched.refinement().map_or(&[][..], |refinement| refinement.anchors());
+        if !anchors.is_empty() && !self.all.is_at_or_after(&written) {
+            self.anchored_at = now;
+            let sketch = self.anchors.get_or_insert_with(AnchorSketch::new);
+            for anchor in anchors {
+                is_later |= sketch.raise(*anchor, written.id);
+            }
+        }
+        is_later
+    }
+
+    fn take_refined(
+        &mut self,
+        tag: TagId,
+        written: Written,
+        refinement: &Refinement,
+        names: &mut NameTable,
+    ) -> bool {
+        if self.all.is_at_or_after(&written) {
+            return false;
+        }
+        let mark = self.tags.entry(tag).or_default();
+        let is_later = mark.take_refined(refinement, tag, (written.id, names));
+        self.has_taken_tag(written);
+        is_later
+    }
+
+    /// Whether a mark of a tag came with a write that this node has taken, or a later one.
+    pub(super) fn has_write_of(&self, tag: TagId, written: Written) -> bool {
+        self.counts(written.epoch) && self.tags.get(&tag).is_some_and(|mark| mark.told >= written.id)
+    }
+
+    /// Nothing more is known of the touches up to this one. Returns whether that ends more than before.
+    pub(super) fn unrefine(&mut self, up_to: Written) -> bool {
+        let up_to = match up_to.epoch.cmp(&self.all.epoch) {
+            // All that was written in an earlier epoch has ended with it.
+            Ordering::Less => return false,
+            Ordering::Equal => up_to.id,
+            Ordering::Greater => UNSETTLED,
+        };
+        let mut is_later = false;
+        for mark in self.tags.values_mut() {
+            is_later |= mark.unrefine(up_to);
+        }
+        is_later
+    }
+
+    /// When this node last heard of an anchor; `None` if it keeps none.
+    pub(super) fn anchored_at(&self) -> Option<MonoTime> {
+        self.anchors.as_ref().map(|_| self.anchored_at)
+    }
+
+    /// Forgets the anchors, and with them what refines the tags.
+    pub(super) fn forget_anchors(&mut self) {
+        self.unrefine(Written { id: UNSETTLED, ..self.all });
+        self.anchors = None;
     }
 
     /// Whether a record of this epoch is of the ids that are counted now.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::known::{Known, KnownDatabases, Learned, Whose};
 use super::marks::Marks;
+use super::names::NameTable;
 use super::{Written, WrittenEpoch, WrittenRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
-use crate::limits::WRITTEN_DATABASES_MAX;
-use crate::tags::{TagId, Touched};
-use crate::time::MonoTime;
+use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
+use crate::tags::{Depends, TagId, Touched, TouchedTags};
+use crate::time::{Millis, MonoTime};
 
 /// What a node knows: the marks of each database, and the database behind each name.
 ///
@@ -22,6 +23,7 @@ pub struct WrittenTable {
     /// The databases that others have written, by the names that they used.
     told: BTreeSet<(DatabaseTag, DatabaseUuid)>,
     marks: BTreeMap<DatabaseUuid, Marks>,
+    names: NameTable,
 }
 
 /// What a record changed in a table.
@@ -68,7 +70,14 @@ impl WrittenTable {
     /// The mark of the database behind a name, for a read that depends on these tags; of all tags if they are not known.
     #[must_use]
     pub fn needed(&self, name: DatabaseTag, reads: Option<&[TagId]>) -> Option<Written> {
-        self.marks_of(name).map(|marks| marks.needed(reads))
+        self.needed_by(name, reads.into())
+    }
+
+    /// The mark of the database behind a name, for a read that depends on this. The last write that may have changed what the read needs
+    /// is at this mark, or before it: a write that a [`Refinement`](crate::tags::Refinement) separates from each need has not.
+    #[must_use]
+    pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<Written> {
+        self.marks_of(name).map(|marks| marks.needed(reads, &self.names))
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.
@@ -112,7 +121,7 @@ impl WrittenTable {
         let Some((range, read_started)) = read else { return self.marks.values().any(Marks::ends_any) };
         let database = range.to().database;
         let is_renamed = self.known.of(name).is_some_and(|now| now.database != database);
-        let has_ended = |marks: &Marks| !marks.needed(reads).is_seen_by(range);
+        let has_ended = |marks: &Marks| !marks.needed(reads.into(), &self.names).is_seen_by(range);
         is_renamed
             || self.marks.get(&database).is_some_and(has_ended)
             || self.is_of_earlier_epoch(range, read_started)
@@ -249,15 +258,84 @@ impl WrittenTable {
         (Written::at(epoch, own), is_back)
     }
 
-    /// Takes a record that this node hears at `now`.
+    /// Takes a record that this node hears at `now`. Of a record's write nothing more is known: it ends all that depends on the tag.
     pub fn take(&mut self, record: WrittenRecord, now: MonoTime) -> Change {
-        let WrittenRecord { name, written, tag } = record;
+        self.take_with(&record, |marks, _| marks.take(record.tag, record.written, now))
+    }
+
+    /// Takes a write that this node hears of at `now`, by this name, with what refines its tags. A tag that is not refined is taken as by
+    /// [`WrittenTable::take`]. Repetition and order change nothing: an earlier write is taken as well as a later one.
+    pub fn take_write(
+        &mut self,
+        name: DatabaseTag,
+        (written, touched): (Written, &TouchedTags),
+        now: MonoTime,
+    ) -> Change {
+        let has_anchors = touched.refinement().is_some_and(|refinement| !refinement.anchors().is_empty());
+        let record = WrittenRecord::of_all(name, written);
+        if touched.tags().is_empty() {
+            return Change::Known;
+        }
+        if has_anchors && !self.makes_room_for_anchors(written.database, now) {
+            let loose = TouchedTags::new(touched.tags().iter().copied(), None);
+            return self.take_with(&record, |marks, names| marks.take_write((written, &loose), now, names));
+        }
+        self.take_with(&record, |marks, names| marks.take_write((written, touched), now, names))
+    }
+
+    /// Takes a record that came beside the writes of which it is the sum. It changes nothing if a write to the tag is known that is as
+    /// late.
+    ///
+    /// Each write that the record sums up has come by [`WrittenTable::take_write`]. Where one may lack, [`WrittenTable::unrefine`]
+    /// follows under the same lock, or what the lacking one has ended stays.
+    pub fn take_beside(&mut self, record: WrittenRecord, now: MonoTime) -> Change {
+        let marks = self.marks.get(&record.written.database);
+        match (marks, record.tag) {
+            (Some(marks), Some(tag)) if marks.has_write_of(tag, record.written) => Change::Known,
+            _ => self.take(record, now),
+        }
+    }
+
+    /// The floor: writes to this database up to this mark may lack here, though their tags are known. So nothing more is known of any touch
+    /// up to it, and each ends all that depends on its tag. Later writes stay refined. Returns whether that ends more than before.
+    ///
+    /// Schedule: write 50 sets `name` of the user 7 · write 51 sets that of the user 8 · this node hears of 51, and of the gap before it ·
+    /// without a floor, what was read of the user 7 at 49 would be served.
+    pub fn unrefine(&mut self, up_to: Written) -> bool {
+        self.marks.get_mut(&up_to.database).is_some_and(|marks| marks.unrefine(up_to))
+    }
+
+    /// Whether a database has a sketch of anchors, or may have one. The database that has had no anchor for longest gives its own away.
+    fn makes_room_for_anchors(&mut self, database: DatabaseUuid, now: MonoTime) -> bool {
+        if self.marks.get(&database).is_some_and(|marks| marks.anchored_at().is_some()) {
+            return true;
+        }
+        let having = self.marks.values_mut().filter_map(|marks| Some((marks.anchored_at()?, marks)));
+        let mut having: Vec<_> = having.collect();
+        if having.len() < SKETCHES_MAX {
+            return true;
+        }
+        match having.iter_mut().min_by_key(|(at, _)| *at) {
+            Some((at, marks)) if now.since(*at) >= Millis(SKETCH_IDLE_MS) => {
+                marks.forget_anchors();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn take_with(
+        &mut self,
+        record: &WrittenRecord,
+        take: impl FnOnce(&mut Marks, &mut NameTable) -> bool,
+    ) -> Change {
+        let WrittenRecord { name, written, .. } = *record;
         let place = (name, written.database);
         let is_new_name = !self.told.contains(&place);
         let is_new_mark = !self.marks.contains_key(&written.database);
         let has_place = !is_new_name || self.told.len() < WRITTEN_DATABASES_MAX;
         let has_room = !is_new_mark || self.marks.len() < WRITTEN_DATABASES_MAX;
-        if !(has_place && has_room) && self.is_anothers(&record) {
+        if !(has_place && has_room) && self.is_anothers(record) {
             return Change::Known;
         }
         if !has_room {
@@ -267,7 +345,7 @@ impl WrittenTable {
             self.told.insert(place);
         }
         let marks = self.marks.entry(written.database).or_insert_with(|| Marks::nothing(written.database));
-        let is_later = marks.take(tag, written, now);
+        let is_later = take(marks, &mut self.names);
         if !has_place {
             return Change::Full { ends_others: is_later };
         }

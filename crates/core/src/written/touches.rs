@@ -1,0 +1,337 @@
+//! How one tag was touched: when last, when last without refinement, and by which kinds of touches.
+//!
+//! Invariants of a [`TagMark`]: each refined touch after `loose` is in each of both roles, in an entry or in the rest. So a touch that
+//! no role separates from a need is not forgotten, whichever role is asked. All touches of an entry cover its keys.
+
+use std::cell::OnceCell;
+
+use arrayvec::ArrayVec;
+
+use super::names::{NameId, NameTable};
+use super::sketch::AnchorSketch;
+use crate::bookmark::TransactionId;
+use crate::limits::{COVERED_KEYS_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
+use crate::tags::{
+    AnchorGroup, AnchorHash, ClassId, ConstrainedKey, Cover, Key, KeyHash, NeedClasses, NeedRole, NeedsShape,
+    RefinedRole, Refinement, Roles, TagId,
+};
+
+const NEVER: TransactionId = TransactionId(0);
+
+/// How one tag was touched.
+#[derive(Debug, Clone)]
+pub(super) struct TagMark {
+    /// The last touch.
+    pub(super) last: TransactionId,
+    /// The last touch of which nothing more is known.
+    loose: TransactionId,
+    /// The latest transaction that came as a write, with all that is known of it.
+    pub(super) told: TransactionId,
+    /// What refines the touches after `loose`.
+    roles: Option<Box<[RoleTouches; 2]>>,
+}
+
+/// The refined touches of one role of a tag.
+#[derive(Debug, Clone)]
+struct RoleTouches {
+    /// The last touch that nothing separates from a need here.
+    rest: TransactionId,
+    entries: Vec<RoleEntry>,
+}
+
+/// The touches of one kind.
+#[derive(Debug, Clone)]
+struct RoleEntry {
+    kind: RoleKind,
+    last: TransactionId,
+}
+
+/// What a touch says of a node, but for the values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RoleKind {
+    group: AnchorGroup,
+    /// Sorted.
+    cover: Cover<NameId>,
+    /// Sorted.
+    labels: ArrayVec<NameId, ROLE_LABELS_MAX>,
+    labels_are_exact: bool,
+    is_fresh: bool,
+}
+
+/// What a read needs, beside what the marks of a database say.
+pub(super) struct Judge<'a> {
+    pub(super) shape: &'a NeedsShape,
+    pub(super) classes: &'a NeedClasses,
+    pub(super) names: &'a NameTable,
+    pub(super) sketch: Option<&'a AnchorSketch>,
+    /// What the nodes of the read certainly are; made when the first refined touch is judged.
+    nodes: OnceCell<Vec<NeededNode<'a>>>,
+}
+
+/// What a node of a read certainly is, by this node's numbers of names.
+struct NeededNode<'a> {
+    keys: ArrayVec<NeededKey<'a>, COVERED_KEYS_MAX>,
+    labels: ArrayVec<Option<NameId>, ROLE_LABELS_MAX>,
+}
+
+struct NeededKey<'a> {
+    key: Key<Option<NameId>>,
+    hash: KeyHash,
+    classes: &'a [ClassId],
+}
+
+impl Default for TagMark {
+    fn default() -> Self {
+        Self { last: NEVER, loose: NEVER, told: NEVER, roles: None }
+    }
+}
+
+impl TagMark {
+    /// Takes a touch of which nothing more is known. Returns whether it ends more than before.
+    pub(super) fn take_loose(&mut self, id: TransactionId) -> bool {
+        if self.loose >= id {
+            return false;
+        }
+        self.last = self.last.max(id);
+        self.loose = id;
+        self.forget_refined();
+        true
+    }
+
+    /// Takes a refined touch. Returns whether it may end more than before. Its anchors are the sketch's.
+    ///
+    /// A touch is not known because a later one is: nodes hear of writes in any order, and the later one may have other values.
+    pub(super) fn take_refined(
+        &mut self,
+        refinement: &Refinement,
+        tag: TagId,
+        (id, names): (TransactionId, &mut NameTable),
+    ) -> bool {
+        if self.loose >= id {
+            return false;
+        }
+        self.last = self.last.max(id);
+        let mut is_later = false;
+        let roles = self.roles.get_or_insert_default();
+        for fact in refinement.facts_of(tag) {
+            for (place, touches) in roles.iter_mut().enumerate() {
+                let role = fact.roles.get(place);
+                let kind = role.map(|role| RoleKind::of((tag, place), role, refinement, names));
+                is_later |= touches.take(kind, id);
+            }
+        }
+        is_later
+    }
+
+    /// Nothing more is known of the touches up to this one. Returns whether that ends more than before.
+    pub(super) fn unrefine(&mut self, up_to: TransactionId) -> bool {
+        self.take_loose(self.last.min(up_to))
+    }
+
+    /// Only what is after the last loose touch can still end anything.
+    fn forget_refined(&mut self) {
+        if self.last <= self.loose {
+            self.roles = None;
+        }
+        for touches in self.roles.iter_mut().flat_map(|roles| roles.iter_mut()) {
+            touches.entries.retain(|entry| entry.last > self.loose);
+        }
+    }
+
+    /// The last touch that may end one of these needs, or a later one, if it is later than `known`; else `known`.
+    pub(super) fn needed(&self, needs: &[Roles], judge: &Judge<'_>, known: TransactionId) -> TransactionId {
+        let mut latest = known.max(self.loose);
+        for need in needs {
+            if self.last <= latest {
+                break;
+            }
+            latest = latest.max(self.last_of(need, judge));
+        }
+        latest
+    }
+
+    fn last_of(&self, need: &Roles, judge: &Judge<'_>) -> TransactionId {
+        let Some(touches) = &self.roles else { return self.last };
+        let of_role = |(role, touches): (&NeedRole, &RoleTouches)| touches.last_of(role, judge);
+        need.iter().zip(touches.iter()).map(of_role).min().unwrap_or(self.last)
+    }
+}
+
+impl Default for RoleTouches {
+    fn default() -> Self {
+        Self { rest: NEVER, entries: Vec::new() }
+    }
+}
+
+impl RoleTouches {
+    fn take(&mut self, kind: Option<RoleKind>, id: TransactionId) -> bool {
+        if self.rest >= id {
+            return false;
+        }
+        let Some(kind) = kind.filter(RoleKind::can_separate) else {
+            self.take_rest(id);
+            return true;
+        };
+        if self.put(RoleEntry { kind, last: id }) {
+            if self.entries.len() > ROLE_ENTRIES_MAX {
+                self.make_room();
+            }
+            return true;
+        }
+        false
+    }
+
+    fn take_rest(&mut self, id: TransactionId) {
+        self.rest = self.rest.max(id);
+        self.entries.retain(|entry| entry.last > self.rest);
+    }
+
+    /// Returns whether it is later than the entry of its kind.
+    fn put(&mut self, entry: RoleEntry) -> bool {
+        match self.entries.iter_mut().find(|own| own.kind == entry.kind) {
+            Some(own) => {
+                let is_later = own.last < entry.last;
+                own.last = own.last.max(entry.last);
+                is_later
+            }
+            None => {
+                self.entries.push(entry);
+                true
+            }
+        }
+    }
+
+    /// Two entries become one that covers only the keys of both: the oldest that have a key in common, and whose anchors are of one group.
+    /// If there are no such two, nothing separates the touches of the oldest any more.
+    fn make_room(&mut self) {
+        self.entries.sort_by_key(|entry| entry.last);
+        let places = 0..self.entries.len();
+        let mut pairs =
+            places.clone().flat_map(|one| places.clone().skip(one + 1).map(move |other| (one, other)));
+        let joined = |(one, other): (usize, usize)| {
+            let kind = self.entries[one].kind.both(&self.entries[other].kind)?;
+            Some((one, other, kind))
+        };
+        match pairs.find_map(joined) {
+            Some((one, other, kind)) => {
+                let last = self.entries.remove(other).last;
+                self.entries.remove(one);
+                self.put(RoleEntry { kind, last });
+            }
+            None => {
+                let oldest = self.entries.remove(0);
+                self.take_rest(oldest.last);
+            }
+        }
+    }
+
+    fn last_of(&self, role: &NeedRole, judge: &Judge<'_>) -> TransactionId {
+        let mut latest = self.rest;
+        for entry in &self.entries {
+            if entry.last > latest {
+                latest = latest.max(entry.last_of(role, judge));
+            }
+        }
+        latest
+    }
+}
+
+impl RoleEntry {
+    fn last_of(&self, role: &NeedRole, judge: &Judge<'_>) -> TransactionId {
+        if self.kind.is_fresh && role.is_ref {
+            return NEVER;
+        }
+        let Some(node) = role.constraint.and_then(|place| judge.node(place)) else { return self.last };
+        let has = |label: &Option<NameId>| label.is_some_and(|label| self.kind.labels.contains(&label));
+        if self.kind.labels_are_exact && !node.labels.iter().all(has) {
+            return NEVER;
+        }
+        let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
+        covered.fold(self.last, |last, needed| {
+            let anchor = |class| AnchorHash::of(self.kind.group, needed.hash, class);
+            let touched = |class| judge.sketch.map_or(NEVER, |sketch| sketch.last(anchor(class)));
+            last.min(needed.classes.iter().copied().map(touched).max().unwrap_or(last))
+        })
+    }
+}
+
+impl RoleKind {
+    fn of(at: (TagId, usize), role: &RefinedRole, refinement: &Refinement, names: &mut NameTable) -> Self {
+        let texts: ArrayVec<&str, ROLE_LABELS_MAX> =
+            role.labels.iter().map(|label| refinement.name(*label)).collect();
+        let group = AnchorGroup::of(at, &texts, role.labels_are_exact, role.is_fresh);
+        let mut known = |name: u8| names.know(refinement.name(name));
+        let cover = match &role.cover {
+            Cover::Keys(keys) => {
+                let mut keys: ArrayVec<_, COVERED_KEYS_MAX> =
+                    keys.iter().filter_map(|key| known_key(*key, &mut known)).collect();
+                keys.sort_unstable();
+                Cover::Keys(keys)
+            }
+            Cover::AllBut(uncovered) => {
+                let uncovered = uncovered.iter().map(|name| known(*name)).collect::<Option<ArrayVec<_, _>>>();
+                uncovered.map_or_else(Cover::nothing, |mut names: ArrayVec<_, COVERED_KEYS_MAX>| {
+                    names.sort_unstable();
+                    Cover::AllBut(names)
+                })
+            }
+        };
+        let mut labels: ArrayVec<NameId, ROLE_LABELS_MAX> =
+            role.labels.iter().filter_map(|label| known(*label)).collect();
+        let labels_are_exact = role.labels_are_exact && labels.len() == role.labels.len();
+        labels.sort_unstable();
+        Self { group, cover, labels, labels_are_exact, is_fresh: role.is_fresh }
+    }
+
+    /// Whether there is a need from which it is separated.
+    fn can_separate(&self) -> bool {
+        self.is_fresh || self.labels_are_exact || !self.cover.is_nothing()
+    }
+
+    /// The kind of the touches of both, if they have one group of anchors, and a key in common.
+    fn both(&self, other: &Self) -> Option<Self> {
+        let cover = self.cover.both(&other.cover);
+        let is_of_group = Self { cover: other.cover.clone(), ..self.clone() } == *other;
+        (is_of_group && !cover.is_nothing()).then(|| Self { cover, ..self.clone() })
+    }
+}
+
+fn known_key(key: Key<u8>, known: &mut impl FnMut(u8) -> Option<NameId>) -> Option<Key<NameId>> {
+    Some(match key {
+        Key::Property(name) => Key::Property(known(name)?),
+        Key::ElementId => Key::ElementId,
+        Key::Id => Key::Id,
+    })
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(
+        (shape, classes): (&'a NeedsShape, &'a NeedClasses),
+        names: &'a NameTable,
+        sketch: Option<&'a AnchorSketch>,
+    ) -> Self {
+        Self { shape, classes, names, sketch, nodes: OnceCell::new() }
+    }
+
+    fn node(&self, place: u16) -> Option<&NeededNode<'a>> {
+        self.nodes.get_or_init(|| self.found_nodes()).get(usize::from(place))
+    }
+
+    fn found_nodes(&self) -> Vec<NeededNode<'a>> {
+        let label = |name: &str| self.names.find(name, KeyHash::of(Key::Property(name)));
+        let mut nodes = Vec::with_capacity(self.shape.constraints().len());
+        for (place, constraint) in self.shape.constraints().iter().enumerate() {
+            let start = self.shape.start_of(place);
+            let key = |(at, constrained): (usize, &'a ConstrainedKey)| {
+                let classes = self.classes.of_key(start.saturating_add(at));
+                let key = constrained.key.as_ref().map(|name| self.names.find(name, constrained.hash));
+                (!classes.is_empty()).then_some(NeededKey { key, hash: constrained.hash, classes })
+            };
+            nodes.push(NeededNode {
+                keys: constraint.keys.iter().enumerate().filter_map(key).collect(),
+                labels: constraint.labels.iter().map(|name| label(name)).collect(),
+            });
+        }
+        nodes
+    }
+}
