@@ -49,7 +49,7 @@ impl Statement {
     pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
         let tokens: Vec<Token> = tokens(text).collect();
         let normal = NormalForm::of_tokens(text, &tokens);
-        let pattern = id_of_tokens(text, tokens.iter().copied());
+        let pattern = id_of_tokens(text, &tokens);
         let lexed = Lexed::of_tokens(text, &tokens, procedures);
         let mut read = Self { normal, lexed, pattern, shared: None };
         // The form's length, not the text's: texts that share a form share the verdict.
@@ -57,7 +57,7 @@ impl Statement {
             return read;
         }
         match Syntax::of(text, &tokens) {
-            Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax.query),
+            Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax),
             Ok(_) => {}
             Err(_) => read.lexed = Lexed::Bypass(BypassReason::Unreadable),
         }

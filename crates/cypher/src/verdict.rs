@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use crate::forms::normal::without_end;
 use crate::lexer::{Token, TokenKind, Trouble, tokens};
+use crate::syntax::Prefix;
 
 /// The verdict from the tokens of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +41,7 @@ hopcache_core::words! {
         Administration = "administration",
         /// `EXPLAIN` or `PROFILE`.
         Plan = "plan",
-        /// `CYPHER …` options.
+        /// `CYPHER` with an option or a language that this reader does not know.
         Prefix = "prefix",
         /// An explicit `USE`.
         Use = "use",
@@ -80,8 +81,12 @@ impl Lexed {
         if let Some(reason) = tokens.iter().find_map(trouble) {
             return Self::Bypass(reason);
         }
+        let prefix = Prefix::of(text, tokens);
+        if let Some((reason, _)) = of_prefix(&prefix) {
+            return Self::Bypass(reason);
+        }
         // As in the normal form: texts that share a form must share the verdict.
-        let tokens = without_end(tokens);
+        let tokens = without_end(&tokens[prefix.tokens..]);
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
         let view = View { tokens, texts: &texts };
         judge(view, procedures).0
@@ -164,7 +169,11 @@ pub fn decided_by(text: &str, procedures: &[String]) -> Option<Decider> {
     if tokens.iter().any(|token| trouble(token).is_some()) {
         return None;
     }
-    let tokens = without_end(&tokens);
+    let prefix = Prefix::of(text, &tokens);
+    if let Some((_, place)) = of_prefix(&prefix) {
+        return Some(Decider { name: tokens[place].text(text).to_owned(), has_arguments: false });
+    }
+    let tokens = without_end(&tokens[prefix.tokens..]);
     let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
     let view = View { tokens, texts: &texts };
     let Range { start, end } = judge(view, procedures).1?;
@@ -178,6 +187,12 @@ fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>)
         Some((verdict, index)) => (verdict, Some(index..index + 1)),
         None => calls::judge(view, procedures),
     }
+}
+
+/// The reason why a text with this prefix is not cached, if there is one, and the place of the token that decides it.
+fn of_prefix(prefix: &Prefix) -> Option<(BypassReason, usize)> {
+    let plan = prefix.plan.map(|place| (BypassReason::Plan, place));
+    plan.or_else(|| prefix.unknown.map(|place| (BypassReason::Prefix, place)))
 }
 
 fn trouble(token: &Token) -> Option<BypassReason> {

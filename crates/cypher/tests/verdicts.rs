@@ -81,6 +81,26 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
     }
 }
 
+/// Behind a prefix a text has the verdict that it has without one, in Cypher 25 as well.
+#[test]
+fn behind_a_prefix_the_verdict_is_the_same() {
+    let rows: Vec<Row> = serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).unwrap();
+    for row in rows.iter().filter(|row| !["prefix", "plan"].contains(&row.lexer.as_str())) {
+        for prefix in ["CYPHER 5", "cypher 25 Runtime = slotted planner=COST", "/**/CYPHER CYPHER 25"] {
+            let text = format!("{prefix} {}", row.statement);
+            assert_eq!(Lexed::of(&text, &[]).as_str(), row.lexer, "{text:?}");
+        }
+    }
+    for text in [
+        "CYPHER 25 CALL { SHOW TRANSACTIONS YIELD transactionId RETURN transactionId } RETURN transactionId",
+        "CYPHER 25 RETURN 1 AS a NEXT SHOW TRANSACTIONS YIELD transactionId AS i RETURN i",
+    ] {
+        assert_eq!(Lexed::of(text, &[]), Lexed::Bypass(BypassReason::Administration), "{text}");
+    }
+    let interpolated = Lexed::of("CYPHER 25 RETURN s'{rand()}' AS x", &[]);
+    assert_eq!(interpolated, Lexed::Bypass(BypassReason::Unreadable));
+}
+
 /// A temporal function is a read only if its argument certainly is no clock.
 #[test]
 fn a_temporal_function_of_what_nobody_knows_is_volatile() {
@@ -275,6 +295,10 @@ fn the_name_that_decides_is_told_as_it_is_written() {
         ("MATCH (n) WHERE n.at < timestamp() SET n.x = rand()", Some("SET")),
         ("MATCH (n) DETACH DELETE n", Some("DETACH")),
         ("SHOW INDEXES", Some("SHOW")),
+        ("CYPHER 5 planner=cost debug=ast RETURN 1", Some("debug")),
+        ("CYPHER 6 RETURN 1", Some("6")),
+        ("CYPHER 5 explain RETURN rand()", Some("explain")),
+        ("CYPHER 25 RETURN rand()", Some("rand")),
         ("MATCH (n) RETURN count(n) AS n", None),
         ("RETURN 1; RETURN 2", None),
         ("RETURN 'cut", None),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::checks::calls::may_read_tokens;
 use hopcache_core::tags::TagId;
 
-use crate::syntax::certain_query;
+use crate::syntax::{Syntax, certain};
 use crate::tags::id::{ids, share};
 use crate::tags::limits::TAGS_MAX;
 use crate::tags::names::Names;
@@ -26,7 +26,7 @@ impl ReadTags {
     /// The tags of `statement`, for any parameters.
     #[must_use]
     pub fn of(statement: &str) -> Self {
-        let Some(query) = certain_query(statement) else {
+        let Some(Syntax { query, .. }) = certain(statement) else {
             let anything = Self::anything();
             return if may_read_tokens(statement) { anything } else { anything.without_tokens() };
         };

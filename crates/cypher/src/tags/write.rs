@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hopcache_core::tags::TagId;
 
-use crate::syntax::certain_query;
+use crate::syntax::{Syntax, certain};
 use crate::tags::counters::Counters;
 use crate::tags::id::ids;
 use crate::tags::limits::MARKS_MAX;
@@ -29,7 +29,11 @@ impl WriteEffects {
     /// The effects of `statement` with these parameters (one PackStream map), before anything is known of its run.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
-        let Some(query) = certain_query(statement) else { return Self::anything() };
+        let Some(Syntax { prefix, query, .. }) = certain(statement) else { return Self::anything() };
+        let tokens = tokens(&query, Params(params));
+        if prefix.is_explained {
+            return Self { tokens, ..Self::from_touches(BTreeSet::new(), true) };
+        }
         let found = Names::of(&query).and_then(|names| touches(&query, &names, Params(params)));
         let Some(Touches { touches: found, in_transactions }) = found else { return Self::anything() };
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
@@ -37,7 +41,7 @@ impl WriteEffects {
         if effects.is_anything() {
             return Self::anything();
         }
-        Self { tokens: tokens(&query, Params(params)), ..effects }
+        Self { tokens, ..effects }
     }
 
     /// The effects of a write about which nothing is known: it touches every read.

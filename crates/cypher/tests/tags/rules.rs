@@ -213,7 +213,7 @@ fn n8_unknown_constructs() {
         "MATCH (n) RETURN my.function(n)",
         "LOAD CSV FROM 'x' AS row RETURN row",
         "MATCH (n:A) RETURN n.x IS :: INTEGER",
-        "CYPHER 5 MATCH (n) RETURN n",
+        "CYPHER 6 MATCH (n) RETURN n",
         "USE neo4j MATCH (n) RETURN n",
         "EXPLAIN MATCH (n) RETURN n",
         "MATCH (n:A) SET n.x = 1 RETURN n",

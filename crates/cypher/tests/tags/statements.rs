@@ -107,6 +107,28 @@ fn a_long_text_is_read_by_its_tokens_and_a_deep_one_is_not_read() {
     assert_eq!(verdict(&commented), Lexed::Bypass(BypassReason::Unreadable));
 }
 
+/// A prefix changes neither what a read depends on nor what a write touches. With `EXPLAIN` a write changes nothing.
+#[test]
+fn behind_a_prefix_the_tags_are_the_same() {
+    let (read, write) = ("MATCH (n:A)-[:R]->(m) RETURN m.x", "MATCH (n:B) SET n.y = 1 CREATE (:C {z: 1})");
+    let (tags, effects) = (ReadTags::of(read), WriteEffects::of(write, &[0xa0]));
+    for prefix in ["CYPHER", "cypher 5", "CYPHER 25 runtime=slotted", "PROFILE CYPHER 5", "CYPHER 5 foo=bar"]
+    {
+        assert_eq!(WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]), effects, "{prefix}");
+    }
+    for prefix in ["CYPHER", "cypher 5", "CYPHER 25 runtime=slotted"] {
+        assert_eq!(ReadTags::of(&format!("{prefix} {read}")), tags, "{prefix}");
+    }
+    assert!(!tags.touched_by(&effects) && !effects.is_anything());
+    for prefix in ["EXPLAIN", "EXPLAIN CYPHER 5", "CYPHER 5 EXPLAIN"] {
+        let explained = WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]);
+        assert_eq!((explained.ids(), explained.transactions_max()), (&[][..], Some(0)), "{prefix}");
+    }
+    for prefix in ["CYPHER 6", "CYPHER 5 5", "CYPHER foo", "CYPHER foo=$bar", "CYPHER 'x'"] {
+        assert!(WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]).is_anything(), "{prefix}");
+    }
+}
+
 /// An interpolated string in a write: whatever it creates, all reads end.
 #[test]
 fn a_write_with_unknown_syntax_touches_everything() {

@@ -81,9 +81,10 @@ const fn of_text(reason: BypassReason) -> (&'static str, &'static str) {
         }
         BypassReason::Administration => ("{} is an administrative command", NOTHING),
         BypassReason::Plan => ("{} asks for a plan, not for data", "Leave `EXPLAIN` or `PROFILE` out."),
-        BypassReason::Prefix => {
-            ("options stand before the statement (`CYPHER …`)", "Leave them out, or configure them at Neo4j.")
-        }
+        BypassReason::Prefix => (
+            "{} behind `CYPHER` is no option or language that is known",
+            "Leave it out, or configure it at Neo4j.",
+        ),
         BypassReason::Use => (
             "its text chooses a graph (`USE`)",
             "Name the database in the request: in the URL over HTTP, in the session of a driver.",
@@ -225,8 +226,8 @@ mod tests {
         ),
         (
             "prefix",
-            "CYPHER",
-            "Not cached: options stand before the statement (`CYPHER …`). Leave them out, or configure them at Neo4j.",
+            "debug",
+            "Not cached: `debug` behind `CYPHER` is no option or language that is known. Leave it out, or configure it at Neo4j.",
         ),
         (
             "use",
