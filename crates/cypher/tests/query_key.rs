@@ -7,7 +7,7 @@ use hopcache_core::key::{DatabaseTag, KeyForm, KeyHasher, KeyMaterial, Principal
 use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::Lexed;
+use hopcache_cypher::verdict::{Allowed, Lexed};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -286,7 +286,7 @@ fn a_prefix_is_part_of_the_key_and_of_the_pattern() {
     for shares in [false, true] {
         let hasher = KeyHasher::new(b"").sharing_spellings(shares);
         let scope = PrincipalScope::of(&hasher, "none", "", None);
-        let read = |text: &String| Statement::of(text, &[], shares);
+        let read = |text: &String| Statement::of(text, &Allowed::default(), shares);
         let key = |text: &String| {
             let read = read(text);
             assert_eq!((read.lexed, read.shared.is_some()), (Lexed::PerhapsRead, shares), "{text}");

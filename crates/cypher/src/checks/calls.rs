@@ -6,8 +6,8 @@
 
 use crate::lexer::escapes::decoded;
 use crate::lexer::{Token, TokenKind, tokens};
+use crate::procedures::{only_reads, searches_index};
 use crate::syntax::Prefix;
-use crate::verdict::{only_reads, searches_index};
 
 /// Whether `text` may call a procedure that is not known to read only. A subquery (`CALL { … }`, `CALL (x) { … }`) is none. Takes time
 /// linear in the length of the text.

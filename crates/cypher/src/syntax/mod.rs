@@ -18,9 +18,8 @@
 //! - Syntax that it does not know (`USE`, schema commands, all that is new in Cypher 25, …) is an error, and such a text is
 //!   not cached.
 //!
-//! Some syntax it knows, and not the meaning: procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
-//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), functions that [`crate::verdict`] does not know, variables that are named like
-//! keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
+//! Some syntax it knows, and not the meaning: most procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
+//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), variables that are named like keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
 //! A user then takes no part of the tree that depends on that meaning: tags take none of the tree, the shared form has a list of
 //! nodes that it prints, and an anchor is made of names and literals alone.
 //!
@@ -393,14 +392,16 @@ mod tests {
             let tokens: Vec<Token> = tokens(text).collect();
             Syntax::of(text, &tokens).map(|syntax| syntax.is_certain)
         };
-        for text in
-            ["MATCH (n:A|B) RETURN n", "RETURN [x IN $l WHERE (x:A|B) | x]", "MATCH (n:$($p)) RETURN n {.x}"]
-        {
+        for text in [
+            "RETURN own.f(1)",
+            "MATCH (n:A|B) RETURN n",
+            "RETURN [x IN $l WHERE (x:A|B) | x]",
+            "MATCH (n:$($p)) RETURN n {.x}",
+        ] {
             assert_eq!(is_certain(text), Ok(true), "{text}");
         }
         for text in [
             "CALL a.b()",
-            "RETURN own.f(1)",
             "RETURN [x IN $l WHERE x:A|B | x]",
             "MATCH (n) WHERE n IS A RETURN n",
             "RETURN 1 IS :: INTEGER",

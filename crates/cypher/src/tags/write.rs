@@ -30,14 +30,16 @@ impl WriteEffects {
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
         let Some(Syntax { prefix, query, .. }) = certain(statement) else { return Self::anything() };
-        let tokens = tokens(&query, Params(params));
+        let Some(names) = Names::of(&query) else { return Self::anything() };
+        let params = Params::new(params, &names);
+        let tokens = tokens(&query, params);
         if prefix.is_explained {
             return Self { tokens, ..Self::from_touches(BTreeSet::new(), true) };
         }
-        let found = Names::of(&query).and_then(|names| touches(&query, &names, Params(params)));
-        let Some(Touches { touches: found, in_transactions }) = found else { return Self::anything() };
+        let found = touches(&query, &names, params);
+        let Some(Touches { touches: found, is_uncounted }) = found else { return Self::anything() };
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
-        let effects = Self::from_touches(found.collect(), !in_transactions);
+        let effects = Self::from_touches(found.collect(), !is_uncounted);
         if effects.is_anything() {
             return Self::anything();
         }

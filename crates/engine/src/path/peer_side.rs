@@ -128,7 +128,7 @@ impl Path {
 
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
-        forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
+        forwarded.read_noting((&self.hasher, &self.allowed, &on_lexed), now)
     }
 
     /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the

@@ -14,6 +14,7 @@ use hopcache_core::limits::{
 };
 use hopcache_cypher::forms::pattern::pattern;
 use hopcache_cypher::statement::Statement;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::{FormId, PatternTag};
 use lru::LruCache;
@@ -53,7 +54,7 @@ impl Statements {
         &self,
         (database, scope): (&Arc<str>, PrincipalScope),
         statement: &Arc<str>,
-        (hasher, procedures): (&KeyHasher, &[String]),
+        (hasher, allowed): (&KeyHasher, &Allowed),
     ) -> Arc<ReadStatement> {
         let whose = (Arc::clone(database), scope, Arc::clone(statement));
         if let Some(known) = self.read.lock().get(&whose) {
@@ -62,7 +63,7 @@ impl Statements {
         let mut text = pattern(statement);
         let pattern = PatternTag::of(hasher, database, scope, &text);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        let read = Statement::of(statement, procedures, hasher.shares_spellings());
+        let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let read = Arc::new(ReadStatement { read, pattern, realm, text });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
@@ -72,7 +73,7 @@ impl Statements {
     }
 
     /// The query of these parts, without lexing a known statement.
-    pub(super) fn query(&self, parts: QueryParts, lexicon: (&KeyHasher, &[String])) -> Query {
+    pub(super) fn query(&self, parts: QueryParts, lexicon: (&KeyHasher, &Allowed)) -> Query {
         let read = self.read((&parts.database, parts.identity.scope), &parts.statement, lexicon);
         Query::of_statement(parts, lexicon.0, read.read.clone())
     }

@@ -97,7 +97,7 @@ const fn of_text(reason: BypassReason) -> (&'static str, &'static str) {
         BypassReason::VolatileFunction => ("function {} changes by itself", "Pass its value as a parameter."),
         BypassReason::UnknownFunction => (
             "function {} is on no list, so its result may change by itself",
-            "Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
+            "Add it to `origin.read_functions` if its value changes with its arguments or the graph alone.",
         ),
         BypassReason::Procedure => {
             ("procedure {} is on no list", "Add it to `origin.read_procedures` if it only reads.")
@@ -252,7 +252,7 @@ mod tests {
         (
             "unknown-function",
             "my.fn",
-            "Not cached: function `my.fn` is on no list, so its result may change by itself. Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
+            "Not cached: function `my.fn` is on no list, so its result may change by itself. Add it to `origin.read_functions` if its value changes with its arguments or the graph alone.",
         ),
         (
             "procedure",

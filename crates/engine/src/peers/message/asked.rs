@@ -7,6 +7,7 @@ use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, append, from_bytes};
 use hopcache_core::written::{Whose, Written};
+use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -234,8 +235,8 @@ impl ForwardedAsk {
     ///
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
-    pub fn read(&self, hasher: &KeyHasher, procedures: &[String], now: MonoTime) -> Result<Ask, BadMessage> {
-        self.read_noting((hasher, procedures, &|| {}), now)
+    pub fn read(&self, hasher: &KeyHasher, allowed: &Allowed, now: MonoTime) -> Result<Ask, BadMessage> {
+        self.read_noting((hasher, allowed, &|| {}), now)
     }
 
     /// As [`ForwardedAsk::read`]. `on_lexed` is called if this node lexed the text, because the sender's reading of the
@@ -245,7 +246,7 @@ impl ForwardedAsk {
     /// As [`ForwardedAsk::read`].
     pub fn read_noting(
         &self,
-        lexicon: (&KeyHasher, &[String], &dyn Fn()),
+        lexicon: (&KeyHasher, &Allowed, &dyn Fn()),
         now: MonoTime,
     ) -> Result<Ask, BadMessage> {
         let rest: Rest<'_> = from_bytes(&self.rest)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::wire::Piece;
+use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 
 use super::BadMessage;
@@ -52,11 +53,11 @@ pub(super) fn told_query(
     parts: QueryParts,
     told: Option<&ToldReading<'_>>,
     sent_key: &QueryKey,
-    (hasher, procedures, on_lexed): (&KeyHasher, &[String], &dyn Fn()),
+    (hasher, allowed, on_lexed): (&KeyHasher, &Allowed, &dyn Fn()),
 ) -> Result<Arc<Query>, BadMessage> {
     let query = told.and_then(|told| Query::told(parts.clone(), hasher, *sent_key, told)).or_else(|| {
         on_lexed();
-        Query::read_as(parts, hasher, procedures, sent_key)
+        Query::read_as(parts, hasher, allowed, sent_key)
     });
     query.map(Arc::new).ok_or(BadMessage::Key)
 }
