@@ -10,7 +10,7 @@
 //! To add names: `SHOW FUNCTIONS YIELD name, isBuiltIn, description` on a server that has them, read what each depends on, and say in
 //! the list which version was asked.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Where the value of a function comes from.
@@ -35,7 +35,7 @@ const CLOCK_MEMBERS: [&str; 3] = ["transaction", "statement", "realtime"];
 const OF_CYPHER: &str = include_str!("../lists/cypher.txt");
 const OF_LIBRARIES: [&str; 2] = [include_str!("../lists/apoc-core.txt"), include_str!("../lists/gds.txt")];
 
-type Kinds = HashMap<String, FunctionKind>;
+type Kinds = BTreeMap<String, FunctionKind>;
 
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     let libraries = OF_LIBRARIES.iter().flat_map(|list| rows(list));
