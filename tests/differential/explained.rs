@@ -119,8 +119,8 @@ fn a_statement_that_is_not_cached_says_why() {
         ),
         (
             "procedure",
-            &["CALL apoc.meta.stats() YIELD labels RETURN labels"],
-            "Not cached: procedure `apoc.meta.stats` is on no list.\nAdd it to `origin.read_procedures` if it only reads.",
+            &["CALL own.report() YIELD labels RETURN labels"],
+            "Not cached: procedure `own.report` is on no list.\nAdd it to `origin.read_procedures` if it only reads.",
         ),
         (
             "unknown user",

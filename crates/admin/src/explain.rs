@@ -93,7 +93,7 @@ fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
         impersonated: None,
         identity: Arc::new(identity),
     };
-    let query = Query::read(parts, hasher, &admin.state.engine.policy().procedures);
+    let query = Query::read(parts, hasher, &admin.state.engine.policy().allowed);
     Ok(Asked { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal })
 }
 

@@ -257,8 +257,16 @@ pub struct OriginSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
     pub timeout: Millis,
-    /// Procedures whose results may be cached, in addition to the built-in list.
-    #[schemars(extend("x-allowed" = "a list of procedure names, for example [\"my.read.proc\"]"))]
+    /// Functions whose results may be cached, in addition to the built-in lists (Cypher, APOC Core, the pure ones of GDS). `*` stands
+    /// for any part of a name, and case does not matter. Name only functions whose value changes with their arguments or with
+    /// the graph; a result with one of them is served by age, and each write ends it. A function of the built-in lists that
+    /// changes by itself (`rand`, `apoc.text.random`) is never cached.
+    #[schemars(extend("x-allowed" = "a list of at most 64 names or patterns, for example [\"my.text.*\"]"))]
+    pub read_functions: Vec<String>,
+    /// Procedures whose results may be cached, in addition to the built-in list. `*` stands for any part of a name; case matters.
+    /// Name only procedures that read the graph and nothing else: a pattern such as `apoc.*` also allows those that load
+    /// files or report on the server.
+    #[schemars(extend("x-allowed" = "a list of at most 64 names or patterns, for example [\"my.read.*\"]"))]
     pub read_procedures: Vec<String>,
 }
 
@@ -273,6 +281,7 @@ impl Default for OriginSection {
             max_concurrent: MaxConcurrent::Adaptive,
             line: RunLine::Shortest,
             timeout: Millis(30_000),
+            read_functions: Vec::new(),
             read_procedures: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use hopcache_core::limits::SERVE_ON_MS_DEFAULT_MAX;
+use hopcache_core::name_glob::{NAME_GLOBS_MAX, NameGlob, NameGlobError};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_net::tls::{Authorities, TlsFiles};
@@ -136,8 +137,10 @@ pub struct OriginSettings {
     pub line: RunLine,
     /// Deadline of one run.
     pub timeout_ms: Millis,
+    /// Functions whose results may be cached, besides the built-in lists.
+    pub read_functions: Vec<NameGlob>,
     /// Procedures whose results may be cached, besides the built-in list.
-    pub read_procedures: Vec<String>,
+    pub read_procedures: Vec<NameGlob>,
 }
 
 /// The user of statements at the origin.
@@ -378,8 +381,28 @@ impl Rules<'_> {
             concurrent_max: origin.max_concurrent,
             line: origin.line,
             timeout_ms: origin.timeout,
-            read_procedures: origin.read_procedures.clone(),
+            read_functions: self.globs("origin.read_functions", &origin.read_functions),
+            read_procedures: self.globs("origin.read_procedures", &origin.read_procedures),
         })
+    }
+
+    /// Patterns of names. Those that are none are refused, and left out.
+    fn globs(&mut self, key: &str, texts: &[String]) -> Vec<NameGlob> {
+        if texts.len() > NAME_GLOBS_MAX {
+            let rule = format!("a list has at most {NAME_GLOBS_MAX} names: join some by a pattern with *");
+            self.refuse(key, format!("{} names", texts.len()), rule);
+        }
+        let mut globs = Vec::new();
+        for text in texts {
+            match text.parse() {
+                Ok(glob) => globs.push(glob),
+                Err(error) => {
+                    let error: NameGlobError = error;
+                    self.refuse(key, format!("{text:?}"), error.to_string());
+                }
+            }
+        }
+        globs
     }
 
     /// Reads a secret from a file. A relative path in a configuration file starts at that file's directory, any

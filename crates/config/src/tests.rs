@@ -145,6 +145,14 @@ fn messages_of_values_that_do_not_go_together() {
             "origin.auth: needs origin.user and origin.password_file (it is \"service\", from hopcache.toml:1)",
         ),
         (
+            "origin.read_functions = [\"my.text.*\", \"*\"]",
+            "origin.read_functions: a pattern begins with a letter or _: name a library first, as in \"apoc.text.*\" (it is \"*\", from hopcache.toml:1)",
+        ),
+        (
+            "origin.read_procedures = [\"my.read()\"]",
+            "origin.read_procedures: '(' is in no name: letters, digits, _ and dots are, and * stands for any of them (it is \"my.read()\", from hopcache.toml:1)",
+        ),
+        (
             "cluster.previous_key = \"short\"",
             "cluster.previous_key: a cluster key has at least 16 characters (it is ********, from hopcache.toml:1)",
         ),
@@ -394,4 +402,12 @@ proptest! {
         prop_assert_eq!(parse_duration(&format_duration(Millis(ms))), Ok(Millis(ms)));
         prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
     }
+}
+
+#[test]
+fn a_list_of_names_is_bounded() {
+    let list = |count: usize| format!("origin.read_procedures = [{}]", vec!["\"my.p*\""; count].join(", "));
+    let read = from_text(&list(64)).unwrap().settings.origin.read_procedures;
+    assert!(read.len() == 64 && read[0].fits("my.procedure") && !read[0].fits("my.other"));
+    assert!(errors(from_text(&list(65))).contains("a list has at most 64 names"));
 }

@@ -17,6 +17,7 @@ pub mod lease;
 pub mod leftover;
 pub mod limits;
 pub mod membership;
+pub mod name_glob;
 pub mod near;
 pub mod node;
 pub mod origin_limit;

@@ -10,10 +10,10 @@ use hopcache_packstream::{Reader, Token as Packed, Writer};
 
 use crate::lexer::{Token, tokens};
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, ANCHOR_VALUE_BYTES_MAX};
-use crate::syntax::Syntax;
 use crate::syntax::tree::{
     Clause, Element, Expr, LabelExpr, Match, Name as TreeName, Node, Operand, Sign, Tail, Term,
 };
+use crate::syntax::{Prefix, Syntax};
 
 /// A name in a statement. The embedded graph knows no backticks, so a name that needs none gets none.
 pub type Name = TreeName<'static>;
@@ -33,11 +33,14 @@ impl Anchor {
     /// The anchor of `text` with these parameters (one PackStream map), if it certainly has one.
     #[must_use]
     pub fn of(text: &str, params: &[u8]) -> Option<Self> {
-        let begins_match = |first: Token| first.text(text).eq_ignore_ascii_case("MATCH");
-        if text.len() > ANCHOR_TEXT_BYTES_MAX || !tokens(text).next().is_some_and(begins_match) {
+        if text.len() > ANCHOR_TEXT_BYTES_MAX {
             return None;
         }
         let tokens: Vec<Token> = tokens(text).collect();
+        let begins_match = |first: &Token| first.text(text).eq_ignore_ascii_case("MATCH");
+        if !tokens.get(Prefix::of(text, &tokens).tokens).is_some_and(begins_match) {
+            return None;
+        }
         let syntax = Syntax::of(text, &tokens).ok()?;
         // A second branch starts elsewhere.
         let [clauses] = syntax.query.branches.as_slice() else { return None };

@@ -5,6 +5,7 @@
 //! | [`lexer`] | what the tokens of a text are |
 //! | [`syntax`] | what the tree of a text is |
 //! | [`verdict`] | whether a text certainly is no cacheable read |
+//! | [`functions`] | what is known of a function |
 //! | [`checks`] | whether a text may write, call a procedure, change rights or name a graph |
 //! | [`forms`] | which texts share an answer, or a pattern |
 //! | [`statement`] | all of that which the request path needs, from one pass over the tokens |
@@ -16,8 +17,10 @@
 pub mod anchor;
 pub mod checks;
 pub mod forms;
+pub mod functions;
 pub mod lexer;
 pub mod limits;
+mod procedures;
 pub mod statement;
 pub mod syntax;
 pub mod tags;

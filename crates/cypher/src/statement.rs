@@ -9,13 +9,14 @@
 use hopcache_core::key::KeyForm;
 use hopcache_core::pattern::PatternId;
 
+use crate::checks::schema::tokens_show_schema;
 use crate::forms::normal::NormalForm;
 use crate::forms::pattern::id_of_tokens;
 use crate::forms::shared::SharedForm;
 use crate::lexer::{Token, tokens};
 use crate::limits::STATEMENT_BYTES_MAX;
 use crate::syntax::Syntax;
-use crate::verdict::{BypassReason, Lexed};
+use crate::verdict::{Allowed, BypassReason, Lexed};
 
 /// The results of one pass over a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,33 +32,33 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Reads `text`. `procedures` are allowed besides the built-in list. `shares` asks for the shared form. Takes time
-    /// linear in the length of the text.
+    /// Reads `text`. `shares` asks for the shared form. Takes time linear in the length of the text.
     ///
     /// A text is a bypass if its syntax is not known, or it nests too deep to be read. Of a longer one than the reader reads, the
     /// tokens decide: it has a long literal or list.
     ///
     /// ```
     /// use hopcache_cypher::statement::Statement;
-    /// use hopcache_cypher::verdict::Lexed;
+    /// use hopcache_cypher::verdict::{Allowed, Lexed};
     ///
-    /// let verdict = |text| Statement::of(text, &[], true).lexed;
+    /// let verdict = |text| Statement::of(text, &Allowed::default(), true).lexed;
     /// assert_eq!(verdict("MATCH (n:A) RETURN n.x IS :: INTEGER AS x"), Lexed::PerhapsRead);
     /// assert_eq!(verdict("MATCH (n:A) FILTER n.x > 1 RETURN n").as_str(), "unreadable");
     /// ```
     #[must_use]
-    pub fn of(text: &str, procedures: &[String], shares: bool) -> Self {
+    pub fn of(text: &str, allowed: &Allowed, shares: bool) -> Self {
         let tokens: Vec<Token> = tokens(text).collect();
         let normal = NormalForm::of_tokens(text, &tokens);
-        let pattern = id_of_tokens(text, tokens.iter().copied());
-        let lexed = Lexed::of_tokens(text, &tokens, procedures);
+        let pattern = id_of_tokens(text, &tokens);
+        let lexed = Lexed::of_tokens(text, &tokens, allowed);
         let mut read = Self { normal, lexed, pattern, shared: None };
         // The form's length, not the text's: texts that share a form share the verdict.
-        if !lexed.may_read() || read.normal.as_str().len() > STATEMENT_BYTES_MAX {
+        let is_unread = read.normal.as_str().len() > STATEMENT_BYTES_MAX || tokens_show_schema(text, &tokens);
+        if !lexed.may_read() || is_unread {
             return read;
         }
         match Syntax::of(text, &tokens) {
-            Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax.query),
+            Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax),
             Ok(_) => {}
             Err(_) => read.lexed = Lexed::Bypass(BypassReason::Unreadable),
         }
@@ -85,9 +86,9 @@ mod tests {
     fn a_statement_is_lexed_once() {
         for text in ["MATCH (n {id: 7}) RETURN n.x ;", "RETURN 1 ;;", "RETURN 'cut", "CREATE (n)", ""] {
             let before = LEXED.get();
-            let read = Statement::of(text, &[], true);
+            let read = Statement::of(text, &Allowed::default(), true);
             assert_eq!(LEXED.get() - before, 1, "{text:?}");
-            let apart = (NormalForm::of(text), Lexed::of(text, &[]), pattern_id(text));
+            let apart = (NormalForm::of(text), Lexed::of(text, &Allowed::default()), pattern_id(text));
             assert_eq!((read.normal, read.lexed, read.pattern), apart, "{text:?}");
             assert_eq!(read.shared, SharedForm::of(text), "{text:?}");
         }

@@ -13,8 +13,29 @@ mod words;
 
 use std::ops::Range;
 
+use hopcache_core::name_glob::{NameGlob, NameGlobs};
+
+use crate::checks::schema::tokens_show_schema;
 use crate::forms::normal::without_end;
 use crate::lexer::{Token, TokenKind, Trouble, tokens};
+use crate::syntax::Prefix;
+
+/// Functions and procedures that the operator vouches for, beyond the lists of this crate: their results may be cached. A function
+/// of the lists that changes by itself stays volatile, whatever the operator allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed {
+    functions: NameGlobs,
+    procedures: NameGlobs,
+}
+
+impl Allowed {
+    /// Those whose names fit. The case of letters counts for procedures alone, as at Neo4j.
+    #[must_use]
+    pub fn new(functions: &[NameGlob], procedures: &[NameGlob]) -> Self {
+        let functions = functions.iter().map(NameGlob::lowered).collect();
+        Self { functions, procedures: procedures.iter().cloned().collect() }
+    }
+}
 
 /// The verdict from the tokens of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +61,7 @@ hopcache_core::words! {
         Administration = "administration",
         /// `EXPLAIN` or `PROFILE`.
         Plan = "plan",
-        /// `CYPHER …` options.
+        /// `CYPHER` with an option or a language that this reader does not know.
         Prefix = "prefix",
         /// An explicit `USE`.
         Use = "use",
@@ -68,23 +89,29 @@ hopcache_core::words! {
 }
 
 impl Lexed {
-    /// The verdict from the tokens of `text`. `procedures` are allowed besides the built-in list, by their exact names.
-    /// Takes time linear in the length of the text.
+    /// The verdict from the tokens of `text`. Takes time linear in the length of the text.
     #[must_use]
-    pub fn of(text: &str, procedures: &[String]) -> Self {
-        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures)
+    pub fn of(text: &str, allowed: &Allowed) -> Self {
+        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), allowed)
     }
 
     /// The same, from its tokens.
-    pub(crate) fn of_tokens(text: &str, tokens: &[Token], procedures: &[String]) -> Self {
+    pub(crate) fn of_tokens(text: &str, tokens: &[Token], allowed: &Allowed) -> Self {
         if let Some(reason) = tokens.iter().find_map(trouble) {
             return Self::Bypass(reason);
         }
+        let prefix = Prefix::of(text, tokens);
+        if let Some((reason, _)) = of_prefix(&prefix) {
+            return Self::Bypass(reason);
+        }
+        if tokens_show_schema(text, tokens) {
+            return Self::PerhapsRead;
+        }
         // As in the normal form: texts that share a form must share the verdict.
-        let tokens = without_end(tokens);
+        let tokens = without_end(&tokens[prefix.tokens..]);
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
         let view = View { tokens, texts: &texts };
-        judge(view, procedures).0
+        judge(view, allowed).0
     }
 
     /// The verdict with the parameters known: `params` is a PackStream map. A parameter that mentions a
@@ -116,35 +143,10 @@ impl Lexed {
     }
 }
 
-/// Whether `name`, in lower case, is a function of Cypher on the lists of this module: it changes nothing, and its value
-/// depends only on its arguments, the graph, the clock or chance.
-#[must_use]
-pub fn is_known_function(name: &str) -> bool {
-    let (family, member) = name.split_once('.').unwrap_or((name, ""));
-    let is_temporal = names::TEMPORAL.contains(&family)
-        && (matches!(member, "" | "truncate") || names::CLOCK_MEMBERS.contains(&member));
-    names::DETERMINISTIC.binary_search(&name).is_ok()
-        || names::DETERMINISTIC_MORE.contains(&name)
-        || names::VOLATILE.contains(&name)
-        || is_temporal
-}
-
 /// Whether `word` is a keyword that can stand behind a variable, so that the word before it may be one.
 #[must_use]
 pub fn may_follow_variable(word: &str) -> bool {
     names::AFTER_VARIABLE.iter().any(|known| known.eq_ignore_ascii_case(word))
-}
-
-/// Whether the procedure with this exact name is known to read only.
-#[must_use]
-pub(crate) fn only_reads(procedure: &str) -> bool {
-    names::PROCEDURES.contains(&procedure)
-}
-
-/// Whether it is known to search an index, and to tell nothing but what it finds there.
-#[must_use]
-pub(crate) fn searches_index(procedure: &str) -> bool {
-    only_reads(procedure) && procedure.starts_with("db.index.")
 }
 
 /// Plain data: the function, the procedure or the keyword that decides a verdict.
@@ -159,25 +161,38 @@ pub struct Decider {
 /// The name in `text` that decides its verdict; `None` if no name decides. If parameters decide
 /// ([`Lexed::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
 #[must_use]
-pub fn decided_by(text: &str, procedures: &[String]) -> Option<Decider> {
+pub fn decided_by(text: &str, allowed: &Allowed) -> Option<Decider> {
     let tokens: Vec<Token> = tokens(text).collect();
     if tokens.iter().any(|token| trouble(token).is_some()) {
         return None;
     }
-    let tokens = without_end(&tokens);
+    let prefix = Prefix::of(text, &tokens);
+    if let Some((_, place)) = of_prefix(&prefix) {
+        return Some(Decider { name: tokens[place].text(text).to_owned(), has_arguments: false });
+    }
+    if tokens_show_schema(text, &tokens) {
+        return None;
+    }
+    let tokens = without_end(&tokens[prefix.tokens..]);
     let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
     let view = View { tokens, texts: &texts };
-    let Range { start, end } = judge(view, procedures).1?;
+    let Range { start, end } = judge(view, allowed).1?;
     let name = Some(view.chain(start, end)).filter(|name| !name.is_empty())?;
     Some(Decider { name, has_arguments: view.is(end, '(') && !view.is(end + 1, ')') })
 }
 
 /// The verdict, and the tokens that decide it.
-fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>) {
+fn judge(view: View<'_>, allowed: &Allowed) -> (Lexed, Option<Range<usize>>) {
     match whole(view) {
         Some((verdict, index)) => (verdict, Some(index..index + 1)),
-        None => calls::judge(view, procedures),
+        None => calls::judge(view, allowed),
     }
+}
+
+/// The reason why a text with this prefix is not cached, if there is one, and the place of the token that decides it.
+fn of_prefix(prefix: &Prefix) -> Option<(BypassReason, usize)> {
+    let plan = prefix.plan.map(|place| (BypassReason::Plan, place));
+    plan.or_else(|| prefix.unknown.map(|place| (BypassReason::Prefix, place)))
 }
 
 fn trouble(token: &Token) -> Option<BypassReason> {

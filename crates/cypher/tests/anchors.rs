@@ -197,6 +197,15 @@ fn what_is_not_sure_has_none() {
     assert_eq!(anchor(&long), None, "over its bound");
 }
 
+#[test]
+fn a_prefix_hides_no_anchor() {
+    let plain = anchor("MATCH (p:Person {id: $id}) RETURN p");
+    assert!(plain.is_some());
+    for prefix in ["CYPHER", "cypher 5 planner=cost", "CYPHER 25"] {
+        assert_eq!(anchor(&format!("{prefix} MATCH (p:Person {{id: $id}}) RETURN p")), plain, "{prefix}");
+    }
+}
+
 /// Names go into our own statement: nothing in them may end their backticks.
 #[test]
 fn the_question_has_the_names_as_they_were_written() {

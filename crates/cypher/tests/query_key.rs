@@ -1,11 +1,13 @@
 //! I5: query keys are injective in everything that may change an answer, and they never change
 //! (`tests/golden/query_keys.json`; the recipe is in the README beside it).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::key::{DatabaseTag, KeyForm, KeyHasher, KeyMaterial, PrincipalScope, QueryKey};
 use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::SharedForm;
+use hopcache_cypher::statement::Statement;
+use hopcache_cypher::verdict::{Allowed, Lexed};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -272,5 +274,27 @@ fn shared_forms_and_their_keys_are_pinned() {
         assert_ne!(key_of(KeyForm::Normal(normal.as_str())), shared_key);
         // The form of a statement is a text too, with another key of its own.
         assert_ne!(key_of(KeyForm::Normal(NormalForm::of(form).as_str())), shared_key);
+    }
+}
+
+/// A text with another language or other options has another key and another pattern, as it is spelled or in shared form.
+#[test]
+fn a_prefix_is_part_of_the_key_and_of_the_pattern() {
+    let texts =
+        ["", "CYPHER ", "CYPHER 5 ", "CYPHER 25 ", "CYPHER 5 runtime=slotted ", "CYPHER runtime=slotted "]
+            .map(|prefix| format!("{prefix}MATCH (n:A {{x: 1}}) RETURN n.y"));
+    for shares in [false, true] {
+        let hasher = KeyHasher::new(b"").sharing_spellings(shares);
+        let scope = PrincipalScope::of(&hasher, "none", "", None);
+        let read = |text: &String| Statement::of(text, &Allowed::default(), shares);
+        let key = |text: &String| {
+            let read = read(text);
+            assert_eq!((read.lexed, read.shared.is_some()), (Lexed::PerhapsRead, shares), "{text}");
+            let material = KeyMaterial { database: "neo4j", scope, form: read.key_form(), params: &[0xA0] };
+            hasher.query_key(&material).to_hex()
+        };
+        let keys: BTreeSet<_> = texts.iter().map(key).collect();
+        let patterns: BTreeSet<_> = texts.iter().map(|text| read(text).pattern.0).collect();
+        assert_eq!((keys.len(), patterns.len()), (texts.len(), texts.len()));
     }
 }

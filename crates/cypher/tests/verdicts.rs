@@ -1,7 +1,8 @@
 //! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and the lexer's bounds for any text. The node's
 //! `verdicts_real` shows that the server agrees.
 
-use hopcache_cypher::verdict::{BypassReason, Lexed, decided_by, is_known_function};
+use hopcache_cypher::statement::Statement;
+use hopcache_cypher::verdict::{Allowed, BypassReason, Lexed, decided_by};
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -18,30 +19,78 @@ fn golden_verdicts() {
     assert!(rows.len() >= 80, "the table shrank to {}", rows.len());
     let wrong: Vec<_> = rows
         .iter()
-        .map(|row| (row, Lexed::of(&row.statement, &[]).as_str()))
+        .map(|row| (row, Lexed::of(&row.statement, &Allowed::default()).as_str()))
         .filter(|(row, found)| row.lexer != *found)
         .map(|(row, found)| format!("{:?}: {} expected, {found} found", row.statement, row.lexer))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+fn allowed(functions: &[&str], procedures: &[&str]) -> Allowed {
+    let globs = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+    Allowed::new(&globs(functions), &globs(procedures))
+}
+
 #[test]
-fn configured_procedures_are_allowed_by_their_exact_name() {
-    let extra = ["apoc.meta.schema".to_owned()];
-    assert_eq!(Lexed::of("CALL apoc . meta.schema()", &extra), Lexed::PerhapsRead);
-    for text in ["CALL APOC.meta.schema()", "CALL `apoc.meta`.schema()", "CALL apoc.meta.schema.x()"] {
-        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::Procedure), "{text}");
+fn configured_procedures_are_allowed_by_their_exact_case() {
+    for extra in ["my.meta.schema", "my.meta.*", "my.*ma"] {
+        let extra = allowed(&["my.f"], &[extra]);
+        assert_eq!(Lexed::of("CALL my . meta.schema()", &extra), Lexed::PerhapsRead);
+        for text in
+            ["CALL MY.meta.schema()", "CALL `my.meta`.schema()", "CALL my.other()", "CALL me.meta.x()"]
+        {
+            assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::Procedure), "{text}");
+        }
+    }
+    let exact = allowed(&[], &["my.meta.schema"]);
+    assert_eq!(Lexed::of("CALL my.meta.schema.x()", &exact), Lexed::Bypass(BypassReason::Procedure));
+}
+
+/// Neo4j ignores the case of a function's name.
+#[test]
+fn configured_functions_are_allowed_in_any_case() {
+    let extra = allowed(&["my.Text.*", "apoc.*", "rand*", "date*"], &["your.*"]);
+    for text in ["RETURN MY.text.join([1])", "RETURN `my`.TEXT.`x y`()", "RETURN apoc.own.f(1)"] {
+        assert_eq!(Lexed::of(text, &extra), Lexed::PerhapsRead, "{text}");
+    }
+    for text in ["RETURN my.texts()", "RETURN `my.text`.x()", "RETURN your.f()", "CALL my.text.p()"] {
+        let reason =
+            if text.starts_with("CALL") { BypassReason::Procedure } else { BypassReason::UnknownFunction };
+        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(reason), "{text}");
+    }
+    // What changes by itself is known, whatever the operator allows.
+    for text in ["RETURN apoc.text.random(3)", "RETURN rand()", "RETURN date()", "RETURN datetime.realtime()"]
+    {
+        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::VolatileFunction), "{text}");
     }
 }
 
-/// `hopcache_cypher::tags` reads no text with another function.
+/// The functions of B2 in shared/CASES.md, and each kind of the lists.
 #[test]
-fn functions_of_cypher_are_known_and_others_are_not() {
-    for name in ["count", "labels", "point.distance", "rand", "date", "date.truncate", "datetime.realtime"] {
-        assert!(is_known_function(name), "{name}");
+fn functions_of_libraries_are_known() {
+    for text in [
+        "RETURN apoc.coll.toSet([1, 1]) AS s",
+        "MATCH (n) RETURN APOC.text.join(collect(n.x), ',') AS x",
+        "RETURN apoc.map.merge($a, $b) AS m, apoc.convert.toJson({a: 1}) AS j",
+        "MATCH (n) WHERE apoc.node.degree(n, 'R') > 3 RETURN n",
+        "RETURN apoc.date.format(1, 'ms', 'yyyy') AS d, gds.similarity.cosine([1.0], [2.0]) AS c",
+        "CALL apoc.meta.data() YIELD label RETURN label",
+        "CALL db.schema.visualization()",
+        "MATCH (n:A) CALL apoc.util.validate(n.x > 1, 'no', []) RETURN n",
+    ] {
+        assert_eq!(Statement::of(text, &Allowed::default(), true).lexed, Lexed::PerhapsRead, "{text}");
     }
-    for name in ["apoc.text.random", "my.fn", "date.mine", "graph.byname", "Count", ""] {
-        assert!(!is_known_function(name), "{name}");
+    for (text, reason) in [
+        ("RETURN apoc.coll.shuffle([1, 2])", BypassReason::VolatileFunction),
+        ("RETURN apoc.create.uuid()", BypassReason::VolatileFunction),
+        ("RETURN apoc.date.currentTimestamp()", BypassReason::VolatileFunction),
+        ("RETURN apoc.cypher.runFirstColumnSingle('RETURN rand()', {})", BypassReason::UnknownFunction),
+        ("RETURN apoc.schema.node.indexExists('A', ['x'])", BypassReason::UnknownFunction),
+        ("RETURN gds.graph.exists('g')", BypassReason::UnknownFunction),
+        ("RETURN graph.byName('g')", BypassReason::UnknownFunction),
+        ("RETURN date.mine()", BypassReason::UnknownFunction),
+    ] {
+        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::Bypass(reason), "{text}");
     }
 }
 
@@ -52,11 +101,14 @@ fn a_clock_in_the_parameters_is_seen() {
         let inner = Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
         encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]))
     };
-    let verdict = Lexed::of("RETURN date($d) AS today", &[]);
+    let verdict = Lexed::of("RETURN date($d) AS today", &Allowed::default());
     assert_eq!(verdict, Lexed::PerhapsReadOfParams);
     assert_eq!(verdict.with_params(&params("year")), Lexed::PerhapsRead);
     assert_eq!(verdict.with_params(&params("timeZone")), Lexed::Bypass(BypassReason::VolatileFunction));
-    assert_eq!(Lexed::of("RETURN $d AS d", &[]).with_params(&params("timezone")), Lexed::PerhapsRead);
+    assert_eq!(
+        Lexed::of("RETURN $d AS d", &Allowed::default()).with_params(&params("timezone")),
+        Lexed::PerhapsRead
+    );
 }
 
 /// `date($d)` with the string by which Neo4j marks "no argument", and with names of the key that Java folds to
@@ -69,7 +121,7 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
     for text in
         ["RETURN date($d) AS x", "RETURN date.truncate('day', $d) AS x", "RETURN localtime($`d`[0].a) AS x"]
     {
-        let verdict = Lexed::of(text, &[]);
+        let verdict = Lexed::of(text, &Allowed::default());
         assert_eq!(verdict, Lexed::PerhapsReadOfParams, "{text}");
         assert_eq!(verdict.with_params(&packed(Value::from("2024-01-01"))), Lexed::PerhapsRead, "{text}");
         let default = packed(Value::from("DEFAULT_TEMPORAL_ARGUMENT"));
@@ -79,6 +131,30 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
         }
         assert_eq!(verdict.with_params(&packed(map("tïmezone"))), Lexed::PerhapsRead, "{text}");
     }
+}
+
+/// Behind a prefix a text has the verdict that it has without one, in Cypher 25 as well.
+#[test]
+fn behind_a_prefix_the_verdict_is_the_same() {
+    let rows: Vec<Row> = serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).unwrap();
+    for row in rows.iter().filter(|row| !["prefix", "plan"].contains(&row.lexer.as_str())) {
+        for prefix in ["CYPHER 5", "cypher 25 Runtime = slotted planner=COST", "/**/CYPHER CYPHER 25"] {
+            let text = format!("{prefix} {}", row.statement);
+            assert_eq!(Lexed::of(&text, &Allowed::default()).as_str(), row.lexer, "{text:?}");
+        }
+    }
+    for text in [
+        "CYPHER 25 CALL { SHOW TRANSACTIONS YIELD transactionId RETURN transactionId } RETURN transactionId",
+        "CYPHER 25 RETURN 1 AS a NEXT SHOW TRANSACTIONS YIELD transactionId AS i RETURN i",
+    ] {
+        assert_eq!(
+            Lexed::of(text, &Allowed::default()),
+            Lexed::Bypass(BypassReason::Administration),
+            "{text}"
+        );
+    }
+    let interpolated = Lexed::of("CYPHER 25 RETURN s'{rand()}' AS x", &Allowed::default());
+    assert_eq!(interpolated, Lexed::Bypass(BypassReason::Unreadable));
 }
 
 /// A temporal function is a read only if its argument certainly is no clock.
@@ -104,7 +180,11 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
         for text in
             [format!("RETURN date({argument})"), format!("RETURN date.truncate('day', {argument}, {{}})")]
         {
-            assert_eq!(Lexed::of(&text, &[]), Lexed::Bypass(BypassReason::VolatileFunction), "{text}");
+            assert_eq!(
+                Lexed::of(&text, &Allowed::default()),
+                Lexed::Bypass(BypassReason::VolatileFunction),
+                "{text}"
+            );
         }
     }
 }
@@ -113,7 +193,8 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
 /// `db.temporal.timezone` (tried on 5.26.12 and 2026.09.0).
 #[test]
 fn a_time_without_an_offset_in_its_text_is_volatile() {
-    let verdict = |call: &str| Lexed::of(&format!("MATCH (n) WHERE n.at < {call} RETURN n"), &[]);
+    let verdict =
+        |call: &str| Lexed::of(&format!("MATCH (n) WHERE n.at < {call} RETURN n"), &Allowed::default());
     for call in [
         "time({hour: 12, timezone: 'Europe/Berlin'})",
         "time({tımeZone: 'America/Port-au-Prince', hour: 12})",
@@ -169,7 +250,11 @@ fn administration_anywhere_in_a_text_is_no_read() {
         "MATCH (n) RETURN n.x AS x NEXT SHOW ALL INDEXES",
         "RETURN 1 AS `x` NEXT STOP DATABASE neo4j",
     ] {
-        assert_eq!(Lexed::of(text, &[]), Lexed::Bypass(BypassReason::Administration), "{text}");
+        assert_eq!(
+            Lexed::of(text, &Allowed::default()),
+            Lexed::Bypass(BypassReason::Administration),
+            "{text}"
+        );
     }
     for text in [
         "MATCH (n:SHOW {show: 1})-[terminate:TERMINATE|SHOW]->(:A|SHOW) RETURN n.show AS show, terminate.show",
@@ -181,7 +266,7 @@ fn administration_anywhere_in_a_text_is_no_read() {
         "MATCH (a), (start) USING JOIN ON start WHERE a.x = start.x RETURN a",
         "CALL db.labels() YIELD label AS show RETURN show LIMIT 1",
     ] {
-        assert_eq!(Lexed::of(text, &[]), Lexed::PerhapsRead, "{text}");
+        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::PerhapsRead, "{text}");
     }
 }
 
@@ -198,7 +283,7 @@ fn interpolated_strings_are_no_read_and_share_no_key() {
         "CREATE (:A {x: s'{datetime()}'})",
     ];
     for text in texts {
-        assert_eq!(Lexed::of(text, &[]), Lexed::Bypass(BypassReason::Unreadable), "{text}");
+        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::Bypass(BypassReason::Unreadable), "{text}");
         assert_eq!(hopcache_cypher::forms::normal::NormalForm::of(text).as_str(), text);
     }
 }
@@ -212,7 +297,7 @@ fn deep_texts_are_read_in_linear_time() {
         "a.".repeat(500_000),
         "COUNT { RETURN ".repeat(60_000),
     ] {
-        let _ = Lexed::of(&text, &[]);
+        let _ = Lexed::of(&text, &Allowed::default());
         let _ = hopcache_cypher::forms::normal::NormalForm::of(&text);
         let _ = hopcache_cypher::forms::pattern::pattern(&text);
     }
@@ -229,7 +314,8 @@ fn hiding_places() -> impl Strategy<Value = String> {
         "randomUUID()",
         "date({timezone: 'Z'})",
         "time.truncate('hour')",
-        "apoc.date.format()",
+        "apoc.create.uuid()",
+        "my.own.format()",
         "timestamp//c\n()",
         "date('DEFAULT_TEMPORAL_ARGUMENT')",
         "datetime({tımezone: 'Z'})",
@@ -247,14 +333,14 @@ proptest! {
         after in prop::collection::vec(prop::sample::select(CONTEXT.to_vec()), 0..12),
     ) {
         let text = format!("RETURN {} {call} {}", before.join(" "), after.join(" "));
-        let verdict = Lexed::of(&text, &[]);
+        let verdict = Lexed::of(&text, &Allowed::default());
         prop_assert!(!matches!(verdict, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams), "{text}: {verdict:?}");
     }
 
     /// I13.
     #[test]
     fn any_text_has_a_verdict(text in "\\PC{0,80}") {
-        let _ = Lexed::of(&text, &["a.b".to_owned()]);
+        let _ = Lexed::of(&text, &allowed(&["a*b"], &["a.b"]));
     }
 }
 
@@ -270,23 +356,27 @@ fn the_name_that_decides_is_told_as_it_is_written() {
         ("RETURN toLower('A') AS a, date() AS d, rand() AS r", Some("date")),
         ("RETURN Date . Realtime () AS d", Some("Date.Realtime")),
         ("RETURN date($d) AS d, datetime($t) AS t", Some("date")),
-        ("CALL db.labels() YIELD label CALL `apoc`.meta. stats() YIELD a RETURN a", Some("apoc.meta.stats")),
+        ("CALL db.labels() YIELD label CALL `apoc`.load. json('x') YIELD a RETURN a", Some("apoc.load.json")),
         ("RETURN my.fn(1) AS x", Some("my.fn")),
         ("MATCH (n) WHERE n.at < timestamp() SET n.x = rand()", Some("SET")),
         ("MATCH (n) DETACH DELETE n", Some("DETACH")),
         ("SHOW INDEXES", Some("SHOW")),
+        ("CYPHER 5 planner=cost debug=ast RETURN 1", Some("debug")),
+        ("CYPHER 6 RETURN 1", Some("6")),
+        ("CYPHER 5 explain RETURN rand()", Some("explain")),
+        ("CYPHER 25 RETURN rand()", Some("rand")),
         ("MATCH (n) RETURN count(n) AS n", None),
         ("RETURN 1; RETURN 2", None),
         ("RETURN 'cut", None),
         ("", None),
     ];
     for (text, name) in rows {
-        let decider = decided_by(text, &[]).map(|decider| decider.name);
+        let decider = decided_by(text, &Allowed::default()).map(|decider| decider.name);
         assert_eq!(decider.as_deref(), name, "{text}");
     }
-    let allowed = ["a.b".to_owned()];
-    assert_eq!(decided_by("CALL a.b() YIELD x RETURN rand()", &allowed).unwrap().name, "rand");
+    let extra = allowed(&[], &["a.b"]);
+    assert_eq!(decided_by("CALL a.b() YIELD x RETURN rand()", &extra).unwrap().name, "rand");
     for (text, has_arguments) in [("RETURN date()", false), ("MATCH (n) RETURN date(n.born)", true)] {
-        assert_eq!(decided_by(text, &[]).unwrap().has_arguments, has_arguments, "{text}");
+        assert_eq!(decided_by(text, &Allowed::default()).unwrap().has_arguments, has_arguments, "{text}");
     }
 }

@@ -13,6 +13,7 @@ use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
+use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::{
@@ -57,7 +58,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 fn read(head: &ForwardedAsk) -> Option<Ask> {
-    HASHER.with(|hasher| head.read(hasher, &[], MonoTime(1_000)).ok())
+    HASHER.with(|hasher| head.read(hasher, &Allowed::default(), MonoTime(1_000)).ok())
 }
 
 fn written(ask: &Ask, left_ms: Millis, of: (RingEpoch, Whose), near_hits: Option<u32>) -> Bytes {
@@ -96,9 +97,11 @@ fn check_question(bytes: &Bytes) {
         }
         Question::Orders(sent) => {
             for sent in &sent {
-                let Ok(order) = HASHER.with(|hasher| sent.read(hasher, &[])) else { continue };
+                let Ok(order) = HASHER.with(|hasher| sent.read(hasher, &Allowed::default())) else {
+                    continue;
+                };
                 assert_eq!(order.query.key, *sent.key(), "the run is of the query of its key");
-                let again = HASHER.with(|hasher| SentOrder::of(&order).read(hasher, &[]));
+                let again = HASHER.with(|hasher| SentOrder::of(&order).read(hasher, &Allowed::default()));
                 let again = again.expect("an encoded order decodes");
                 assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
                 assert_eq!(again.query.statement, order.query.statement);
@@ -283,7 +286,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
         };
         let age = draw.number();
         Ask {
-            query: Arc::new(Query::read(parts, hasher, &[])),
+            query: Arc::new(Query::read(parts, hasher, &Allowed::default())),
             rendering: RenderingId(3),
             freshness: Freshness { age_max_ms: Some(Millis(age >> 1)), ..Freshness::default() },
             hints: Hints { ttl_ms: Some(Millis(7)), volatility: Some(1.5), ..Hints::default() },

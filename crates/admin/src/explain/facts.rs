@@ -19,7 +19,7 @@ pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation)
     let copy = copy(explanation, has_proofs);
     Facts {
         verdict: explanation.verdict,
-        decider: decided_by(statement, &policy.procedures),
+        decider: decided_by(statement, &policy.allowed),
         is_off: policy.ttl_ms == Millis::ZERO,
         bookmark: bookmark(state, asked, explanation),
         held_back_ms: seen.and_then(|seen| seen.held_back_ms),

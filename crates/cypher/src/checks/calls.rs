@@ -6,7 +6,8 @@
 
 use crate::lexer::escapes::decoded;
 use crate::lexer::{Token, TokenKind, tokens};
-use crate::verdict::{only_reads, searches_index};
+use crate::procedures::{only_reads, searches_index};
+use crate::syntax::Prefix;
 
 /// Whether `text` may call a procedure that is not known to read only. A subquery (`CALL { … }`, `CALL (x) { … }`) is none. Takes time
 /// linear in the length of the text.
@@ -37,20 +38,7 @@ pub fn may_be_in_batches(text: &str) -> bool {
 /// Whether `text` begins with `PROFILE`, also behind the options of `CYPHER`.
 #[must_use]
 pub fn is_profiled(text: &str) -> bool {
-    let mut tokens = tokens(text).peekable();
-    let has_options = tokens.next_if(|token| is_word(text, *token, "cypher")).is_some();
-    while let Some(token) = tokens.next() {
-        if is_word(text, token, "profile") {
-            return true;
-        }
-        let is_option = token.kind == TokenKind::Number
-            || token.kind == TokenKind::Word
-                && tokens.next_if(|next| next.is('=')).and_then(|_| tokens.next()).is_some();
-        if !(has_options && is_option) {
-            return false;
-        }
-    }
-    false
+    Prefix::of(text, &tokens(text).collect::<Vec<_>>()).is_profiled
 }
 
 /// Whether the result of `text`, which no parser reads, may tell which labels, types and keys the database has: by a procedure that
@@ -112,6 +100,7 @@ mod tests {
             "PROFILE CALL a.b()",
             "/* x */ profile MATCH (n) RETURN n",
             "CYPHER 5 runtime=slotted PROFILE CALL a.b()",
+            "PROFILE CYPHER 5 CALL a.b()",
         ] {
             assert!(is_profiled(text), "{text}");
         }

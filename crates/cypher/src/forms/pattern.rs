@@ -4,15 +4,16 @@
 use hopcache_core::pattern::PatternId;
 
 use crate::lexer::{Token, TokenKind, tokens};
+use crate::syntax::Prefix;
 
 /// The id of the pattern of `text`. The ids are the same on every platform: golden values in the tests pin them.
 #[must_use]
 pub fn pattern_id(text: &str) -> PatternId {
-    id_of_tokens(text, tokens(text))
+    id_of_tokens(text, &tokens(text).collect::<Vec<_>>())
 }
 
 /// The id of the pattern of `text`, from its tokens.
-pub(crate) fn id_of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> PatternId {
+pub(crate) fn id_of_tokens(text: &str, tokens: &[Token]) -> PatternId {
     PatternId(xxhash_rust::xxh3::xxh3_64(pattern_of(text, tokens).as_bytes()))
 }
 
@@ -20,7 +21,7 @@ pub(crate) fn id_of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> P
 /// tokens, no `;`.
 #[must_use]
 pub fn pattern(text: &str) -> String {
-    pattern_of(text, tokens(text))
+    pattern_of(text, &tokens(text).collect::<Vec<_>>())
 }
 
 /// The pattern as it may be shown to people who may not see literals. A text that the lexer does not read to its end has none: what
@@ -31,10 +32,13 @@ pub fn shown_pattern(text: &str) -> Option<String> {
     is_read.then(|| pattern(text))
 }
 
-fn pattern_of(text: &str, tokens: impl Iterator<Item = Token>) -> String {
+fn pattern_of(text: &str, tokens: &[Token]) -> String {
+    let (prefix, tokens) = tokens.split_at(Prefix::of(text, tokens).tokens);
     let mut form = PatternText { out: String::with_capacity(text.len()), lists: Vec::new() };
+    // The number of a language is no literal.
+    prefix.iter().for_each(|token| form.other(token.text(text)));
     let mut before: Option<Token> = None;
-    for token in tokens {
+    for &token in tokens {
         let names = before.is_some_and(|before| before.is('.') || before.is(':'));
         match token.kind {
             _ if before.is_some_and(|before| before.is('$') && !token.is('(')) => {}
@@ -128,6 +132,7 @@ mod tests {
             ("MATCH (n) WHERE n.a IN [1, -2, 'x'] RETURN $p", "MATCH ( n ) WHERE n . a IN [ ? ] RETURN $"),
             ("RETURN [[1, 2], [true]]", "RETURN [ ? ]"),
             ("RETURN [1, n.x, [2, 3]]", "RETURN [ ? , n . x , [ ? ] ]"),
+            ("EXPLAIN CYPHER 5 runtime=slotted RETURN 5", "EXPLAIN CYPHER 5 runtime = slotted RETURN ?"),
             ("RETURN $`a b`, $1, $ x, n.null", "RETURN $ , $ , $ , n . null"),
         ] {
             assert_eq!(pattern(text), expected, "{text}");

@@ -1,8 +1,11 @@
 //! Clauses that read, and subqueries.
 
 use crate::lexer::TokenKind;
+use crate::procedures::{effect, is_pure};
 
-use super::tree::{Bound, Clause, Item, Match, Projection, Query, Scope, SortKey, Subquery};
+use super::tree::{
+    Bound, CallForm, Clause, Item, Match, Name, Procedure, Projection, Query, Scope, SortKey, Subquery,
+};
 use super::{Parsed, Parser, Unread};
 
 impl<'t> Parser<'t, '_> {
@@ -180,24 +183,30 @@ impl<'t> Parser<'t, '_> {
         Ok(Clause::Call(Subquery { scope, query, in_transactions }))
     }
 
-    /// After `CALL`.
+    /// After `CALL`. The meaning is certain of procedures with known effects alone, and with brackets.
     fn procedure_call(&mut self) -> Parsed<Clause<'t>> {
-        self.is_certain = false;
-        self.name()?;
+        let mut parts = vec![self.name()?];
         while self.skip('.') {
-            self.name()?;
+            parts.push(self.name()?);
         }
-        if self.skip('(') {
-            self.nested(Self::arguments)?;
-        }
+        let name = parts.iter().map(Name::as_str).collect::<Vec<_>>().join(".");
+        let is_plain = parts.iter().all(|part| !part.as_str().contains('.'));
+        let has_brackets = self.skip('(');
+        let call = if has_brackets { Some(self.nested(Self::arguments)?) } else { None };
+        let is_called = call.as_ref().is_some_and(|call| call.form == CallForm::Plain);
+        let is_known = is_plain && (is_pure(&name) || effect(&name).is_some());
+        self.is_certain &= is_known && is_called;
+        let arguments = call.map(|call| call.arguments).unwrap_or_default();
+        let mut procedure = Procedure { name, arguments, columns: Vec::new(), condition: None };
         if self.skip_word("YIELD") && !self.skip('*') {
-            self.list(|parser| {
-                parser.name()?;
-                if parser.skip_word("AS") { parser.name().map(|_| ()) } else { Ok(()) }
+            procedure.columns = self.list(|parser| {
+                let column = parser.name()?;
+                let other = if parser.skip_word("AS") { Some(parser.name()?) } else { None };
+                Ok((column, other))
             })?;
-            self.condition()?;
+            procedure.condition = self.condition()?;
         }
-        Ok(Clause::Procedure)
+        Ok(Clause::Procedure(procedure))
     }
 
     fn scope(&mut self) -> Parsed<Scope<'t>> {

@@ -18,9 +18,8 @@
 //! - Syntax that it does not know (`USE`, schema commands, all that is new in Cypher 25, …) is an error, and such a text is
 //!   not cached.
 //!
-//! Some syntax it knows, and not the meaning: procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
-//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), functions that [`crate::verdict`] does not know, variables that are named like
-//! keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
+//! Some syntax it knows, and not the meaning: most procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
+//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), variables that are named like keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
 //! A user then takes no part of the tree that depends on that meaning: tags take none of the tree, the shared form has a list of
 //! nodes that it prints, and an anchor is made of names and literals alone.
 //!
@@ -50,6 +49,7 @@
 //! | `operands` | operands of expressions |
 //! | `lists` | lists and comprehensions |
 //! | `types` | type predicates |
+//! | `prefix` | `CYPHER 5 runtime=slotted`, `EXPLAIN`, `PROFILE` before all of that |
 
 mod changes;
 mod clauses;
@@ -58,6 +58,7 @@ mod labels;
 mod lists;
 mod operands;
 mod patterns;
+mod prefix;
 pub mod tree;
 mod types;
 
@@ -66,11 +67,15 @@ use std::borrow::Cow;
 use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{NESTING_MAX, STATEMENT_BYTES_MAX};
 
+pub use prefix::Prefix;
+
 use tree::{Name, Query, Span};
 
 /// The tree of a text, and whether the reader knows what it means.
 #[derive(Debug)]
 pub struct Syntax<'t> {
+    /// What stands before the statement.
+    pub prefix: Prefix,
     /// The tree.
     pub query: Query<'t>,
     /// Whether the reader knows the meaning of all of it.
@@ -96,23 +101,27 @@ impl<'t> Syntax<'t> {
     /// If this reader does not know its syntax, or it nests too deep.
     pub fn of(text: &'t str, tokens: &[Token]) -> Result<Self, Unread> {
         let closers = closers(tokens)?;
-        let mut parser =
-            Parser { text, closers, tokens, at: 0, depth: 0, bars: 0, inner: 0, is_certain: true };
+        let prefix = Prefix::of(text, tokens);
+        if prefix.has_unknown_language {
+            return Err(Unread::Syntax);
+        }
+        let at = prefix.tokens;
+        let mut parser = Parser { text, closers, tokens, at, depth: 0, bars: 0, inner: 0, is_certain: true };
         let query = parser.query()?;
         parser.skip(';');
         let is_whole = parser.at == tokens.len();
-        if is_whole { Ok(Self { query, is_certain: parser.is_certain }) } else { Err(Unread::Syntax) }
+        if is_whole { Ok(Self { prefix, query, is_certain: parser.is_certain }) } else { Err(Unread::Syntax) }
     }
 }
 
 /// The tree of `text`, if the reader knows the meaning of all of it, and the text is no longer than [`STATEMENT_BYTES_MAX`].
-pub(crate) fn certain_query(text: &str) -> Option<Query<'_>> {
+pub(crate) fn certain(text: &str) -> Option<Syntax<'_>> {
     if text.len() > STATEMENT_BYTES_MAX {
         return None;
     }
     let tokens: Vec<Token> = tokens(text).collect();
     let syntax = Syntax::of(text, &tokens).ok()?;
-    syntax.is_certain.then_some(syntax.query)
+    syntax.is_certain.then_some(syntax)
 }
 
 /// For each opening bracket the index of its closing one, and for other tokens their own. Fails if brackets do not match.
@@ -383,14 +392,16 @@ mod tests {
             let tokens: Vec<Token> = tokens(text).collect();
             Syntax::of(text, &tokens).map(|syntax| syntax.is_certain)
         };
-        for text in
-            ["MATCH (n:A|B) RETURN n", "RETURN [x IN $l WHERE (x:A|B) | x]", "MATCH (n:$($p)) RETURN n {.x}"]
-        {
+        for text in [
+            "RETURN own.f(1)",
+            "MATCH (n:A|B) RETURN n",
+            "RETURN [x IN $l WHERE (x:A|B) | x]",
+            "MATCH (n:$($p)) RETURN n {.x}",
+        ] {
             assert_eq!(is_certain(text), Ok(true), "{text}");
         }
         for text in [
             "CALL a.b()",
-            "RETURN own.f(1)",
             "RETURN [x IN $l WHERE x:A|B | x]",
             "MATCH (n) WHERE n IS A RETURN n",
             "RETURN 1 IS :: INTEGER",

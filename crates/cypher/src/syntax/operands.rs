@@ -1,7 +1,8 @@
 //! Operands of expressions: literals, variables, parameters, calls, map projections, `CASE`, subqueries, patterns.
 
+use crate::functions::function_kind;
 use crate::lexer::TokenKind;
-use crate::verdict::{is_known_function, may_follow_variable};
+use crate::verdict::may_follow_variable;
 
 use super::tree::{Call, CallForm, Case, Clause, Match, Operand, Projected, When};
 use super::{Parsed, Parser, Unread};
@@ -105,7 +106,7 @@ impl<'t> Parser<'t, '_> {
         self.is_at(ahead, '(').then_some(self.at + ahead)
     }
 
-    /// The call whose opening bracket is at `open`. A user-defined function may do anything.
+    /// The call whose opening bracket is at `open`.
     fn call(&mut self, open: usize) -> Parsed<Operand<'t>> {
         let mut name = vec![self.name()?];
         while self.at < open {
@@ -114,10 +115,10 @@ impl<'t> Parser<'t, '_> {
         }
         let mut function = name.iter().map(super::tree::Name::as_str).collect::<Vec<_>>().join(".");
         function.make_ascii_lowercase();
-        self.is_certain &= is_known_function(&function);
         self.expect('(')?;
         let mut call =
             self.nested(if function == "trim" { Self::trim } else { Self::arguments }).map(Box::new)?;
+        call.kind = function_kind(&function).filter(|_| name.iter().all(|part| !part.as_str().contains('.')));
         (call.name, call.function) = (name, function);
         Ok(Operand::Call(call))
     }
@@ -137,7 +138,7 @@ impl<'t> Parser<'t, '_> {
             (false, false, true) => CallForm::Star,
             _ => CallForm::Worded,
         };
-        Ok(Call { name: Vec::new(), function: String::new(), arguments, form })
+        Ok(Call { name: Vec::new(), function: String::new(), kind: None, arguments, form })
     }
 
     /// `trim(x)`, `trim(BOTH 'a' FROM x)`, `trim(LEADING FROM x)`, `trim('a' FROM x)`.
@@ -154,7 +155,7 @@ impl<'t> Parser<'t, '_> {
             arguments.push(self.within_brackets(Self::expr)?);
         }
         self.expect(')')?;
-        Ok(Call { name: Vec::new(), function: String::new(), arguments, form: CallForm::Worded })
+        Ok(Call { name: Vec::new(), function: String::new(), kind: None, arguments, form: CallForm::Worded })
     }
 
     /// `{.key, .*, other, key: value}` behind a variable.

@@ -1,10 +1,12 @@
 //! What an expression reads and holds, from its tree. Tags need to know which properties and labels an expression reads, and
 //! which graph elements its value may hold; neither depends on the operators between its terms.
 //!
-//! A function's value may hold the elements of its arguments, unless [`Fold::call`] says more.
+//! A function's value may hold the elements of its arguments, unless [`Fold::call`] says more. That of an unknown function may be any
+//! element.
 
+use crate::functions::FunctionKind;
 use crate::syntax::tree::{
-    Case, Clause, Each, Expr, LabelExpr, Match, Operand, Projected, Query, Tail, Term, When,
+    Call, Case, Clause, Each, Expr, LabelExpr, Match, Operand, Projected, Query, Tail, Term, When,
 };
 use crate::tags::limits::COPIES_MAX;
 
@@ -33,6 +35,8 @@ pub(crate) enum Carrier<'q> {
     Node,
     /// Some relationship: `relationships(p)`.
     Relationship,
+    /// Any element, also inside of maps and lists: what a function gives about which nothing is known.
+    Any,
 }
 
 /// A read of an expression.
@@ -42,6 +46,10 @@ pub(crate) enum Read<'q> {
     AnyKey(Vec<Carrier<'q>>),
     Labels(&'q LabelExpr<'q>),
     AnyLabel,
+    /// Everything that the elements show, and what they are joined to.
+    Whole(Vec<Carrier<'q>>),
+    /// A function that reads the graph, or about which nothing is known.
+    Anything,
 }
 
 /// How many carriers a walk has copied: `[a, b, c].x.y.z` copies three three times. Beyond [`COPIES_MAX`] facts are incomplete, and
@@ -157,7 +165,7 @@ impl<'q> Fold<'q, '_> {
             Operand::Case(case) => self.case(case),
             Operand::Call(call) => {
                 let carried = self.exprs(&call.arguments);
-                self.call(&call.function, carried)
+                self.call(call, carried)
             }
             Operand::ListComprehension(each) => {
                 let list = self.bound_in_list(each);
@@ -251,7 +259,24 @@ impl<'q> Fold<'q, '_> {
     }
 
     /// What a function does with the elements of its arguments.
-    fn call(&mut self, function: &str, carried: Vec<Carrier<'q>>) -> Vec<Carrier<'q>> {
+    fn call(&mut self, call: &'q Call<'q>, carried: Vec<Carrier<'q>>) -> Vec<Carrier<'q>> {
+        match call.kind {
+            Some(FunctionKind::Cypher) => self.call_of_cypher(&call.function, carried),
+            Some(FunctionKind::Pure | FunctionKind::Volatile) => {
+                let read = Read::Whole(self.copy(&carried));
+                self.found.reads.push(read);
+                self.hold_in_map(&carried);
+                carried
+            }
+            Some(FunctionKind::Graph) | None => {
+                self.found.reads.push(Read::Anything);
+                self.hold_in_map(&[Carrier::Any]);
+                vec![Carrier::Any]
+            }
+        }
+    }
+
+    fn call_of_cypher(&mut self, function: &str, carried: Vec<Carrier<'q>>) -> Vec<Carrier<'q>> {
         match function {
             // The value depends on which elements there are, and holds none. The type of a relationship never changes.
             "count" | "size" | "length" | "id" | "elementid" | "exists" | "isempty" | "type" => Vec::new(),
@@ -286,6 +311,7 @@ pub(crate) fn inside(carried: Vec<Carrier<'_>>) -> Vec<Carrier<'_>> {
     let deeper = |carrier| match carrier {
         Carrier::Name(name) | Carrier::Inside(name) => Some(Carrier::Inside(name)),
         Carrier::Node | Carrier::Relationship => None,
+        Carrier::Any => Some(Carrier::Any),
     };
     carried.into_iter().filter_map(deeper).collect()
 }

@@ -26,6 +26,8 @@ impl From<Mark<'_>> for TagId {
             Mark::Change => (14, ""),
             Mark::Tokens => return Self::TOKENS,
             Mark::Everything => (15, ""),
+            // 16 to 18 are tokens.
+            Mark::Schema => (19, ""),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))
     }

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::syntax::tree::{Change, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
+use crate::syntax::tree::{
+    Change, Clause, Element, Expr, LabelExpr, Match, Name, Operand, Path, Projection, Query,
+};
 use crate::tags::facts::{Carrier, Copies, Facts};
 use crate::tags::limits::VARIABLES_MAX;
 
@@ -64,6 +66,10 @@ pub(crate) struct Names<'q> {
     /// What a variable takes from others: `m` of `n AS m`.
     edges: Vec<(&'q str, Carrier<'q>)>,
     in_maps: Vec<Carrier<'q>>,
+    /// How many places bind a variable.
+    bindings: BTreeMap<&'q str, usize>,
+    /// Variables that hold the items of a parameter: `UNWIND $rows AS row`.
+    items: BTreeMap<&'q str, &'q str>,
     copies: Copies,
     /// Whether a map of the statement may hold elements, so that `x.key` may be one.
     maps_hold_elements: bool,
@@ -108,6 +114,7 @@ impl<'q> Names<'q> {
         match carrier {
             Carrier::Node => Kinds::node(),
             Carrier::Relationship => Kinds::relationship(None),
+            Carrier::Any => Kinds::any(),
             Carrier::Inside(_) if !self.maps_hold_elements => Kinds::none(),
             Carrier::Name(name) | Carrier::Inside(name) => {
                 self.kinds.get(name).cloned().unwrap_or_else(Kinds::any)
@@ -130,7 +137,19 @@ impl<'q> Names<'q> {
         }
     }
 
+    /// The parameter whose items `name` holds, wherever it stands: `row` of `UNWIND $rows AS row`, if no other place binds it.
+    pub(crate) fn items_of(&self, name: &str) -> Option<&'q str> {
+        self.items.get(name).filter(|_| self.bindings.get(name) == Some(&1)).copied()
+    }
+
+    fn bind_to_items(&mut self, name: &'q str, list: &'q Expr<'q>) {
+        if let Some(Operand::Parameter(parameter)) = list.alone() {
+            self.items.insert(name, parameter.as_str());
+        }
+    }
+
     fn bind(&mut self, name: &'q str, kinds: &Kinds<'q>) {
+        *self.bindings.entry(name).or_default() += 1;
         self.kinds.entry(name).or_insert_with(Kinds::none).add(kinds);
     }
 
@@ -153,6 +172,9 @@ impl<'q> Names<'q> {
                 // A row of a file holds no element.
                 let is_list = matches!(clause, Clause::Unwind { .. });
                 self.bind_to(name.as_str(), if is_list { &carried } else { &[] });
+                if is_list {
+                    self.bind_to_items(name.as_str(), source);
+                }
             }
             Clause::With(projection) | Clause::Return(projection) => self.projection(projection),
             Clause::Call(call) => self.query(&call.query),
@@ -164,13 +186,26 @@ impl<'q> Names<'q> {
             Clause::Foreach { name, list, body } => {
                 let carried = self.expr(list);
                 self.bind_to(name.as_str(), &carried);
+                self.bind_to_items(name.as_str(), list);
                 body.iter().for_each(|clause| self.clause(clause));
             }
             Clause::Delete { targets, .. } => self.exprs(targets),
             Clause::Set(changes) | Clause::Remove(changes) => {
                 changes.iter().for_each(|change| self.change(change));
             }
-            Clause::Finish | Clause::Procedure => {}
+            Clause::Procedure(called) => {
+                self.exprs(called.arguments.iter().chain(&called.condition));
+                for (column, other) in &called.columns {
+                    let kinds = match column.as_str() {
+                        "node" => Kinds::node(),
+                        "rel" => Kinds::relationship(None),
+                        "stats" => Kinds::none(),
+                        _ => Kinds::any(),
+                    };
+                    self.bind(other.as_ref().unwrap_or(column).as_str(), &kinds);
+                }
+            }
+            Clause::Finish => {}
         }
     }
 
@@ -184,6 +219,10 @@ impl<'q> Names<'q> {
         for item in &projection.items {
             let carried = self.expr(&item.value);
             if let Some(name) = item.name() {
+                // `WITH coalesce(row, {x: 1}) AS row` holds other maps than before.
+                if item.value.variable().map(Name::as_str) != Some(name.as_str()) {
+                    *self.bindings.entry(name.as_str()).or_default() += 1;
+                }
                 self.bind_to_alias(name.as_str(), &carried);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::procedures::is_pure;
 use crate::syntax::tree::{
     Clause, Element, Expr, Filter, LabelExpr, Match, Name, Node, Path, Projection, Query, Relationship,
     Scope, Subquery,
@@ -63,8 +64,11 @@ impl<'a> Walk<'a, '_> {
             }
             Clause::Call(call) => self.call(call, bound),
             Clause::Finish => {}
+            Clause::Procedure(called) if is_pure(&called.name) => {
+                called.arguments.iter().chain(&called.condition).for_each(|expr| self.expr(expr, bound));
+            }
             // N8: no read.
-            Clause::Procedure
+            Clause::Procedure(_)
             | Clause::LoadCsv { .. }
             | Clause::Create(_)
             | Clause::Merge { .. }
@@ -153,6 +157,9 @@ impl<'a> Walk<'a, '_> {
                 Read::AnyKey(of) => self.any_key(&self.names.kinds(&of)),
                 Read::Labels(labels) => self.labels(labels, bound),
                 Read::AnyLabel => self.need(Need::LabelsOfNodes),
+                Read::Whole(of) if self.names.kinds(&of).is_none() => {}
+                Read::Whole(_) => self.whole(&Kinds::any()),
+                Read::Anything => self.needs.extend([Need::Anything, Need::Tokens]),
             }
         }
         facts.matches.into_iter().for_each(|matched| self.matched(matched, &mut bound.clone()));

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::checks::calls::may_read_tokens;
+use crate::checks::schema::shows_schema;
 use hopcache_core::tags::TagId;
 
-use crate::syntax::certain_query;
+use crate::syntax::{Syntax, certain};
 use crate::tags::id::{ids, share};
 use crate::tags::limits::TAGS_MAX;
 use crate::tags::names::Names;
@@ -26,7 +27,11 @@ impl ReadTags {
     /// The tags of `statement`, for any parameters.
     #[must_use]
     pub fn of(statement: &str) -> Self {
-        let Some(query) = certain_query(statement) else {
+        let Some(Syntax { query, .. }) = certain(statement) else {
+            if shows_schema(statement) {
+                let tags = Self::from_few(BTreeSet::from([Need::Schema]));
+                return Self { volatility: Volatility::Stable, ..tags };
+            }
             let anything = Self::anything();
             return if may_read_tokens(statement) { anything } else { anything.without_tokens() };
         };
@@ -59,8 +64,13 @@ impl ReadTags {
     #[must_use]
     pub fn from_needs(needs: BTreeSet<Need>) -> Self {
         let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
+        let has_tokens = needs.contains(&Need::Tokens);
         let found = Self::from_few(needs);
-        if is_anything || found.ids.len() > TAGS_MAX { Self::anything().without_tokens() } else { found }
+        match is_anything || found.ids.len() > TAGS_MAX {
+            true if has_tokens => Self::anything(),
+            true => Self::anything().without_tokens(),
+            false => found,
+        }
     }
 
     fn from_few(needs: BTreeSet<Need>) -> Self {

@@ -14,8 +14,12 @@
 //! | N5 | a relationship without a type, or with `!R`, `%` or `$(…)` | `Relationships` |
 //! | N6 | `n.key`, `{key: …}` in a pattern, `n['key']`, `n {.key}` | `NodeKey(key)` or `RelationshipKey(key)`, by the kinds that `n` may have |
 //! | N7 | `properties(n)`, `keys(n)`, `n[$key]`, `n {.*}`, a whole element in the result | `NodeKeys`, `RelationshipKeys` |
-//! | N8 | an unknown construct, a write, a procedure, `LOAD CSV` | `Anything` |
+//! | N8 | an unknown construct, a write, a procedure, `LOAD CSV`, a function that is unknown or reads the graph | `Anything` |
+//! | N10 | the whole statement is `SHOW CONSTRAINTS`, or `SHOW INDEXES` with a `YIELD` of columns that stay (`crate::checks::schema`) | `Schema` |
 //! | N9 | N8, unless all that it calls are searches of an index; a result whose summary warns of an unknown label, type or key | `Tokens` |
+//!
+//! A pure function of a library (`crate::functions`) may show all that the elements among its arguments show: their labels and
+//! properties, and those of a relationship's ends (N3, N7 of both kinds).
 //!
 //! A node without a label needs no `Nodes` if it is only found over a relationship of the same path (N4 or N5 says when
 //! that comes or goes), if another node of its path has a label, or if an earlier clause has bound it. A variable that
@@ -34,7 +38,10 @@
 //! | T7 | `SET n = …`, `SET n += …` with unknown keys, `SET n[…]` | `AnyNodeKey`, `AnyRelationshipKey` | `properties-set` |
 //! | T8 | `SET` on an element that the statement has just created | nothing for keys, `NewLabel(A)` for labels | – |
 //! | T9 | dynamic labels, types and keys: the parameter's value, else any | `NewAnyLabel`, `AnyLabelChanged`, … | as the others |
-//! | T10 | an unknown construct, a procedure, a schema change | `Anything` | never |
+//! | T10 | an unknown construct, another procedure, a schema change | `Anything` | never |
+//! | T13 | `apoc.merge.node`, `apoc.create.*`, `db.create.setNodeVectorProperty` and their like (`crate::procedures`) | as the clauses that do the same; names and keys from literals and parameters, else any | never: the counters do not count procedures, and then those of the clauses beside it narrow nothing either |
+//! | T14 | `SET n += row` with `UNWIND $rows AS row`, `SET n += row.props`, `SET n += $p.q` | `NodeKey(k)` for the keys of all rows (≤ 65,536), else T7 | `properties-set` |
+//! | T12 | a function that no list has | nothing by itself: Neo4j gives a function a reading view. What it gives may be any element, so `SET (own.f()).x = 1` touches keys of both kinds | as the others |
 //!
 //! Besides, a write may create tokens:
 //!
@@ -66,6 +73,7 @@
 //! | `NodeKeys`, `RelationshipKeys` | the same | every touch of a node's, a relationship's key |
 //! | `Change` | `Anything`, `Tokens` | every touch |
 //! | `Tokens` | `Tokens` | none: a write with T11 that is rolled back |
+//! | `Schema` | `Schema` | none: a schema change is `Anything` (T10) |
 //! | `Everything` | every read | `Anything` |
 //!
 //! # Volatile reads
@@ -76,8 +84,8 @@
 //! |---|---|---|
 //! | V1 | `rand()`, `randomUUID()`, `timestamp()`, `date.realtime()`, `file()`, … | always |
 //! | V2 | `date(…)` and the other temporal functions, with `.truncate(…)` | unless the argument is certainly no clock; a parameter decides by its value |
-//! | V3 | a function that is on no list of `crate::verdict` | always |
-//! | V4 | N8: procedures (full-text indexes may lag behind), `LOAD CSV`, `SHOW`, unknown constructs | always |
+//! | V3 | a function that is on no list of `crate::functions` | always |
+//! | V4 | N8: procedures (full-text indexes may lag behind), `LOAD CSV`, `SHOW` beside N10, unknown constructs | always |
 //!
 //! Rights, the configuration, and an index that comes online (another order of rows) change results as well, and are in
 //! no statement.
@@ -117,6 +125,8 @@ pub enum Need {
     RelationshipKeys,
     /// Which labels, types and keys the database has.
     Tokens,
+    /// Which constraints and indexes there are.
+    Schema,
     /// Anything.
     Anything,
 }
@@ -182,6 +192,7 @@ pub enum Mark<'a> {
     RelationshipKeys,
     Change,
     Tokens,
+    Schema,
     Everything,
 }
 
@@ -199,6 +210,7 @@ impl std::fmt::Display for Need {
             Self::RelationshipKey(name) => write!(to, ".{name} of relationships"),
             Self::RelationshipKeys => to.write_str("any property of relationships"),
             Self::Tokens => to.write_str("new labels, types and keys"),
+            Self::Schema => to.write_str("constraints and indexes"),
             Self::Anything => to.write_str("anything"),
         }
     }
@@ -219,6 +231,7 @@ impl Need {
             Self::RelationshipKey(name) => vec![Mark::RelationshipKey(name), Mark::EveryRelationshipKey],
             Self::RelationshipKeys => vec![Mark::RelationshipKeys],
             Self::Tokens => vec![Mark::Tokens, Mark::Change],
+            Self::Schema => vec![Mark::Schema],
             Self::Anything => vec![Mark::Change],
         }
     }

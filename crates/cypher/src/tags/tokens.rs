@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::procedures::is_pure;
 use crate::syntax::tree::{Change, Clause, Element, Filter, LabelExpr, Labels, Path, Query};
 use crate::tags::limits::TOKENS_MAX;
 use crate::tags::params::Params;
@@ -9,7 +10,7 @@ use crate::tags::rules::Token;
 use hopcache_core::tags::TagId;
 
 /// The tokens that `query` may create, as sorted numbers; `None` if they are not known.
-pub(crate) fn tokens(query: &Query<'_>, params: Params<'_>) -> Option<Vec<TagId>> {
+pub(crate) fn tokens(query: &Query<'_>, params: Params<'_, '_>) -> Option<Vec<TagId>> {
     let mut walk = Walk { params, found: BTreeSet::new() };
     walk.query(query)?;
     (walk.found.len() <= TOKENS_MAX).then(|| walk.found.into_iter().collect())
@@ -19,12 +20,12 @@ pub(crate) fn tokens(query: &Query<'_>, params: Params<'_>) -> Option<Vec<TagId>
 type Kind = fn(&str) -> Token<'_>;
 
 /// Each step is `None` if it finds a name that is not known.
-struct Walk<'a> {
-    params: Params<'a>,
+struct Walk<'a, 'q> {
+    params: Params<'a, 'q>,
     found: BTreeSet<TagId>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn query(&mut self, query: &Query<'_>) -> Option<()> {
         query.branches.iter().try_for_each(|branch| self.clauses(branch))
     }
@@ -43,12 +44,13 @@ impl Walk<'_> {
             Clause::Set(changes) => changes.iter().try_for_each(|change| self.change(change)),
             Clause::Foreach { body, .. } => self.clauses(body),
             Clause::Call(call) => self.query(&call.query),
+            Clause::Procedure(called) if is_pure(&called.name) => Some(()),
+            Clause::Procedure(_) => None,
             // What is read or removed gets no token.
             Clause::Match(_)
             | Clause::Unwind { .. }
             | Clause::With(_)
             | Clause::Return(_)
-            | Clause::Procedure
             | Clause::LoadCsv { .. }
             | Clause::Remove(_)
             | Clause::Delete { .. }

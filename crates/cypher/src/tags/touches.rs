@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::procedures::{Effect, effect, is_pure};
 use crate::syntax::tree::{
-    Change, Clause, Element, Expr, LabelExpr, Name, Node, Path, Query, Relationship, Target,
+    Change, Clause, Element, Expr, LabelExpr, Name, Node, Path, Procedure, Query, Relationship, Target,
 };
 use crate::tags::facts::{Carrier, Copies, Facts, inside};
 use crate::tags::names::{Kinds, Names};
@@ -26,12 +27,16 @@ pub(crate) enum Cause {
 #[derive(Debug, Default)]
 pub(crate) struct Touches {
     pub(crate) touches: BTreeSet<(Cause, Touch)>,
-    /// It has a `CALL { … } IN TRANSACTIONS`.
-    pub(crate) in_transactions: bool,
+    /// It has a `CALL { … } IN TRANSACTIONS`, or calls a procedure that writes: the counters do not tell all that it does.
+    pub(crate) is_uncounted: bool,
 }
 
 /// What `query` may do; `None` if it copies too much.
-pub(crate) fn touches<'q>(query: &'q Query<'q>, names: &Names<'q>, params: Params<'_>) -> Option<Touches> {
+pub(crate) fn touches<'q, 'a>(
+    query: &'q Query<'q>,
+    names: &'a Names<'q>,
+    params: Params<'a, 'q>,
+) -> Option<Touches> {
     let mut walk = Walk { names, params, found: Touches::default(), copies: Copies::default() };
     walk.query(query);
     if walk.copies.are_too_many() { None } else { Some(walk.found) }
@@ -42,7 +47,7 @@ type Fresh<'a> = BTreeSet<&'a str>;
 
 struct Walk<'q, 'a> {
     names: &'a Names<'q>,
-    params: Params<'a>,
+    params: Params<'a, 'q>,
     found: Touches,
     copies: Copies,
 }
@@ -91,15 +96,18 @@ impl<'q> Walk<'q, '_> {
             }
             Clause::Call(call) => {
                 fresh.clear();
-                self.found.in_transactions |= call.in_transactions;
+                self.found.is_uncounted |= call.in_transactions;
                 self.query(&call.query);
+            }
+            Clause::Procedure(called) => {
+                fresh.clear();
+                self.called(called);
             }
             // They may bind names anew.
             Clause::Match(_)
             | Clause::Unwind { .. }
             | Clause::With(_)
             | Clause::Return(_)
-            | Clause::Procedure
             | Clause::LoadCsv { .. }
             | Clause::Finish => fresh.clear(),
         }
@@ -125,6 +133,46 @@ impl<'q> Walk<'q, '_> {
                 Element::Group { .. } => self.touch(Cause::NodesCreated, Touch::Anything),
             }
         }
+    }
+
+    /// T13. The tree is certain, so a procedure that is not pure has an effect that is known.
+    fn called(&mut self, called: &'q Procedure<'q>) {
+        if is_pure(&called.name) {
+            return;
+        }
+        self.found.is_uncounted = true;
+        let argument = |at: usize| called.arguments.get(at);
+        let names = |at: usize| argument(at).and_then(|argument| self.params.names_of(argument));
+        // An argument that is left out is an empty map.
+        let keys = |at: Option<usize>| match at.and_then(argument) {
+            Some(map) => self.params.keys_of(map),
+            None => Some(Vec::new()),
+        };
+        let each = |names: Option<Vec<String>>, one: fn(String) -> Touch, any: Touch| match names {
+            Some(names) => names.into_iter().map(one).collect(),
+            None => vec![any],
+        };
+        let touches = match effect(&called.name) {
+            None => vec![Touch::Anything],
+            Some(Effect::Node { labels, on_match }) => {
+                let mut touches = each(names(labels), Touch::NewLabel, Touch::NewAnyLabel);
+                touches.push(Touch::NodeCreated);
+                touches.extend(each(keys(on_match), Touch::NodeKey, Touch::AnyNodeKey));
+                touches
+            }
+            Some(Effect::Relationship { kind, on_match }) => {
+                let mut touches = each(names(kind), Touch::Relationship, Touch::AnyRelationship);
+                touches.extend(each(keys(on_match), Touch::RelationshipKey, Touch::AnyRelationshipKey));
+                touches
+            }
+            Some(Effect::Labels(at)) => each(names(at), Touch::LabelChanged, Touch::AnyLabelChanged),
+            Some(Effect::AllLabels) => vec![Touch::AnyLabelChanged],
+            Some(Effect::NodeKeys(at)) => each(names(at), Touch::NodeKey, Touch::AnyNodeKey),
+            Some(Effect::RelationshipKeys(at)) => {
+                each(names(at), Touch::RelationshipKey, Touch::AnyRelationshipKey)
+            }
+        };
+        touches.into_iter().for_each(|touch| self.touch(Cause::PropertiesSet, touch));
     }
 
     fn related(&mut self, found: &'q Relationship<'q>) {

@@ -2,7 +2,7 @@
 //!
 //! The lists of functions are those of [`crate::verdict`], which decides by them what is cached at all.
 
-use crate::verdict::Lexed;
+use crate::verdict::{Allowed, Lexed};
 
 /// What else than the graph a result depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Volatility {
 impl Volatility {
     /// The volatility of a text that the parser reads: one without procedures and `SHOW`.
     pub(crate) fn of(statement: &str) -> Self {
-        match Lexed::of(statement, &[]) {
+        match Lexed::of(statement, &Allowed::default()) {
             Lexed::PerhapsRead => Self::Stable,
             Lexed::PerhapsReadOfParams => Self::ByParameters,
             Lexed::Write | Lexed::Bypass(_) => Self::Volatile,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use hopcache_core::tags::TagId;
 
-use crate::syntax::certain_query;
+use crate::syntax::{Syntax, certain};
 use crate::tags::counters::Counters;
 use crate::tags::id::ids;
 use crate::tags::limits::MARKS_MAX;
@@ -51,16 +51,21 @@ impl WriteEffects {
     }
 
     fn noting(statement: &str, params: &[u8], are_asked: &Cell<bool>) -> Self {
-        let params = Params::noting(params, are_asked);
-        let Some(query) = certain_query(statement) else { return Self::anything() };
-        let found = Names::of(&query).and_then(|names| touches(&query, &names, params));
-        let Some(Touches { touches: found, in_transactions }) = found else { return Self::anything() };
+        let Some(Syntax { prefix, query, .. }) = certain(statement) else { return Self::anything() };
+        let Some(names) = Names::of(&query) else { return Self::anything() };
+        let params = Params::new(params, &names, are_asked);
+        let tokens = tokens(&query, params);
+        if prefix.is_explained {
+            return Self { tokens, ..Self::from_touches(BTreeSet::new(), true) };
+        }
+        let found = touches(&query, &names, params);
+        let Some(Touches { touches: found, is_uncounted }) = found else { return Self::anything() };
         let found = found.into_iter().map(|(cause, touch)| (Some(cause), touch));
-        let effects = Self::from_touches(found.collect(), !in_transactions);
+        let effects = Self::from_touches(found.collect(), !is_uncounted);
         if effects.is_anything() {
             return Self::anything();
         }
-        Self { tokens: tokens(&query, params), ..effects }
+        Self { tokens, ..effects }
     }
 
     /// The effects of a write about which nothing is known: it touches every read.

@@ -4,20 +4,22 @@
 use std::ops::Range;
 
 use super::clock::{self, Argument};
-use super::{BypassReason, Lexed, View, names};
+use super::{Allowed, BypassReason, Lexed, View, names};
+use crate::functions::{FunctionKind, function_kind, temporal};
+use crate::procedures::only_reads;
 
 /// The verdict on all calls in the text, and the name of the call that decides it.
-pub(super) fn judge(view: View<'_>, procedures: &[String]) -> (Lexed, Option<Range<usize>>) {
+pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (Lexed, Option<Range<usize>>) {
     let mut of_params = None;
     let mut index = 0;
     while index < view.tokens.len() {
         let (name, reason) = if let Some(end) = procedure_name(view, index) {
-            let allowed = is_allowed(view, index + 1, end, procedures);
-            (index + 1..end, if allowed { None } else { Some(BypassReason::Procedure) })
+            let is_allowed = is_allowed(view, index + 1, end, allowed);
+            (index + 1..end, if is_allowed { None } else { Some(BypassReason::Procedure) })
         } else if view.is_name(index) {
             let name = index..view.chain_end(index);
             let is_call = view.is(name.end, '(');
-            let reason = if is_call { function(view, &name, &mut of_params) } else { None };
+            let reason = if is_call { function(view, &name, (allowed, &mut of_params)) } else { None };
             (name, reason)
         } else {
             (index..index + 1, None)
@@ -38,12 +40,12 @@ fn procedure_name(view: View<'_>, index: usize) -> Option<usize> {
     if is_call && !is_variable { Some(view.chain_end(index + 1)) } else { None }
 }
 
-fn is_allowed(view: View<'_>, start: usize, end: usize, procedures: &[String]) -> bool {
+fn is_allowed(view: View<'_>, start: usize, end: usize, allowed: &Allowed) -> bool {
     // A dot inside backticks is part of one name. It would make two different names look alike.
     let has_dot =
         (start..end).step_by(2).any(|index| view.name(index).is_some_and(|part| part.contains('.')));
     let name = view.chain(start, end);
-    !has_dot && (names::PROCEDURES.contains(&name.as_str()) || procedures.contains(&name))
+    !has_dot && (only_reads(&name) || allowed.procedures.fit(&name))
 }
 
 /// The reason why a call of the function with this name cannot be part of a cacheable read, if there is one. Notes the
@@ -51,7 +53,7 @@ fn is_allowed(view: View<'_>, start: usize, end: usize, procedures: &[String]) -
 fn function(
     view: View<'_>,
     name: &Range<usize>,
-    of_params: &mut Option<Range<usize>>,
+    (allowed, of_params): (&Allowed, &mut Option<Range<usize>>),
 ) -> Option<BypassReason> {
     let Range { start, end } = *name;
     // A property cannot be called, so a dot before the chain is part of something else: `[0].rand(`.
@@ -69,23 +71,21 @@ fn function(
     }
     let lowered = view.lowered_chain(start, end);
     let name = lowered.as_str();
-    if names::DETERMINISTIC.binary_search(&name).is_ok() || names::DETERMINISTIC_MORE.contains(&name) {
-        return None;
-    }
-    let (family, member) = name.split_once('.').unwrap_or((name, ""));
-    if !names::TEMPORAL.contains(&family) {
-        let is_volatile = names::VOLATILE.contains(&name);
-        return Some(if is_volatile {
-            BypassReason::VolatileFunction
-        } else {
-            BypassReason::UnknownFunction
-        });
-    }
+    let Some((family, member)) = temporal(name) else {
+        // A dot inside backticks is part of one name: it would make two different names look alike.
+        let has_dot =
+            (start..end).step_by(2).any(|index| view.name(index).is_some_and(|part| part.contains('.')));
+        return match function_kind(name).filter(|_| !has_dot) {
+            Some(FunctionKind::Volatile) => Some(BypassReason::VolatileFunction),
+            Some(_) => None,
+            None if !has_dot && allowed.functions.fit(name) => None,
+            None => Some(BypassReason::UnknownFunction),
+        };
+    };
     let argument = match member {
         "" => clock::constructed(view, family, end + 1),
         "truncate" => clock::truncated(view, family, end + 1),
-        _ if names::CLOCK_MEMBERS.contains(&member) => Argument::Uncertain,
-        _ => return Some(BypassReason::UnknownFunction),
+        _ => Argument::Uncertain,
     };
     if argument == Argument::Param && of_params.is_none() {
         *of_params = Some(start..end);

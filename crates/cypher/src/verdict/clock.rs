@@ -12,6 +12,7 @@
 //! 2026.09.0; the default zone by `TimeValue.parseOffset` of 5.26.12).
 
 use super::{View, names};
+use crate::functions::TEMPORAL;
 use crate::lexer::TokenKind;
 
 /// How far an argument list is read. A longer argument is uncertain, so that nested calls cannot make this quadratic.
@@ -79,7 +80,7 @@ pub(super) fn argument(view: View<'_>, from: usize) -> Argument {
     let Some(end) = argument_end(view, from) else { return Argument::Uncertain };
     let is_fixed = plain_text(view, from, end).is_some()
         || is_dated_map(view, from, end)
-        || is_temporal(view, from, end, &names::TEMPORAL);
+        || is_temporal(view, from, end, &TEMPORAL);
     if is_fixed {
         Argument::Harmless
     } else if is_param(view, from, end) {

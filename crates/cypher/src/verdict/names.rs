@@ -1,5 +1,4 @@
-//! The closed lists behind the verdict. Source: `SHOW FUNCTIONS` and `SHOW PROCEDURES` of Neo4j 5.26.12, and the Cypher
-//! manual's "Functions" for additions of later 5.x and Cypher 25.
+//! The closed lists behind the verdict, beside those of [`crate::functions`] and `crate::procedures`.
 
 /// A map with this key and nothing else makes a temporal function read the clock.
 pub(super) const CLOCK_KEY: &[u8] = b"timezone";
@@ -10,128 +9,6 @@ pub(super) const OTHER_I: [&str; 2] = ["ı", "İ"];
 /// The default of the temporal functions' argument (`TemporalFunction.DEFAULT_TEMPORAL_ARGUMENT`). If a client passes
 /// it, it means "now" as well.
 pub(super) const DEFAULT_ARGUMENT: &str = "DEFAULT_TEMPORAL_ARGUMENT";
-
-/// Functions with the same result for the same arguments and data, in lower case, sorted.
-pub(super) const DETERMINISTIC: [&str; 104] = [
-    "abs",
-    "acos",
-    "all",
-    "allreduce",
-    "allshortestpaths",
-    "any",
-    "asin",
-    "atan",
-    "atan2",
-    "avg",
-    "btrim",
-    "ceil",
-    "char_length",
-    "character_length",
-    "coalesce",
-    "collect",
-    "cos",
-    "cosh",
-    "cot",
-    "coth",
-    "count",
-    "datetime.fromepoch",
-    "datetime.fromepochmillis",
-    "degrees",
-    "duration",
-    "duration.between",
-    "duration.indays",
-    "duration.inmonths",
-    "duration.inseconds",
-    "e",
-    "elementid",
-    "endnode",
-    "exists",
-    "exp",
-    "floor",
-    "haversin",
-    "head",
-    "id",
-    "isempty",
-    "isnan",
-    "keys",
-    "labels",
-    "last",
-    "left",
-    "length",
-    "log",
-    "log10",
-    "lower",
-    "ltrim",
-    "max",
-    "min",
-    "nodes",
-    "none",
-    "normalize",
-    "nullif",
-    "percentilecont",
-    "percentiledisc",
-    "pi",
-    "point",
-    "point.distance",
-    "point.withinbbox",
-    "properties",
-    "radians",
-    "range",
-    "reduce",
-    "relationships",
-    "replace",
-    "reverse",
-    "right",
-    "round",
-    "rtrim",
-    "shortestpath",
-    "sign",
-    "sin",
-    "single",
-    "sinh",
-    "size",
-    "split",
-    "sqrt",
-    "startnode",
-    "stdev",
-    "stdevp",
-    "substring",
-    "sum",
-    "tail",
-    "tan",
-    "tanh",
-    "toboolean",
-    "tobooleanlist",
-    "tobooleanornull",
-    "tofloat",
-    "tofloatlist",
-    "tofloatornull",
-    "tointeger",
-    "tointegerlist",
-    "tointegerornull",
-    "tolower",
-    "tostring",
-    "tostringlist",
-    "tostringornull",
-    "toupper",
-    "trim",
-    "type",
-    "upper",
-];
-
-/// Further deterministic functions: those with a namespace, and `valueType`.
-pub(super) const DETERMINISTIC_MORE: [&str; 3] =
-    ["valuetype", "vector.similarity.cosine", "vector.similarity.euclidean"];
-
-/// Functions of the clock, of chance, or of anything outside the data.
-pub(super) const VOLATILE: [&str; 6] =
-    ["rand", "randomuuid", "timestamp", "file", "linenumber", "current_timestamp"];
-
-/// Temporal functions: without arguments, or with a time zone only, they are the clock.
-pub(super) const TEMPORAL: [&str; 5] = ["date", "time", "datetime", "localtime", "localdatetime"];
-
-/// Members of the temporal functions that read the clock for any arguments.
-pub(super) const CLOCK_MEMBERS: [&str; 3] = ["transaction", "statement", "realtime"];
 
 /// Keywords that stand before a bracket without being a function. None of them is a function's name.
 pub(super) const BEFORE_BRACKET: [&str; 44] = [
@@ -179,19 +56,6 @@ pub(super) const BEFORE_BRACKET: [&str; 44] = [
     "WITH",
     "XOR",
     "YIELD",
-];
-
-/// Procedures that only read the graph, by their exact names (Neo4j distinguishes case).
-pub(super) const PROCEDURES: [&str; 9] = [
-    "db.index.fulltext.queryNodes",
-    "db.index.fulltext.queryRelationships",
-    "db.index.vector.queryNodes",
-    "db.index.vector.queryRelationships",
-    "db.labels",
-    "db.propertyKeys",
-    "db.relationshipTypes",
-    "db.schema.nodeTypeProperties",
-    "db.schema.relTypeProperties",
 ];
 
 /// Keywords that can follow a variable, and so a variable named like a clause.

@@ -43,16 +43,10 @@ const BEFORE_OPERAND: [&str; 25] = [
     "OFFSET", "OR", "RETURN", "SKIP", "THEN", "UNWIND", "WHEN", "WHERE", "WITH", "XOR", "YIELD", "INDEX",
 ];
 
-/// Verdict on the first word, if that decides.
+/// Verdict on the first word behind the prefix, if that decides.
 pub(super) fn start(view: View<'_>) -> Option<Lexed> {
     let bypass = |reason| Some(Lexed::Bypass(reason));
     let is = |words: &[&str]| view.is_any_word(0, words);
-    if is(&["EXPLAIN", "PROFILE"]) {
-        return bypass(BypassReason::Plan);
-    }
-    if is(&["CYPHER"]) {
-        return bypass(BypassReason::Prefix);
-    }
     if is(&["USE"]) {
         return bypass(BypassReason::Use);
     }

@@ -11,10 +11,11 @@ use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::tags::limits::{MARKS_MAX, TAGS_MAX, TOKENS_MAX};
 use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
+use hopcache_cypher::verdict::Allowed;
 use proptest::prelude::*;
 
 fn both(text: &str, params: &[u8]) -> bool {
-    let _ = (Statement::of(text, &[], true), SharedForm::of(text), Anchor::of(text, params));
+    let _ = (Statement::of(text, &Allowed::default(), true), SharedForm::of(text), Anchor::of(text, params));
     let tags = ReadTags::of(text);
     let effects = WriteEffects::of(text, params);
     assert!(tags.ids().len() <= TAGS_MAX && effects.ids().len() <= MARKS_MAX);

@@ -6,13 +6,12 @@
 use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::tags::{ReadTags, WriteEffects};
-use hopcache_cypher::verdict::{BypassReason, Lexed};
+use hopcache_cypher::verdict::{Allowed, BypassReason, Lexed};
 use hopcache_packstream::{Value, encode};
 use serde_json::Value as Json;
 
 fn verdict(text: &str) -> Lexed {
-    let procedures = ["apoc.meta.schema".to_owned()];
-    Statement::of(text, &procedures, true).lexed
+    Statement::of(text, &Allowed::new(&[], &["apoc.meta.schema".parse().unwrap()]), true).lexed
 }
 
 /// Reads of Cypher 5 with each construct of its grammar. Each was explained by Neo4j 5.26.12 as a read.
@@ -39,7 +38,7 @@ fn what_the_verdict_lets_into_the_cache_is_known() {
     let asked = api["statements"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
     let unknown: Vec<&str> = rows
         .chain(asked)
-        .filter(|text| Lexed::of(text, &[]).may_read() && !verdict(text).may_read())
+        .filter(|text| Lexed::of(text, &Allowed::default()).may_read() && !verdict(text).may_read())
         .collect();
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
 }
@@ -63,8 +62,8 @@ fn syntax_that_is_not_known_is_no_read() {
         "MATCH (n) RETURN n THEN RETURN 1",
         "RETURN (1",
     ] {
-        assert!(Lexed::of(text, &[]).may_read(), "{text}");
-        let read = Statement::of(text, &[], true);
+        assert!(Lexed::of(text, &Allowed::default()).may_read(), "{text}");
+        let read = Statement::of(text, &Allowed::default(), true);
         assert_eq!(read.lexed, Lexed::Bypass(BypassReason::Unreadable), "{text}");
         assert_eq!(read.shared, None);
         assert!(ReadTags::of(text).is_anything());
@@ -105,6 +104,52 @@ fn a_long_text_is_read_by_its_tokens_and_a_deep_one_is_not_read() {
     // A comment is no reason: texts of one normal form share the verdict.
     let commented = format!("MATCH (n) /* {} */ FILTER n.x RETURN n", "x".repeat(STATEMENT_BYTES_MAX));
     assert_eq!(verdict(&commented), Lexed::Bypass(BypassReason::Unreadable));
+}
+
+/// A prefix changes neither what a read depends on nor what a write touches. With `EXPLAIN` a write changes nothing.
+#[test]
+fn behind_a_prefix_the_tags_are_the_same() {
+    let (read, write) = ("MATCH (n:A)-[:R]->(m) RETURN m.x", "MATCH (n:B) SET n.y = 1 CREATE (:C {z: 1})");
+    let (tags, effects) = (ReadTags::of(read), WriteEffects::of(write, &[0xa0]));
+    for prefix in ["CYPHER", "cypher 5", "CYPHER 25 runtime=slotted", "PROFILE CYPHER 5", "CYPHER 5 foo=bar"]
+    {
+        assert_eq!(WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]), effects, "{prefix}");
+    }
+    for prefix in ["CYPHER", "cypher 5", "CYPHER 25 runtime=slotted"] {
+        assert_eq!(ReadTags::of(&format!("{prefix} {read}")), tags, "{prefix}");
+    }
+    assert!(!tags.touched_by(&effects) && !effects.is_anything());
+    for prefix in ["EXPLAIN", "EXPLAIN CYPHER 5", "CYPHER 5 EXPLAIN"] {
+        let explained = WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]);
+        assert_eq!((explained.ids(), explained.transactions_max()), (&[][..], Some(0)), "{prefix}");
+    }
+    for prefix in ["CYPHER 6", "CYPHER 5 5", "CYPHER foo", "CYPHER foo=$bar", "CYPHER 'x'"] {
+        assert!(WriteEffects::of(&format!("{prefix} {write}"), &[0xa0]).is_anything(), "{prefix}");
+    }
+}
+
+/// B3: what shows the schema alone is cached, proved, and ended by schema changes and by nothing else that is known.
+#[test]
+fn schema_reads_depend_on_the_schema() {
+    for text in ["SHOW CONSTRAINTS", "CYPHER 5 SHOW INDEXES YIELD name, type, labelsOrTypes, properties;"] {
+        assert_eq!(verdict(text), Lexed::PerhapsRead, "{text}");
+        let tags = ReadTags::of(text);
+        assert!(!tags.is_anything() && !tags.is_volatile(&[0xa0]), "{text}");
+        let touches = |write: &str| tags.touched_by(&WriteEffects::of(write, &[0xa0]));
+        assert!(!touches("MATCH (n:A) SET n.x = 1 CREATE (:New {y: 1})"));
+        for change in [
+            "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS UNIQUE",
+            "DROP INDEX i",
+            "CREATE VECTOR INDEX v FOR (n:A) ON n.e",
+            "CALL apoc.schema.assert({}, {})",
+        ] {
+            assert!(touches(change), "{text} {change}");
+        }
+    }
+    for text in ["SHOW INDEXES", "SHOW INDEXES YIELD name, state", "SHOW CONSTRAINTS YIELD name RETURN name"]
+    {
+        assert_eq!(verdict(text), Lexed::Bypass(BypassReason::Administration), "{text}");
+    }
 }
 
 /// An interpolated string in a write: whatever it creates, all reads end.

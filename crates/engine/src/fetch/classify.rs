@@ -12,6 +12,7 @@ use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::checks::schema::shows_schema;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -87,6 +88,11 @@ impl ServerWords {
 
 fn word_key(query: &Query) -> WordKey {
     (Arc::clone(&query.database), query.normal.shared())
+}
+
+/// Whether a statement reads, by the server's word for it: to the server, what shows the schema is of the schema's kind.
+pub(super) fn is_read(kind: StatementKind, statement: &str) -> bool {
+    kind == StatementKind::Read || (kind == StatementKind::Schema && shows_schema(statement))
 }
 
 /// Decides of statements whether they read.
@@ -204,6 +210,7 @@ impl Classifier {
         let bounds = RunBounds { timeout_ms: self.run_timeout_ms, bytes_max: 0 };
         let run = OriginRun { class, ..query.reading(bounds, None) };
         let kind = self.origin.kind(&run).await?;
+        let kind = if is_read(kind, &query.statement) { StatementKind::Read } else { kind };
         Ok(self.words.set(query, kind))
     }
 }
@@ -211,6 +218,20 @@ impl Classifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// B3 in shared/CASES.md. What changes the schema is a write.
+    #[test]
+    fn what_shows_the_schema_is_a_read() {
+        for (kind, text, expected) in [
+            (StatementKind::Schema, "SHOW CONSTRAINTS", true),
+            (StatementKind::Read, "SHOW CONSTRAINTS", true),
+            (StatementKind::Schema, "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS UNIQUE", false),
+            (StatementKind::Schema, "SHOW INDEXES", false),
+            (StatementKind::Write, "SHOW CONSTRAINTS", false),
+        ] {
+            assert_eq!(is_read(kind, text), expected, "{kind:?} {text}");
+        }
+    }
 
     /// I9, F36: remembered statements are bounded in bytes as well.
     #[test]

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::lease::{Commit, SlotView, Token};
 use hopcache_core::limits::{self, RENDER_INLINE_BYTES_MAX};
-use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::result::ResultSet;
 use hopcache_core::time::Millis;
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
+use crate::fetch::classify::is_read;
 use crate::fetch::run::{Reading, RunLease, RunUnder};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::Query;
@@ -80,7 +81,8 @@ impl Fetch {
 
     /// The reason for not storing a result, if there is one. The reason is remembered.
     fn why_not_stored(&self, query: &Query, result: &ResultSet, times: &CopyTimes) -> Option<Detail> {
-        if result.kind != Some(StatementKind::Read) || result.has_updates() {
+        let is_read = result.kind.is_some_and(|kind| is_read(kind, &query.statement));
+        if !is_read || result.has_updates() {
             // The server confirmed a read and then reported a change: its answer is never used again (I6).
             self.classifier.distrust(query);
             return Some(Detail::Updates);

@@ -16,7 +16,7 @@ use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::{Columns, columns_bytes};
 use hopcache_cypher::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::Lexed;
+use hopcache_cypher::verdict::{Allowed, Lexed};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::fetch_times::FetchTimes;
@@ -106,16 +106,16 @@ impl Query {
             impersonated: None,
             identity: Arc::new(identity),
         };
-        Self::read(parts, &hasher, &[])
+        Self::read(parts, &hasher, &Allowed::default())
     }
 }
 
 impl Query {
-    /// Reads a statement: normal form, lexer's verdict, key. `procedures` are those that the operator vouches for
+    /// Reads a statement: normal form, lexer's verdict, key. `allowed` is what the operator vouches for
     /// beyond the built-in list. It lexes the text once, in time linear in its length.
     #[must_use]
-    pub fn read(parts: QueryParts, hasher: &KeyHasher, procedures: &[String]) -> Self {
-        Self::read_sharing(parts, hasher, procedures, hasher.shares_spellings())
+    pub fn read(parts: QueryParts, hasher: &KeyHasher, allowed: &Allowed) -> Self {
+        Self::read_sharing(parts, hasher, allowed, hasher.shares_spellings())
     }
 
     /// As [`Query::read`], if the query has this key. A node that shares spellings and one that does not compute different
@@ -123,16 +123,16 @@ impl Query {
     pub(crate) fn read_as(
         parts: QueryParts,
         hasher: &KeyHasher,
-        procedures: &[String],
+        allowed: &Allowed,
         key: &QueryKey,
     ) -> Option<Self> {
         let own = hasher.shares_spellings();
-        let read = |shares| Self::read_sharing(parts.clone(), hasher, procedures, shares);
+        let read = |shares| Self::read_sharing(parts.clone(), hasher, allowed, shares);
         [own, !own].into_iter().map(read).find(|query| query.key == *key)
     }
 
-    fn read_sharing(parts: QueryParts, hasher: &KeyHasher, procedures: &[String], shares: bool) -> Self {
-        let statement = Statement::of(&parts.statement, procedures, shares);
+    fn read_sharing(parts: QueryParts, hasher: &KeyHasher, allowed: &Allowed, shares: bool) -> Self {
+        let statement = Statement::of(&parts.statement, allowed, shares);
         let facts = Arc::new(TextFacts::of(Arc::clone(&parts.statement)));
         Self::of_statement(parts, hasher, (statement, facts))
     }

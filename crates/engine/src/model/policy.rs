@@ -4,6 +4,7 @@ use hopcache_core::admission::Room;
 use hopcache_core::limits::PATTERNS_DEFAULT;
 use hopcache_core::refresh::Rule;
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::Allowed;
 
 /// The operator's settings.
 #[derive(Debug, Clone)]
@@ -28,8 +29,8 @@ pub struct Policy {
     pub run_timeout_ms: Millis,
     /// Deadline of one peer probe.
     pub probe_timeout_ms: Millis,
-    /// Procedures that the operator vouches for beyond the built-in list.
-    pub procedures: Vec<String>,
+    /// Functions and procedures that the operator vouches for beyond the built-in lists.
+    pub allowed: Allowed,
     /// How long past grace an entry is served while the origin fails; zero for never.
     pub stale_if_error_ms: Millis,
     /// For how long after its last look at the store this node is in touch with the writes of others; `None` if writes end no

@@ -37,6 +37,7 @@ use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
 use hopcache_cypher::statement::Statement;
+use hopcache_cypher::verdict::Allowed;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;
@@ -89,7 +90,7 @@ pub struct Path {
     routing: Arc<dyn Routing>,
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
-    procedures: Vec<String>,
+    allowed: Allowed,
     texts: Texts,
     policy: PathPolicy,
     /// Forwards that wait for another node. A forwarded request never looks here (I8).
@@ -128,7 +129,7 @@ impl Path {
             routing: Arc::clone(routing),
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
-            procedures: policy.procedures.clone(),
+            allowed: policy.allowed.clone(),
             texts: Texts::new(),
             policy: PathPolicy {
                 ttl_ms: policy.ttl_ms,
@@ -154,7 +155,7 @@ impl Path {
     pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
         self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
-            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
+            Statement::of(text, &self.allowed, self.hasher.shares_spellings())
         })
     }
 

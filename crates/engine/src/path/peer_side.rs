@@ -129,8 +129,8 @@ impl Path {
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
         let facts = |database: &Arc<str>, text: &Arc<str>| self.texts.facts(database, text);
-        let (hasher, procedures) = (&self.hasher, &*self.procedures);
-        forwarded.read_with(&Lexicon { hasher, procedures, facts: &facts, on_lexed: &on_lexed }, now)
+        let (hasher, allowed) = (&self.hasher, &self.allowed);
+        forwarded.read_with(&Lexicon { hasher, allowed, facts: &facts, on_lexed: &on_lexed }, now)
     }
 
     /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the

@@ -82,7 +82,7 @@ mod tests {
                 impersonated: None,
                 identity: Arc::clone(&identity),
             };
-            Query::read(parts, &hasher, &[])
+            Query::read(parts, &hasher, &hopcache_cypher::verdict::Allowed::default())
         };
         let mut anchors = Anchors::new();
         let tag = anchor_of(&hasher, &query("p.name")).unwrap();

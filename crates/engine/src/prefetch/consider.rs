@@ -232,12 +232,12 @@ impl Prefetch {
             Answered::Here(query, rendering) => (query, rendering),
             Answered::Forwarded(forwarded) => {
                 // The path has answered it without reading it, if it was a hit.
-                let ask = forwarded.read(&self.hasher, &self.procedures, self.context.now()).ok()?;
+                let ask = forwarded.read(&self.hasher, &self.allowed, self.context.now()).ok()?;
                 (ask.query, ask.rendering)
             }
         };
         let whose = (&query.database, query.identity.scope);
-        let lexicon = (&self.hasher, &*self.procedures);
+        let lexicon = (&self.hasher, &self.allowed);
         let statement = self.learning.statements.read(whose, &query.statement, lexicon);
         Some(Antecedent { query, rendering, statement })
     }

@@ -148,7 +148,7 @@ impl Prefetch {
     fn in_session(&self, seen: Observation) -> Seen<Arc<SessionQuery>> {
         let Observation { query, began, ended, teller, began_there, .. } = seen;
         let whose = (&query.database, query.scope);
-        let lexicon = (&self.hasher, &*self.procedures);
+        let lexicon = (&self.hasher, &self.allowed);
         let statement = self.learning.statements.read(whose, &query.statement, lexicon);
         let tag = QueryTag::of(&self.hasher, &query.key);
         let (key, params) = (query.key, query.params.clone());

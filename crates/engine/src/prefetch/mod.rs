@@ -46,6 +46,7 @@ use std::sync::atomic::{self, AtomicBool};
 
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::tellers::Teller;
 use hopcache_learning::{Bounds, OriginTag, Successors};
 use parking_lot::Mutex;
@@ -93,7 +94,7 @@ pub struct Prefetch {
     run_timeout_ms: Millis,
     probe_timeout_ms: Millis,
     /// Procedures beyond the built-in list that the operator vouches for.
-    procedures: Arc<[String]>,
+    allowed: Allowed,
     learning: Learning,
     tickets: Arc<Tickets>,
 }
@@ -135,7 +136,7 @@ impl Prefetch {
             ttl_ms: policy.ttl_ms,
             run_timeout_ms: policy.run_timeout_ms,
             probe_timeout_ms: policy.probe_timeout_ms,
-            procedures: policy.procedures.clone().into(),
+            allowed: policy.allowed.clone(),
             learning: Learning::new(context, hasher, &policy.prefetch),
             tickets: Tickets::new(Arc::clone(context.observer())),
         })

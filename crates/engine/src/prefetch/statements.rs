@@ -14,6 +14,7 @@ use hopcache_core::limits::{
 };
 use hopcache_cypher::forms::pattern::pattern;
 use hopcache_cypher::statement::Statement;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::{FormId, PatternTag};
 use lru::LruCache;
@@ -55,7 +56,7 @@ impl Statements {
         &self,
         (database, scope): (&Arc<str>, PrincipalScope),
         statement: &Arc<str>,
-        (hasher, procedures): (&KeyHasher, &[String]),
+        (hasher, allowed): (&KeyHasher, &Allowed),
     ) -> Arc<ReadStatement> {
         let whose = (Arc::clone(database), scope, Arc::clone(statement));
         if let Some(known) = self.read.lock().get(&whose) {
@@ -64,7 +65,7 @@ impl Statements {
         let mut text = pattern(statement);
         let pattern = PatternTag::of(hasher, database, scope, &text);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        let read = Statement::of(statement, procedures, hasher.shares_spellings());
+        let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
         let read = Arc::new(ReadStatement { read, facts, pattern, realm, text });
@@ -75,7 +76,7 @@ impl Statements {
     }
 
     /// The query of these parts, without lexing a known statement.
-    pub(super) fn query(&self, parts: QueryParts, lexicon: (&KeyHasher, &[String])) -> Query {
+    pub(super) fn query(&self, parts: QueryParts, lexicon: (&KeyHasher, &Allowed)) -> Query {
         let read = self.read((&parts.database, parts.identity.scope), &parts.statement, lexicon);
         Query::of_statement(parts, lexicon.0, (read.read.clone(), Arc::clone(&read.facts)))
     }

@@ -17,6 +17,7 @@ use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, to_bytes};
 use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
+use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
@@ -56,7 +57,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         identity: Arc::new(identity),
     };
     Ask {
-        query: Arc::new(Query::read(parts, &hasher(), &[])),
+        query: Arc::new(Query::read(parts, &hasher(), &Allowed::default())),
         rendering: RenderingId(3),
         freshness: Freshness { age_max_ms: Some(Millis(5)), ..Freshness::default() },
         hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5) },
@@ -98,7 +99,7 @@ proptest! {
         let expected = (RingEpoch(11), Millis(left), sent.rendering, false);
         prop_assert_eq!((head.epoch(), head.left_ms(), head.rendering(), head.is_plain()), expected);
         prop_assert_eq!(head.near_hits(), None, "only a plain request may have a near copy");
-        let got = head.read(&hasher(), &[], MonoTime(1_000)).unwrap();
+        let got = head.read(&hasher(), &Allowed::default(), MonoTime(1_000)).unwrap();
         prop_assert_eq!(&got.query.statement, &sent.query.statement);
         prop_assert_eq!(&got.query.params, &sent.query.params);
         prop_assert_eq!(&got.query.identity, &sent.query.identity);
@@ -122,7 +123,7 @@ proptest! {
         changed.truncate(cut.min(changed.len()));
         if let Ok(Question::Ask(head)) = decode_question(&changed.into()) {
             // Whatever was changed: a query that is read belongs to the key that came with it.
-            if let Ok(got) = head.read(&hasher(), &[], MonoTime(0)) {
+            if let Ok(got) = head.read(&hasher(), &Allowed::default(), MonoTime(0)) {
                 prop_assert_eq!(got.query.key, *head.key());
             }
         }
@@ -138,7 +139,7 @@ proptest! {
             let bytes = Bytes::from(bytes);
             let _ = decode_reply(&bytes);
             if let Ok(Question::Ask(head)) = decode_question(&bytes) {
-                let _ = head.read(&hasher(), &[], MonoTime(0));
+                let _ = head.read(&hasher(), &Allowed::default(), MonoTime(0));
             }
         }
     }
@@ -150,7 +151,7 @@ fn lexed(bytes: &Bytes, secret: &[u8]) -> (u32, Result<Ask, BadMessage>) {
     let hasher = KeyHasher::new(secret);
     let lexicon = Lexicon {
         hasher: &hasher,
-        procedures: &[],
+        allowed: &Allowed::default(),
         facts: &|_, text| Arc::new(TextFacts::of(Arc::clone(text))),
         on_lexed: &|| walks.set(walks.get() + 1),
     };
@@ -198,7 +199,7 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
             impersonated: None,
             identity: base.query.identity.clone(),
         };
-        let query = Arc::new(Query::read(parts, &hasher().sharing_spellings(sends), &[]));
+        let query = Arc::new(Query::read(parts, &hasher().sharing_spellings(sends), &Allowed::default()));
         assert_eq!(query.key == base.query.key, !sends);
         assert_eq!(query.columns().is_some(), sends);
         let sent = Ask { query, ..base };
@@ -207,7 +208,9 @@ fn nodes_that_differ_about_spellings_take_each_others_keys() {
         let without = whole.len() - (1 + 1 + to_bytes(&sent.query.pattern).len() + 32);
         let without_reading = Bytes::from([&whole[..without], &[0]].concat());
         for bytes in [whole, without_reading] {
-            let got = forwarded(&bytes).read(&hasher().sharing_spellings(!sends), &[], MonoTime(0)).unwrap();
+            let got = forwarded(&bytes)
+                .read(&hasher().sharing_spellings(!sends), &Allowed::default(), MonoTime(0))
+                .unwrap();
             assert_eq!(got.query.key, sent.query.key, "sends {sends}");
         }
     }
@@ -229,7 +232,7 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
                 forwarded(&encode_ask((&plain, &hasher()), Millis(5), (RingEpoch(1), WHOSE), near_hits));
             let expected = (true, near_hits, freshness.may_write, WHOSE);
             assert_eq!((head.is_plain(), head.near_hits(), head.may_write(), head.whose()), expected);
-            let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+            let got = head.read(&hasher(), &Allowed::default(), MonoTime(0)).unwrap();
             assert_eq!((got.query.key, got.freshness), (plain.query.key, freshness));
         }
     }
@@ -290,13 +293,13 @@ fn bookmarks_and_a_mark_are_in_the_head() {
             let head = forwarded(&bytes);
             assert_eq!((head.after(), head.written()), (&bookmarks, written));
             assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
-            let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+            let got = head.read(&hasher(), &Allowed::default(), MonoTime(0)).unwrap();
             assert_eq!((got.bookmarks, got.written), (bookmarks.clone(), written));
             assert_eq!(got.query.key, sent.query.key);
             for len in 0..bytes.len() {
                 let cut = decode_question(&bytes.slice(..len));
                 let read = cut.map(|question| match question {
-                    Question::Ask(head) => head.read(&hasher(), &[], MonoTime(0)).is_ok(),
+                    Question::Ask(head) => head.read(&hasher(), &Allowed::default(), MonoTime(0)).is_ok(),
                     _ => true,
                 });
                 assert!(!read.unwrap_or(false), "{len}");
@@ -346,7 +349,7 @@ fn a_key_that_is_not_the_querys_is_refused() {
     let mut bytes = encode_ask((&sent, &hasher()), Millis(5), (RingEpoch(1), WHOSE), None).to_vec();
     bytes[2] ^= 1;
     let head = forwarded(&bytes.into());
-    assert_eq!(head.read(&hasher(), &[], MonoTime(0)).unwrap_err(), BadMessage::Key);
+    assert_eq!(head.read(&hasher(), &Allowed::default(), MonoTime(0)).unwrap_err(), BadMessage::Key);
 }
 
 /// F10: another version is refused, not guessed at, and named.

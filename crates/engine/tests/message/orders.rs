@@ -1,6 +1,7 @@
 //! Orders of prefetches, as bytes.
 
 use super::*;
+use hopcache_cypher::verdict::Allowed;
 
 fn order() -> Order {
     Order {
@@ -30,7 +31,9 @@ fn message(orders: &[Order]) -> Bytes {
 fn an_order_comes_back_as_it_went() {
     for source in [order().source, SourceId::Pattern(PatternTag(u64::MAX))] {
         let order = Order { source, ..order() };
-        let read = sent(&message(std::slice::from_ref(&order))).unwrap()[0].read(&hasher(), &[]).unwrap();
+        let read = sent(&message(std::slice::from_ref(&order))).unwrap()[0]
+            .read(&hasher(), &Allowed::default())
+            .unwrap();
         assert_eq!(
             (read.source, read.form, read.kind, read.p),
             (order.source, order.form, order.kind, order.p)
@@ -52,11 +55,11 @@ fn a_changed_order_is_refused() {
     let mut other = whole.to_vec();
     // The key, behind version, kind and count.
     other[3] ^= 1;
-    let read = sent(&other.into()).unwrap()[0].read(&hasher(), &[]);
+    let read = sent(&other.into()).unwrap()[0].read(&hasher(), &Allowed::default());
     assert_eq!(read.err(), Some(BadMessage::Key));
     for p in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
         let sent = sent(&message(&[Order { p, ..order() }])).unwrap();
-        assert!(sent[0].read(&hasher(), &[]).is_err(), "{p}");
+        assert!(sent[0].read(&hasher(), &Allowed::default()).is_err(), "{p}");
     }
 }
 
@@ -66,7 +69,8 @@ fn orders_travel_together() {
     let orders: Vec<Order> = (0..3).map(|place| Order { p: f64::from(place) / 4.0, ..order() }).collect();
     let message = message(&orders);
     let sent = sent(&message).unwrap();
-    let read: Vec<Order> = sent.iter().map(|sent| sent.read(&hasher(), &[]).unwrap()).collect();
+    let read: Vec<Order> =
+        sent.iter().map(|sent| sent.read(&hasher(), &Allowed::default()).unwrap()).collect();
     assert_eq!(read.iter().map(|order| order.p).collect::<Vec<_>>(), [0.0, 0.25, 0.5]);
     // An order that is under way holds no other one's credentials.
     assert!(read.iter().all(|order| !message.as_ptr_range().contains(&order.query.params.as_ptr())));

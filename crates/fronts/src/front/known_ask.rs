@@ -119,7 +119,8 @@ mod tests {
             impersonated: None,
             identity: Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None }),
         };
-        let query = Arc::new(Query::read(parts, &KeyHasher::new(b""), &[]));
+        let query =
+            Arc::new(Query::read(parts, &KeyHasher::new(b""), &hopcache_cypher::verdict::Allowed::default()));
         let usual = plain(query, RenderingId(2), AccessMode::Read);
         let known = KnownAsk::of(&usual);
         assert!(known.unusual.is_none());

@@ -7,6 +7,7 @@ use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::policy::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
 
@@ -23,7 +24,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         origin: settings.origin.uri.to_string().to_ascii_lowercase(),
         run_timeout_ms: settings.origin.timeout_ms,
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
-        procedures: settings.origin.read_procedures.clone(),
+        allowed: Allowed::new(&settings.origin.read_functions, &settings.origin.read_procedures),
         stale_if_error_ms: settings.entry.stale_if_error,
         freshness_lease_ms: match settings.freshness.mode {
             FreshnessMode::Proved => Some(settings.freshness.lease),

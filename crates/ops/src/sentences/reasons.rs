@@ -81,9 +81,10 @@ const fn of_text(reason: BypassReason) -> (&'static str, &'static str) {
         }
         BypassReason::Administration => ("{} is an administrative command", NOTHING),
         BypassReason::Plan => ("{} asks for a plan, not for data", "Leave `EXPLAIN` or `PROFILE` out."),
-        BypassReason::Prefix => {
-            ("options stand before the statement (`CYPHER …`)", "Leave them out, or configure them at Neo4j.")
-        }
+        BypassReason::Prefix => (
+            "{} behind `CYPHER` is no option or language that is known",
+            "Leave it out, or configure it at Neo4j.",
+        ),
         BypassReason::Use => (
             "its text chooses a graph (`USE`)",
             "Name the database in the request: in the URL over HTTP, in the session of a driver.",
@@ -96,7 +97,7 @@ const fn of_text(reason: BypassReason) -> (&'static str, &'static str) {
         BypassReason::VolatileFunction => ("function {} changes by itself", "Pass its value as a parameter."),
         BypassReason::UnknownFunction => (
             "function {} is on no list, so its result may change by itself",
-            "Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
+            "Add it to `origin.read_functions` if its value changes with its arguments or the graph alone.",
         ),
         BypassReason::Procedure => {
             ("procedure {} is on no list", "Add it to `origin.read_procedures` if it only reads.")
@@ -225,8 +226,8 @@ mod tests {
         ),
         (
             "prefix",
-            "CYPHER",
-            "Not cached: options stand before the statement (`CYPHER …`). Leave them out, or configure them at Neo4j.",
+            "debug",
+            "Not cached: `debug` behind `CYPHER` is no option or language that is known. Leave it out, or configure it at Neo4j.",
         ),
         (
             "use",
@@ -251,7 +252,7 @@ mod tests {
         (
             "unknown-function",
             "my.fn",
-            "Not cached: function `my.fn` is on no list, so its result may change by itself. Use Cypher's own functions, or compute the value in the application and pass it as a parameter.",
+            "Not cached: function `my.fn` is on no list, so its result may change by itself. Add it to `origin.read_functions` if its value changes with its arguments or the graph alone.",
         ),
         (
             "procedure",

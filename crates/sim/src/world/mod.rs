@@ -33,6 +33,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::memory::Memory;
@@ -233,7 +234,7 @@ impl World {
             identity: Arc::new(identity),
         };
         Ask {
-            query: Arc::new(Query::read(parts, hasher, &[])),
+            query: Arc::new(Query::read(parts, hasher, &Allowed::default())),
             rendering: rendering_of(ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit }),
             freshness: Freshness::default(),
             hints: Hints::default(),

@@ -318,7 +318,8 @@ impl PeersPort {
     /// The request of a message, if the message is a forwarded request.
     fn ask_of(&self, message: &Bytes) -> Option<u32> {
         let Ok(Question::Ask(forwarded)) = decode_question(message) else { return None };
-        let ask = forwarded.read(&self.hasher, &[], sim_now()).ok()?;
+        let ask =
+            forwarded.read(&self.hasher, &hopcache_cypher::verdict::Allowed::default(), sim_now()).ok()?;
         ask_of_trace(ask.traceparent.as_deref()?)
     }
 }

@@ -4,6 +4,7 @@ use hopcache_core::admission::Room;
 use hopcache_core::limits::NEAR_RATE_PER_S_MIN;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
+use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
@@ -20,7 +21,7 @@ pub fn default_policy() -> Policy {
         origin: "bolt://neo4j:7687".to_owned(),
         run_timeout_ms: Millis(30_000),
         probe_timeout_ms: Millis(200),
-        procedures: Vec::new(),
+        allowed: Allowed::default(),
         stale_if_error_ms: Millis::ZERO,
         freshness_lease_ms: None,
         proofs: None,

@@ -3,7 +3,7 @@
 //! Four differences of spelling go: names of variables, the direction in which a path is written
 //! (`(a)-[r]->(b)` is `(b)<-[r]-(a)`), the order of simple conjuncts in WHERE, and the names of columns. The names of the
 //! columns are handed out beside the form, so that each asker gets its own. White space, comments between tokens and the
-//! case of keywords go with them.
+//! case of keywords go with them. A prefix (`CYPHER 5 runtime=slotted`) stays, in one spelling.
 //!
 //! Why equal forms mean equal rows: a form is itself a statement. It has the tokens of the text in their order, each
 //! variable under a number, paths in one direction and conjuncts in one order, and it means what the text means. So
@@ -36,7 +36,7 @@ use self::scope::Scope;
 use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{SHARED_NESTING_MAX, SHARED_TEXT_BYTES_MAX, SHARED_TOKENS_MAX};
 use crate::syntax::Syntax;
-use crate::syntax::tree::{Query, Span};
+use crate::syntax::tree::Span;
 
 /// The names of a result's columns, as the asker wrote them.
 pub type Columns = Arc<[Box<str>]>;
@@ -57,11 +57,11 @@ impl SharedForm {
         }
         let tokens: Vec<Token> = tokens(text).collect();
         let syntax = Syntax::of(text, &tokens).ok()?;
-        Self::of_tree(text, &tokens, &syntax.query)
+        Self::of_tree(text, &tokens, &syntax)
     }
 
     /// The same, from its tree.
-    pub(crate) fn of_tree(text: &str, tokens: &[Token], query: &Query<'_>) -> Option<Self> {
+    pub(crate) fn of_tree(text: &str, tokens: &[Token], syntax: &Syntax<'_>) -> Option<Self> {
         if text.len() > SHARED_TEXT_BYTES_MAX || tokens.len() > SHARED_TOKENS_MAX {
             return None;
         }
@@ -69,7 +69,12 @@ impl SharedForm {
         if text.contains("\\u") || text.contains("\\U") {
             return None;
         }
-        let form = String::with_capacity(text.len() * 2);
+        let Syntax { prefix, query, .. } = syntax;
+        if prefix.plan.is_some() || prefix.unknown.is_some() {
+            return None;
+        }
+        let mut form = String::with_capacity(text.len() * 2);
+        form.push_str(&prefix.form());
         let mut printer = Printer { text, tokens, form, depth: 0, scope: Scope::default() };
         let columns = printer.query(query)?;
         Some(Self { form: printer.form.into(), columns: columns.into() })

@@ -42,6 +42,10 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("MATCH (n:A) RETURN n.x AS a ORDER BY a", "MATCH (n:A) RETURN n.x AS b ORDER BY b ASC"),
     ("MATCH p = (a:A)-->(b) RETURN p", "MATCH q = (x:A)-->(y) RETURN q"),
     ("RETURN 1 + 1", "RETURN 1 + 1 AS `1 + 1`"),
+    (
+        "CYPHER 5 runtime=slotted planner=cost MATCH (n:A) RETURN n.x",
+        "cypher 5 CYPHER Planner = COST runtime=slotted match (m:A) return m.x;",
+    ),
     ("RETURN CASE WHEN 1 < 2 THEN 'a' ELSE 'b' END", "return case when 1 < 2 then 'a' else 'b' end as x"),
     (
         "MATCH (n:A) WITH n.x AS n1 MATCH (n:B) RETURN n, n1",
@@ -66,6 +70,7 @@ fn spellings_of_one_query_share() {
 fn a_form_is_its_own_form() {
     for text in [
         "MATCH (b)<-[r:R {x: -1}]-(a:A)--(c) WHERE b.y < -1 AND a.x >= 2 RETURN DISTINCT a.x + 1, r ORDER BY a.x + 1 SKIP 1",
+        "CYPHER 25 planner=dp MATCH (n:A) RETURN n.x",
         "UNWIND [1, [2], {a: $p, b: n}][0..1] AS x RETURN x",
         "UNWIND [1, [2], {a: $p, b: null}][0..1] AS x WITH x WHERE x = 3 OR NOT x IN $q RETURN -x, point({x: x}).y",
     ] {
@@ -77,6 +82,10 @@ fn a_form_is_its_own_form() {
 const OTHERS: &[(&str, &str)] = &[
     ("MATCH (n:A) RETURN n.x", "MATCH (n:B) RETURN n.x"),
     ("MATCH (n:A) RETURN n.x", "MATCH (n:A) RETURN n.y"),
+    ("MATCH (n:A) RETURN n.x", "CYPHER 5 MATCH (n:A) RETURN n.x"),
+    ("CYPHER 5 MATCH (n:A) RETURN n.x", "CYPHER 25 MATCH (n:A) RETURN n.x"),
+    ("CYPHER planner=dp MATCH (n:A) RETURN n.x", "CYPHER planner=idp MATCH (n:A) RETURN n.x"),
+    ("EXPLAIN MATCH (n:A) RETURN n.x", "EXPLAIN MATCH (n:A) RETURN n.x"),
     ("MATCH (n:A) RETURN n.x", "MATCH (n:A) RETURN n.X"),
     ("MATCH (n:A {x: 1}) RETURN n", "MATCH (n:A {x: 2}) RETURN n"),
     ("MATCH (n:A {x: 1}) RETURN n", "MATCH (n:A {x: '1'}) RETURN n"),
@@ -198,7 +207,7 @@ const UNREAD: &[&str] = &[
     "RETURN 1 UNION RETURN 2",
     "RETURN 1 AS x UNION RETURN 2 AS y",
     "EXPLAIN MATCH (n) RETURN n",
-    "CYPHER 5 MATCH (n) RETURN n",
+    "CYPHER 6 MATCH (n) RETURN n",
     "USE neo4j MATCH (n) RETURN n",
     "CREATE (n) RETURN n",
     "MATCH (n) SET n.x = 1 RETURN n",

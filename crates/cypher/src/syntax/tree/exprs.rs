@@ -1,6 +1,7 @@
 //! Expressions and their operands.
 
 use super::{Labels, Map, Match, Name, Query, Span};
+use crate::functions::FunctionKind;
 
 /// An expression: terms with operators between them, in the order of the text. It has no precedence. Who needs one, finds that
 /// `OR`, `XOR`, `AND`, `NOT` bind weaker than all others, in this order.
@@ -220,6 +221,8 @@ pub struct Call<'t> {
     pub name: Vec<Name<'t>>,
     /// In lower case, with its dots. Neo4j ignores case by Unicode's rules here; other letters than ASCII stay as they are.
     pub function: String,
+    /// What is known of the function, if anything is.
+    pub kind: Option<FunctionKind>,
     /// What stands in its brackets.
     pub arguments: Vec<Expr<'t>>,
     /// Whether the arguments alone stand there: no `*`, no `ALL`, and none of the words of `trim(BOTH 'a' FROM x)`.

@@ -77,8 +77,8 @@ pub enum Clause<'t> {
     Return(Projection<'t>),
     /// `CALL { … }`.
     Call(Subquery<'t>),
-    /// `CALL a.procedure(…) YIELD column`. It may do anything, so the tree has no parts of it.
-    Procedure,
+    /// `CALL a.procedure(…) YIELD column`.
+    Procedure(Procedure<'t>),
     LoadCsv {
         source: Expr<'t>,
         name: Name<'t>,
@@ -127,6 +127,19 @@ pub struct Subquery<'t> {
     pub query: Query<'t>,
     /// `IN TRANSACTIONS`.
     pub in_transactions: bool,
+}
+
+/// `CALL a.procedure(…) YIELD column AS name WHERE condition`.
+#[derive(Debug)]
+pub struct Procedure<'t> {
+    /// Its name, with its dots.
+    pub name: String,
+    /// What stands in its brackets; none without brackets, where Neo4j takes parameters.
+    pub arguments: Vec<Expr<'t>>,
+    /// Its columns, and their other names.
+    pub columns: Vec<(Name<'t>, Option<Name<'t>>)>,
+    /// `WHERE` behind `YIELD`.
+    pub condition: Option<Expr<'t>>,
 }
 
 /// The variables that a subquery takes from outside.

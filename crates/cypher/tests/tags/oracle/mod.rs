@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `HOPCACHE_TEST_TAG_PAIRS` | how many such pairs to run (150) |
 //! | `HOPCACHE_TEST_TAG_SEED` | the first graph's seed (1) |
+//! | `HOPCACHE_TEST_TAG_APOC` | if set, the server has APOC Core, and writes call its functions and procedures |
 //! | `HOPCACHE_TEST_TAG_REFUSED` | if set, statements that the server refused are printed |
 //!
 //! Other tests use the same server. A result that differs counts only if it differs three times, each time between two

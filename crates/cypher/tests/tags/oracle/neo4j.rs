@@ -31,6 +31,13 @@ impl Rows {
     }
 }
 
+/// A row of a bulk upsert: a node's number, and a key with its value.
+fn row(uid: i64, key: &str, value: i64) -> Value {
+    let entry = |key: &str, value| (key.to_owned(), Value::Int(value));
+    let inner = Value::Map(vec![entry(key, value)]);
+    Value::Map(vec![entry("uid", uid), entry(key, value), ("props".to_owned(), inner)])
+}
+
 /// One test of this program at a time: [`super::ids`] counts the writes of the whole server.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -57,6 +64,7 @@ impl Graph {
             text("type", "TR"),
             text("key", "x"),
             ("props".to_owned(), props),
+            ("rows".to_owned(), Value::List(vec![row(3, "x", 5), row(77, "y", 6), row(4, "x", 8)])),
         ]);
         Self { bolt: Bolt::connect(), _turn: turn, packed: encode(&params), params }
     }

@@ -44,7 +44,7 @@ pub fn respelled(text: &str, random: &mut Random) -> String {
     }
     let names = names(random);
     let all: Vec<Token> = tokens(text).collect();
-    let mut out = String::new();
+    let mut out = random.pick(&["", "", "CYPHER 5 ", "cypher runtime=slotted planner = dp "]).to_owned();
     let mut end = 0;
     for (index, token) in all.iter().enumerate() {
         let gap = &text[end..token.start];

@@ -4,7 +4,7 @@ use super::random::Random;
 use super::reads::{condition, labels};
 
 pub fn random_write(random: &mut Random) -> String {
-    match random.below(16) {
+    match random.below(18) {
         0 => create(random),
         1 => create_and_set(random),
         2 => connect(random),
@@ -18,6 +18,8 @@ pub fn random_write(random: &mut Random) -> String {
         12 => called(random),
         13 => collected(random),
         14 => along_path(random),
+        15 => bulk(random),
+        16 => with_function(random),
         _ => no_effect(random),
     }
 }
@@ -200,6 +202,51 @@ fn along_path(random: &mut Random) -> String {
         "MATCH p = (:@L {g: $g})-[:@T]->() UNWIND relationships(p) AS r WITH DISTINCT r DELETE r",
         "MATCH (a:@L {g: $g})-[:@T]->{1,2}(b) SET b.@K = @V",
         "MATCH (a:@L {g: $g}) WHERE EXISTS { (a)-[:@T]->() } SET a.@K = @V, a:@L",
+    ])
+}
+
+/// Rows of maps from a parameter. A map cannot be a property, so `row` itself is never set.
+fn bulk(random: &mut Random) -> String {
+    let set = random.text(&[
+        "SET n += row.props",
+        "SET n += row.props, n.@K = @V",
+        "SET n += row {.uid, .@K}",
+        "SET n = row.props",
+    ]);
+    let found = random.text(&[
+        "UNWIND $rows AS row MERGE (n:@L {g: $g, uid: row.uid})",
+        "UNWIND $rows AS row MATCH (n:@L {g: $g, uid: row.uid})",
+        "UNWIND $rows AS row WITH row MATCH (n {g: $g, uid: row.uid})",
+        "UNWIND $rows AS row WITH coalesce(null, row {props: {z: 3}, .uid}) AS row MATCH (n {g: $g, uid: row.uid})",
+    ]);
+    format!("{found} {set}")
+}
+
+/// Functions in a write. With `HOPCACHE_TEST_TAG_APOC` the server has APOC Core.
+fn with_function(random: &mut Random) -> String {
+    if std::env::var_os("HOPCACHE_TEST_TAG_APOC").is_none() {
+        return random.text(&[
+            "MATCH (n:@L {g: $g}) WHERE rand() >= 0 SET n.@K = size(randomUUID())",
+            "MATCH (n:@L {g: $g}) SET n.@K = toInteger(rand() * 3)",
+            "MERGE (n:@L {g: $g, uid: 3}) SET n.@K = date().year",
+        ]);
+    }
+    random.text(&[
+        "MATCH (n:@L {g: $g}) SET n.@K = apoc.text.join(['a'], '')",
+        "MATCH (n:@L {g: $g}) WHERE apoc.node.degree(n) > 0 SET n.@K = size(apoc.text.random(3))",
+        "MATCH ({g: $g})-[r:@T]->() SET (apoc.rel.endNode(r)).@K = @V",
+        "MATCH ({g: $g})-[r:@T]->() WITH apoc.rel.endNode(r) AS m, r UNWIND [r, m] AS e SET e.@K = @V",
+        "MATCH (n:@L {g: $g}) WITH apoc.map.groupBy(collect(n), 'uid') AS m UNWIND keys(m) AS k SET (m[k]).@K = @V",
+        "MATCH (n:@L {g: $g}) WITH apoc.coll.toSet(collect(n)) AS ns UNWIND ns AS m SET m.@K = @V",
+        "CALL apoc.merge.node(['@L'], {g: $g, uid: 3}, {@K: @V}, {@K: @V}) YIELD node RETURN count(node)",
+        "CALL apoc.create.node($labels, {g: $g, uid: 1040}) YIELD node RETURN count(node)",
+        "MATCH (a:@L {g: $g}), (b {g: $g, uid: 4}) CALL apoc.merge.relationship(a, '@T', {}, {}, b, {@K: @V}) YIELD rel RETURN count(rel)",
+        "MATCH (a:@L {g: $g}), (b {g: $g, uid: 4}) CALL apoc.create.relationship(a, $type, {}, b) YIELD rel RETURN count(rel)",
+        "MATCH (n:@L {g: $g}) CALL apoc.create.addLabels(n, ['@L']) YIELD node SET node.@K = @V",
+        "MATCH (n:@L {g: $g}) CALL apoc.create.setLabels(n, ['@L']) YIELD node RETURN count(node)",
+        "MATCH (n:@L {g: $g}) CALL apoc.create.removeProperties(n, ['@K']) YIELD node RETURN count(node)",
+        "MATCH (n:@L {g: $g}) CALL db.create.setNodeVectorProperty(n, '@K', [1.0, 2.0])",
+        "MATCH (n:@L {g: $g}) CALL apoc.util.validate(n.uid > 9000, 'no', []) SET n.@K = @V",
     ])
 }
 

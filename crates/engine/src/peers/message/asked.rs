@@ -9,6 +9,7 @@ use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, append, from_bytes};
 use hopcache_core::written::{Whose, Written};
+use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -237,9 +238,9 @@ impl ForwardedAsk {
     ///
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
-    pub fn read(&self, hasher: &KeyHasher, procedures: &[String], now: MonoTime) -> Result<Ask, BadMessage> {
+    pub fn read(&self, hasher: &KeyHasher, allowed: &Allowed, now: MonoTime) -> Result<Ask, BadMessage> {
         let facts = |_: &Arc<str>, text: &Arc<str>| Arc::new(TextFacts::of(Arc::clone(text)));
-        self.read_with(&Lexicon { hasher, procedures, facts: &facts, on_lexed: &|| {} }, now)
+        self.read_with(&Lexicon { hasher, allowed, facts: &facts, on_lexed: &|| {} }, now)
     }
 
     /// As [`ForwardedAsk::read`], on a node that knows texts.

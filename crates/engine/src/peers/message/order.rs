@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::node::NodeName;
 use hopcache_core::wire::{from_bytes, piece, to_bytes};
+use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::{FormId, SourceId};
 use serde::{Deserialize, Serialize};
@@ -51,8 +52,8 @@ impl SentOrder {
     ///
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
-    pub fn read(&self, hasher: &KeyHasher, procedures: &[String]) -> Result<Order, BadMessage> {
-        self.read_by(|parts| Query::read(parts, hasher, procedures))
+    pub fn read(&self, hasher: &KeyHasher, allowed: &Allowed) -> Result<Order, BadMessage> {
+        self.read_by(|parts| Query::read(parts, hasher, allowed))
     }
 
     /// As [`SentOrder::read`]; `read` makes the query of its parts.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::wire::Piece;
+use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 
 use super::BadMessage;
@@ -51,8 +52,8 @@ impl<'a> SentQuery<'a> {
 pub struct Lexicon<'a> {
     /// The cluster's.
     pub hasher: &'a KeyHasher,
-    /// The procedures that the operator vouches for.
-    pub procedures: &'a [String],
+    /// The functions and procedures that the operator vouches for.
+    pub allowed: &'a Allowed,
     /// The facts of a database's text.
     pub facts: &'a dyn Fn(&Arc<str>, &Arc<str>) -> Arc<TextFacts>,
     /// Called if this node lexes the text, because the sender's reading of the statement is missing or not proved.
@@ -72,7 +73,7 @@ pub(super) fn told_query(
     });
     let query = told.or_else(|| {
         (lexicon.on_lexed)();
-        Query::read_as(parts, lexicon.hasher, lexicon.procedures, sent_key)
+        Query::read_as(parts, lexicon.hasher, lexicon.allowed, sent_key)
     });
     query.map(Arc::new).ok_or(BadMessage::Key)
 }
