@@ -2,6 +2,7 @@
 //! checks and the texts of errors are made from these types. `settings` decides rules that need two keys or a file.
 
 mod freshness;
+mod tls;
 mod watching;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
+pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
 use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;
@@ -142,34 +144,6 @@ impl Default for NodeSection {
             serve_on: None,
         }
     }
-}
-
-/// TLS of the client listener: both files or none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientTlsSection {
-    /// Certificates in PEM: the node's own first, then the intermediate ones.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub cert_file: Option<PathBuf>,
-    /// The private key of the first certificate, in PEM, not encrypted.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub key_file: Option<PathBuf>,
-}
-
-/// TLS of the admin listener: the first two files or none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdminTlsSection {
-    /// Certificates in PEM: the node's own first, then the intermediate ones.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub cert_file: Option<PathBuf>,
-    /// The private key of the first certificate, in PEM, not encrypted.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub key_file: Option<PathBuf>,
-    /// Certificates in PEM of the authorities that sign operators' certificates. With it all paths but `/livez` and
-    /// `/readyz` need such a certificate, beside the token.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub client_ca_file: Option<PathBuf>,
 }
 
 /// The nodes that belong together.

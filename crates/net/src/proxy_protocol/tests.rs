@@ -1,3 +1,5 @@
+//! Headers of both versions as bytes, and over real sockets whose address is listed or not.
+
 use std::net::Ipv6Addr;
 
 use super::*;
