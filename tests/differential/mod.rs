@@ -7,6 +7,7 @@ mod conversation;
 mod deep_values;
 mod explained;
 mod http;
+mod pages;
 mod refusals;
 mod start;
 mod statements;

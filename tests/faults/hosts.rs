@@ -201,3 +201,27 @@ async fn two_authorization_headers_are_refused() {
     assert_eq!(neo4j.logons_refused(), refused, "Neo4j was not asked");
     assert_eq!(ask(&eve).await.value(), "eve");
 }
+
+/// Where no credentials are asked for, a page of another site gets no permission to ask. Where Neo4j checks them, it gets one, as at
+/// Neo4j.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_another_site_may_ask_only_where_credentials_are_checked() {
+    let neo4j = ScriptedNeo4j::start(&[("ann", "secret")], Duration::ZERO).await;
+    let open = node("[origin]\nuri = \"embedded:\"\n").await;
+    let checked = node(&format!("[origin]\nuri = \"{}\"\n", neo4j.uri())).await;
+    for (of, page, may) in [
+        (&open.0, "https://evil.example", false),
+        (&open.0, "null", false),
+        (&open.0, "http://localhost:3000", true),
+        (&checked.0, "https://evil.example", true),
+    ] {
+        let headers = format!(
+            "host: 127.0.0.1\r\norigin: {page}\r\naccess-control-request-method: POST\r\naccess-control-request-headers: content-type\r\n"
+        );
+        let reply = send(of.addrs.client, "OPTIONS /db/neo4j/query/v2", &headers, "").await;
+        assert_eq!(reply.status, 200, "{page}: {reply}");
+        let allowed =
+            (reply.header("access-control-allow-methods"), reply.header("access-control-allow-headers"));
+        assert_eq!(allowed, if may { ("POST", "content-type") } else { ("", "") }, "{page}: {reply}");
+    }
+}

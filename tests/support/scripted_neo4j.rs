@@ -27,6 +27,8 @@ const FAILURE: u8 = 0x7F;
 
 /// With this statement a node asks for a user's home database.
 const HOME_QUESTION: &str = "RETURN 1";
+/// Begins the question for the edition.
+const EDITION_QUESTION: &str = "CALL dbms.components()";
 
 /// A server that runs until it is dropped.
 pub struct ScriptedNeo4j {
@@ -206,6 +208,10 @@ impl<'a> Session<'a> {
             user = format!("{user} as {other}");
         }
         self.row = None;
+        if statement.starts_with(EDITION_QUESTION) {
+            self.row = Some(single_field(RECORD, &json!(["scripted"])));
+            return Some(success(&json!({"fields": ["edition"]})));
+        }
         if statement.starts_with("EXPLAIN") {
             return Some(success(&json!({"fields": []})));
         }

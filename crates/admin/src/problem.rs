@@ -53,6 +53,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
         Unserved::Silent
         | Unserved::ReaderTooSlow
         | Unserved::HandshakeTooSlow
+        | Unserved::ProxyHeader
         | Unserved::HandshakeFailed => return None,
         Unserved::NotTls => {
             (StatusCode::BAD_REQUEST, "this listener has TLS (node.admin_tls): ask it with https://")

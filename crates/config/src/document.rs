@@ -2,13 +2,14 @@
 //! checks and the texts of errors are made from these types. `settings` decides rules that need two keys or a file.
 
 mod freshness;
+mod tls;
 mod watching;
 
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
     ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX,
-    STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    PROXIES_MAX, STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -16,9 +17,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
+pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
 use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;
+use super::networks::Network;
 use super::text::{CLUSTER_NAME_DEFAULT, Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OptionalAddress, OriginUri, StoreUri};
 
@@ -85,6 +88,14 @@ pub struct NodeSection {
         extend("x-allowed" = "a list of host names, for example [\"ops.example.com\", \".example.com\"]")
     )]
     pub allowed_hosts: Vec<AllowedHost>,
+    /// Networks of the balancers that are believed when they name their clients: by a PROXY header, version 1 or 2, before the first
+    /// byte of a connection, and over HTTP by `X-Forwarded-For`, `-Proto` and `-Host`. Connections from there to `bolt_addr` have to
+    /// begin with the header. Empty: nobody is believed.
+    #[schemars(
+        length(max = PROXIES_MAX),
+        extend("x-allowed" = "a list of networks and addresses, for example [\"10.0.0.0/8\", \"192.0.2.7\"]")
+    )]
+    pub proxy_protocol: Vec<Network>,
     /// TLS of the client listener, which then serves nothing without it. Files are read again when they change.
     pub client_tls: ClientTlsSection,
     /// TLS of the admin listener, in the same way.
@@ -123,6 +134,7 @@ impl Default for NodeSection {
             bolt_advertise: None,
             admin_token_file: None,
             allowed_hosts: Vec::new(),
+            proxy_protocol: Vec::new(),
             client_tls: ClientTlsSection::default(),
             admin_tls: AdminTlsSection::default(),
             memory: 256 << 20,
@@ -132,34 +144,6 @@ impl Default for NodeSection {
             serve_on: None,
         }
     }
-}
-
-/// TLS of the client listener: both files or none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientTlsSection {
-    /// Certificates in PEM: the node's own first, then the intermediate ones.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub cert_file: Option<PathBuf>,
-    /// The private key of the first certificate, in PEM, not encrypted.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub key_file: Option<PathBuf>,
-}
-
-/// TLS of the admin listener: the first two files or none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdminTlsSection {
-    /// Certificates in PEM: the node's own first, then the intermediate ones.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub cert_file: Option<PathBuf>,
-    /// The private key of the first certificate, in PEM, not encrypted.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub key_file: Option<PathBuf>,
-    /// Certificates in PEM of the authorities that sign operators' certificates. With it all paths but `/livez` and
-    /// `/readyz` need such a certificate, beside the token.
-    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
-    pub client_ca_file: Option<PathBuf>,
 }
 
 /// The nodes that belong together.

@@ -11,6 +11,7 @@ mod files;
 mod hosts;
 mod layers;
 mod log_level;
+mod networks;
 mod otlp_endpoint;
 #[cfg(test)]
 mod refresh_tests;
@@ -36,6 +37,7 @@ pub use document::{
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;
+pub use networks::Network;
 pub use report::{Line, Report};
 pub use settings::{
     CLUSTER_KEY_CHARS_MIN, ClusterSettings, NodeSettings, OriginAuth, OriginSettings, Settings, read_secret,

@@ -16,6 +16,7 @@ use super::document::{
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
+use super::networks::Network;
 use super::report::Report;
 use super::text::{Secret, format_duration};
 use super::uri::{Address, OriginUri, StoreUri};
@@ -91,6 +92,8 @@ pub struct NodeSettings {
     pub admin_token: Option<Secret>,
     /// Hosts that requests may name, besides this node's own.
     pub allowed_hosts: Vec<AllowedHost>,
+    /// Networks of the balancers that are believed.
+    pub proxies: Vec<Network>,
     /// Bytes of memory for entries.
     pub memory_bytes: u64,
     /// Largest number of client connections.
@@ -281,6 +284,7 @@ impl Rules<'_> {
             bolt_advertise,
             admin_token: token.flatten(),
             allowed_hosts: node.allowed_hosts.clone(),
+            proxies: node.proxy_protocol.clone(),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
             ring_weight: node.ring_weight,

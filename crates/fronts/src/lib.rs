@@ -4,8 +4,10 @@
 pub mod bolt_front;
 pub mod credentials;
 pub mod databases;
+pub(crate) mod discovery;
 pub mod front;
 pub mod front_question;
+pub mod neo4j_server;
 pub mod parse_turns;
 pub mod peer_credentials;
 pub mod renderer;

@@ -8,5 +8,7 @@ pub mod connection_timeouts;
 pub mod crowding;
 pub mod descriptors;
 pub mod listener;
+pub mod proxies;
+pub mod proxy_protocol;
 pub mod refusal_response;
 pub mod tls;

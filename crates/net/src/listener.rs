@@ -14,6 +14,7 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use hopcache_core::limits::{
     CLIENT_KEEPALIVE_AFTER_S, CLIENT_KEEPALIVE_EVERY_S, CLIENT_KEEPALIVE_PROBES, LAST_CALL_MS,
     SEND_BUFFER_BYTES,
@@ -30,10 +31,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client_addr::{self, ClientAddr, SESSION};
+use crate::client_addr::{self, ClientAddr, OtherEnd, SESSION};
 use crate::connection_slots::ConnectionSlots;
 use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStream};
 use crate::descriptors::{is_shortage, sheds_max};
+use crate::proxies::Proxies;
+use crate::proxy_protocol::{HeaderUse, other_end};
 use crate::refusal_response::{Unserved, asked, linger, send};
 use crate::tls::{Acceptor, HandshakeError, ListenerStream, has_client_certificate};
 
@@ -89,12 +92,14 @@ pub struct Listening {
     pub listener: TcpListener,
     /// Plain, or TLS.
     pub acceptor: Acceptor,
+    /// The balancers that are believed here.
+    pub proxies: Proxies,
 }
 
 impl From<TcpListener> for Listening {
     /// A plain one.
     fn from(listener: TcpListener) -> Self {
-        Self { listener, acceptor: Acceptor::plain() }
+        Self { listener, acceptor: Acceptor::plain(), proxies: Proxies::default() }
     }
 }
 
@@ -105,6 +110,7 @@ pub struct ClientCertified;
 /// The parts that all connections of one listener share.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerShared {
+    pub(crate) proxies: Proxies,
     pub(crate) bounds: ListenerBounds,
     pub(crate) refusals: Refusals,
     pub(crate) slots: ConnectionSlots,
@@ -132,13 +138,13 @@ pub async fn serve<S, B>(
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let Listening { listener, acceptor } = listening.into();
+    let Listening { listener, acceptor, proxies } = listening.into();
     // Connections inherit the size. When the system refuses it, they keep the default.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "the kernel's send buffers keep their size");
     }
-    let shared =
-        ListenerShared { bounds, refusals, slots: ConnectionSlots::new(bounds.connections_max), stop };
+    let slots = ConnectionSlots::new(bounds.connections_max);
+    let shared = ListenerShared { proxies, bounds, refusals, slots, stop };
     let sheds = ConnectionSlots::new(sheds_max());
     let mut is_full = false;
     let mut shortage = Shortage::default();
@@ -166,7 +172,7 @@ pub async fn serve<S, B>(
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
                 let _place = place;
-                if let Some(stream) = begin(stream, &acceptor, &shared).await {
+                if let Some((stream, _)) = begin(stream, &acceptor, &shared).await {
                     refuse(stream, shared).await;
                 }
             });
@@ -184,27 +190,48 @@ where
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let addr = socket.peer_addr().ok();
-    let Some(stream) = begin(socket, acceptor, &shared).await else { return };
+    let Some((stream, end)) = begin(socket, acceptor, &shared).await else { return };
     let is_certified = has_client_certificate(&stream);
-    let session = addr.filter(|_| shared.bounds.says_addresses).map(|addr| ClientAddr::new(addr.ip()));
-    let service = of_client(service, session, is_certified);
-    client_addr::serving(addr, serve_connection(stream, service, shared)).await;
+    let says_addresses = shared.bounds.says_addresses;
+    let session = end.client.filter(|_| says_addresses).map(|addr| ClientAddr::new(addr.ip()));
+    if end.is_listed_proxy() {
+        let service = of_forwarded(of_client(service, session, is_certified), end.clone(), says_addresses);
+        client_addr::serving(end, serve_connection(stream, service, shared)).await;
+    } else {
+        let service = of_client(service, session, is_certified);
+        client_addr::serving(end, serve_connection(stream, service, shared)).await;
+    }
 }
 
-/// The stream of an accepted socket. A listener that stops gives a handshake `LAST_CALL_MS`, as it does a request.
-async fn begin(socket: TcpStream, acceptor: &Acceptor, shared: &ListenerShared) -> Option<ListenerStream> {
+/// The stream of an accepted socket, and its client. A listener that stops gives a handshake `LAST_CALL_MS`, as it does a
+/// request.
+async fn begin(
+    mut socket: TcpStream,
+    acceptor: &Acceptor,
+    shared: &ListenerShared,
+) -> Option<(ListenerStream, OtherEnd)> {
     let stopped = async {
         shared.stop.cancelled().await;
         tokio::time::sleep(Duration::from_millis(LAST_CALL_MS)).await;
     };
+    let accepting = async {
+        let end = match other_end(&mut socket, (&shared.proxies, HeaderUse::Optional)).await {
+            Ok(end) => end,
+            Err(fault) => return Err(HandshakeError::ProxyHeader(fault)),
+        };
+        acceptor.accept(socket).await.map(|stream| (stream, end))
+    };
     let accepted = tokio::select! {
         biased;
-        accepted = acceptor.accept(socket) => accepted,
+        accepted = accepting => accepted,
         () = stopped => return None,
     };
     let (why, socket) = match accepted {
-        Ok(stream) => return Some(stream),
+        Ok(accepted) => return Some(accepted),
+        Err(HandshakeError::ProxyHeader(fault)) => {
+            tracing::debug!(%fault, "a balancer's connection is refused");
+            (Unserved::ProxyHeader, None)
+        }
         Err(HandshakeError::Silent) => (Unserved::Silent, None),
         Err(HandshakeError::NotTls(socket)) => (Unserved::NotTls, Some(socket)),
         Err(HandshakeError::TooSlow) => (Unserved::HandshakeTooSlow, None),
@@ -240,10 +267,29 @@ where
         // This costs three allocations, so a request that names its session skips it.
         if let Some(addr) = &addr
             && request.headers().get(&SESSION).is_none_or(http::HeaderValue::is_empty)
+            && request.extensions().get::<ClientAddr>().is_none()
         {
             request.extensions_mut().insert(addr.clone());
         }
         service.call(request)
+    })
+}
+
+/// The service for the requests of a listed balancer, each of which may be another client's.
+fn of_forwarded<S, B>(service: S, end: OtherEnd, says_addresses: bool) -> impl Answers<B> + use<S, B>
+where
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    service_fn(move |mut request: Request<Incoming>| {
+        let Some(client) = client_addr::forwarded(&end, request.headers()) else {
+            return Either::Left(service.call(request));
+        };
+        // The inner service keeps what is there already.
+        if says_addresses {
+            request.extensions_mut().insert(ClientAddr::new(client));
+        }
+        Either::Right(client_addr::answering(client, service.call(request)))
     })
 }
 

@@ -32,6 +32,8 @@ hopcache_core::words! {
         HandshakeTooSlow = "handshake_too_slow",
         /// A TLS handshake failed. The client has got TLS' own alert.
         HandshakeFailed = "handshake_failed",
+        /// The PROXY header of a balancer is missing, unreadable or too slow. The listener sends nothing: it does not know to whom.
+        ProxyHeader = "proxy_header",
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context;
 use hopcache_config::{Address, Settings};
 use hopcache_core::limits::{ADVERTISE_RESOLVE_MS, SEED_RETRY_MS};
 use hopcache_net::listener::Listening;
+use hopcache_net::proxies::Proxies;
 use hopcache_net::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
 use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
@@ -28,6 +29,7 @@ impl Listeners {
     /// The listeners, and gossip's socket on the peer listener's port.
     pub(crate) async fn bind(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<(Self, UdpSocket)> {
         let node = &settings.node;
+        let proxies = Proxies::new(node.proxies.iter().map(|network| network.0));
         let mut tls = Tls { handshakes: None, meters, watched: Vec::new() };
         let client_tls =
             tls.acceptor(("node.client_tls", &node.client_tls), Listener::Client, ALPN_HTTP).await?;
@@ -41,13 +43,14 @@ impl Listeners {
                 Some(Listening {
                     acceptor: acceptor.await?,
                     listener: bind("node.bolt_addr", address).await?,
+                    proxies: proxies.clone(),
                 })
             }
             None => None,
         };
         let (peer, gossip) = bind_peer(&node.peer_addr).await?;
-        let client = Listening { listener: client, acceptor: client_tls };
-        let admin = Listening { listener: admin, acceptor: admin_tls };
+        let client = Listening { listener: client, acceptor: client_tls, proxies };
+        let admin = Listening { listener: admin, acceptor: admin_tls, proxies: Proxies::default() };
         Ok((Self { client, peer, admin, bolt, watched: tls.watched }, gossip))
     }
 }

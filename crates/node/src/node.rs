@@ -255,7 +255,7 @@ impl Node {
         listeners.watched.into_iter().for_each(|(place, watched)| self.follow_certificate(place, watched));
         let says_addresses = says_addresses(settings);
         let clock = Arc::new(clock);
-        let with_neo4j = (&link, relays.is_some());
+        let with_neo4j = (&link, relays.clone());
         let shared = users::shared_of_fronts(&self.state, settings, with_neo4j, Arc::clone(&clock));
         let known_credentials = Arc::downgrade(&shared.credentials);
         let known_databases = Arc::downgrade(&shared.databases);

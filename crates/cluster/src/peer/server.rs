@@ -169,6 +169,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
         Unserved::Silent
         | Unserved::ReaderTooSlow
         | Unserved::HandshakeTooSlow
+        | Unserved::ProxyHeader
         | Unserved::HandshakeFailed => return None,
         Unserved::Crowded => StatusCode::SERVICE_UNAVAILABLE,
         Unserved::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,

@@ -4,6 +4,15 @@ use super::CREDENTIALS_RETRY_WAIT_MS;
 
 /// Names in `node.allowed_hosts`. Each checked request is compared with all of them.
 pub const ALLOWED_HOSTS_MAX: usize = 64;
+/// Networks in `node.proxy_protocol`. Each new connection is compared with all of them.
+pub const PROXIES_MAX: usize = 64;
+/// Longest PROXY header, in bytes: addresses take 52, and a balancer may add the name that TLS asked for (255), the client's
+/// certificate and its cloud's own marks. A new connection holds it before anything is known of its client.
+pub const PROXY_HEADER_BYTES_MAX: usize = 2 << 10;
+/// How long a balancer may take to send it: the specification asks for 3 s, in which a lost packet is sent again.
+pub const PROXY_HEADER_MS_MAX: u64 = 3_000;
+/// Pause before the first bytes of a listed balancer are looked at again, if they may begin a header.
+pub const PROXY_HEADER_PAUSE_MS: u64 = 5;
 /// Audit lines on refused credentials at once, before they are paced: all nodes of a deployment with a wrong password
 /// show up.
 pub const AUDIT_REFUSALS_BURST: u32 = 100;

@@ -49,6 +49,10 @@ pub const SERVER_INFO_WAIT_MS_FIRST: u64 = 2_000;
 /// The same while Neo4j has not answered yet: a node that starts before Neo4j finds it soon.
 pub const SERVER_INFO_RETRY_MS: u64 = 1_000;
 const _: () = assert!(RELAY_RESET_MS_MAX < ORIGIN_CONNECT_MS_MAX);
+/// For how long Neo4j's edition is used without another question.
+pub const EDITION_MS: u64 = 600_000;
+/// Pause after a question about it that was not answered.
+pub const EDITION_RETRY_MS: u64 = 60_000;
 /// Databases of principals that are remembered: the home database, and which names exist.
 pub const DATABASES_MAX: usize = 4_096;
 /// For how long they are remembered. A transaction on a database that is gone gets Neo4j's error.

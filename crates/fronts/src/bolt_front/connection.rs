@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, Received, State, Version};
 use hopcache_core::limits;
 use hopcache_net::body_budget::Reserved;
@@ -18,7 +19,7 @@ use super::failure::BoltFailure;
 use super::incoming::{Gone, Incoming};
 use super::outbox::Outbox;
 use super::session::Session;
-use super::websocket::{self, Directions};
+use super::websocket::{self, Asked, Directions};
 
 const BOUNDS: InboxBounds = InboxBounds {
     message_bytes_max: limits::BOLT_MESSAGE_BYTES_MAX,
@@ -37,9 +38,14 @@ pub(super) async fn serve<T>(
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let log_on_by = Instant::now() + Duration::from_millis(limits::BOLT_LOGON_MS_MAX);
+    let document = |host: Option<String>| -> BoxFuture<'_, String> {
+        let front = &front;
+        Box::pin(async move { front.discovery(host.as_deref()).await })
+    };
+    let asked = Asked { hosts: front.shared.hosts.as_deref(), document: &document };
     let opened = tokio::select! {
         () = stop.cancelled() => return,
-        opened = websocket::directions(stream, log_on_by, front.shared.hosts.as_deref()) => opened,
+        opened = websocket::directions(stream, log_on_by, asked) => opened,
     };
     let Some(Directions { reader, mut writer }) = opened else { return };
     let newest = front.server().await.newest;

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_net::client_addr::{self, ClientAddr};
+use hopcache_net::client_addr::{self, ClientAddr, OtherEnd};
 use hopcache_net::connection_slots::ConnectionSlots;
 use hopcache_net::listener::{Listening, watch_client};
+use hopcache_net::proxies::Proxies;
+use hopcache_net::proxy_protocol::{HeaderUse, other_end};
 use hopcache_net::refusal_response::Unserved;
-use hopcache_net::tls::HandshakeError;
+use hopcache_net::tls::{Acceptor, HandshakeError, ListenerStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,7 +33,7 @@ pub struct BoltBounds {
 ///
 /// The caller owns the listener, the tracker and the token.
 pub async fn serve(
-    Listening { listener, acceptor }: Listening,
+    Listening { listener, acceptor, proxies }: Listening,
     front: Arc<BoltFront>,
     bounds: BoltBounds,
     connections: TaskTracker,
@@ -61,9 +64,9 @@ pub async fn serve(
             (bounds.unserved)(Unserved::Crowded);
             continue;
         };
-        let addr = socket.peer_addr().ok();
-        let client = addr.filter(|_| bounds.says_addresses).map(|addr| ClientAddr::new(addr.ip()));
+        let says_addresses = bounds.says_addresses;
         let (front, stop, acceptor) = (Arc::clone(&front), stop.clone(), acceptor.clone());
+        let proxies = proxies.clone();
         let unserved = Arc::clone(&bounds.unserved);
         let counted = front.state.bolt_clients.token();
         connections.spawn(async move {
@@ -74,17 +77,30 @@ pub async fn serve(
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                accepted = acceptor.accept(socket) => accepted,
+                accepted = accept(socket, &acceptor, &proxies) => accepted,
             };
             match accepted {
-                Ok(stream) => {
+                Ok((stream, end)) => {
+                    let client = end.client.filter(|_| says_addresses);
+                    let client = client.map(|addr| ClientAddr::new(addr.ip()));
                     let serving = connection::serve(stream, front, client, stop);
-                    Box::pin(client_addr::serving(addr, serving)).await;
+                    Box::pin(client_addr::serving(end, serving)).await;
                 }
                 Err(error) => unserved(unserved_by(&error)),
             }
         });
     }
+}
+
+/// The stream of an accepted socket, and its client. A listed balancer has to name the client first.
+async fn accept(
+    mut socket: TcpStream,
+    acceptor: &Acceptor,
+    proxies: &Proxies,
+) -> Result<(ListenerStream, OtherEnd), HandshakeError> {
+    let end = other_end(&mut socket, (proxies, HeaderUse::Required)).await;
+    let end = end.map_err(HandshakeError::ProxyHeader)?;
+    Ok((acceptor.accept(socket).await?, end))
 }
 
 /// Why a socket is closed before Bolt begins. A client without TLS sees its connection close, as at Neo4j.
@@ -93,6 +109,10 @@ fn unserved_by(error: &HandshakeError) -> Unserved {
         HandshakeError::Silent => Unserved::Silent,
         HandshakeError::NotTls(_) => Unserved::NotTls,
         HandshakeError::TooSlow => Unserved::HandshakeTooSlow,
+        HandshakeError::ProxyHeader(fault) => {
+            tracing::debug!(%fault, "a balancer's connection is refused");
+            Unserved::ProxyHeader
+        }
         HandshakeError::Failed(error) => {
             tracing::debug!(%error, "no TLS with a Bolt client");
             Unserved::HandshakeFailed

@@ -54,6 +54,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::known::KnownStatement;
 
+use crate::discovery::{self, Urls};
 use crate::front::FrontShared;
 use crate::front::request_cache::{RequestCache, sweep_for_ever};
 use hopcache_state::node_state::NodeState;
@@ -72,6 +73,8 @@ pub struct BoltFront {
     run_timeout_ms: Millis,
     /// Where clients reach this node, for routing tables.
     advertised: String,
+    /// Whether the listener has TLS.
+    is_tls: bool,
     is_leaving: Arc<AtomicBool>,
     connections: AtomicU64,
     /// Runs that are streamed while they go on.
@@ -101,10 +104,18 @@ impl BoltFront {
             clock,
             run_timeout_ms: settings.origin.timeout_ms,
             advertised,
+            is_tls: settings.node.client_tls.is_some(),
             is_leaving,
             connections: AtomicU64::new(0),
             live_runs: Arc::new(Semaphore::new(LIVE_RUNS_MAX)),
         })
+    }
+
+    /// The discovery document for whoever speaks HTTP here and names this host.
+    async fn discovery(&self, host: Option<&str>) -> String {
+        let own = (!self.advertised.is_empty()).then_some(&*self.advertised);
+        let urls = Urls { http: None, bolt: own.or(host), is_bolt_tls: self.is_tls };
+        discovery::document(&urls, &self.shared.server, &self.engine.me().node).await
     }
 
     /// Neo4j's version and agent, and for how long its clients wait, as far as they are known.

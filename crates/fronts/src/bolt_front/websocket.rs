@@ -2,15 +2,17 @@
 //!
 //! The first bytes of a connection decide which of the two it is. From then on both look the same to `connection`: bytes
 //! in, bytes out. Where WebSocket messages begin and end means nothing to Bolt. This module never looks into them.
+//! A GET that asks for no WebSocket gets the discovery document, as at Neo4j: so balancers check whether Bolt is there.
 
 use std::io::{self, Cursor};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::{SinkExt, StreamExt, future};
-use hopcache_core::limits::{FIRST_BYTE_TIMEOUT_MS, WEBSOCKET_MESSAGE_BYTES_MAX};
-use http::header::{CONNECTION, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
+use hopcache_core::limits::{FIRST_BYTE_TIMEOUT_MS, HEAD_BYTES_MAX, WEBSOCKET_MESSAGE_BYTES_MAX};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use http::{HeaderValue, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
@@ -25,9 +27,11 @@ use hopcache_state::host_check::{self, HostCheck, HostFault};
 const GET: &[u8; 4] = b"GET ";
 /// The library's buffer for reading, for each connection. Drivers in browsers send pieces of 1,400 bytes.
 const READ_BUFFER_BYTES: usize = 8 << 10;
-/// The answer to an HTTP client.
+/// The answer to an HTTP client whose head cannot be read.
 const NOT_HTTP: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 58\r\n\r\nnot a WebSocket handshake; the Query API has its own port\n";
+/// Most header fields of a request: as the WebSocket library reads.
+const FIELDS_MAX: usize = 124;
 
 /// The two directions of a connection that carry Bolt's bytes.
 pub(super) struct Directions {
@@ -36,11 +40,19 @@ pub(super) struct Directions {
 }
 
 /// A stream whose first bytes were read already.
-type Rewound<T> = tokio::io::Join<tokio::io::Chain<Cursor<[u8; 4]>, ReadHalf<T>>, WriteHalf<T>>;
+type Rewound<T, B> = tokio::io::Join<tokio::io::Chain<Cursor<B>, ReadHalf<T>>, WriteHalf<T>>;
+
+/// What the first bytes of a connection ask of its listener.
+pub(super) struct Asked<'a> {
+    /// The hosts that a request may name, if no check of the sender follows.
+    pub(super) hosts: Option<&'a HostCheck>,
+    /// The whole response to a GET that names this host.
+    pub(super) document: &'a (dyn Fn(Option<String>) -> BoxFuture<'a, String> + Sync),
+}
 
 /// Reads the first bytes of a connection, and opens the WebSocket if they ask for one. `None` if the client is silent, goes,
 /// speaks HTTP without asking for a WebSocket, or is a page that may not read the graph; it has its answer then.
-pub(super) async fn directions<T>(mut stream: T, by: Instant, hosts: Option<&HostCheck>) -> Option<Directions>
+pub(super) async fn directions<T>(mut stream: T, by: Instant, asked: Asked<'_>) -> Option<Directions>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -48,15 +60,86 @@ where
     let first_byte = Duration::from_millis(FIRST_BYTE_TIMEOUT_MS);
     let read = timeout(first_byte, stream.read(&mut first)).await.ok()?.ok().filter(|read| *read > 0)?;
     timeout_at(by, stream.read_exact(&mut first[read..])).await.ok()?.ok()?;
-    let (reader, writer) = tokio::io::split(stream);
-    let reader = Cursor::new(first).chain(reader);
+    let (mut reader, mut writer) = tokio::io::split(stream);
     if &first != GET {
-        return Some(Directions { reader: Box::new(reader), writer: Box::new(writer) });
+        return Some(Directions {
+            reader: Box::new(Cursor::new(first).chain(reader)),
+            writer: Box::new(writer),
+        });
     }
-    timeout_at(by, upgrade(tokio::io::join(reader, writer), hosts)).await.ok()?
+    let head = timeout_at(by, read_head(&mut reader, first.to_vec())).await.ok()??;
+    match request_of(&head) {
+        Some(request) if wants_websocket(&request) => {
+            let reader = Cursor::new(head).chain(reader);
+            timeout_at(by, upgrade(tokio::io::join(reader, writer), asked.hosts)).await.ok()?
+        }
+        request => {
+            let _ = timeout_at(by, answer(&mut writer, request.as_ref(), &asked)).await;
+            None
+        }
+    }
 }
 
-async fn upgrade<T>(mut stream: Rewound<T>, hosts: Option<&HostCheck>) -> Option<Directions>
+/// A request up to the empty line behind its fields, and what came with it. `None` if it ends before, or is too large.
+async fn read_head<T: AsyncRead + Unpin>(reader: &mut T, mut head: Vec<u8>) -> Option<Vec<u8>> {
+    let mut piece = [0; 1 << 10];
+    // A piece may begin within the empty line.
+    let mut seen = 0;
+    while !head[seen..].windows(4).any(|end| end == b"\r\n\r\n") {
+        seen = head.len().saturating_sub(3);
+        let read = reader.read(&mut piece).await.ok().filter(|read| *read > 0)?;
+        head.extend_from_slice(&piece[..read]);
+        if head.len() > HEAD_BYTES_MAX {
+            return None;
+        }
+    }
+    Some(head)
+}
+
+/// The request in these bytes. `None` if they are no HTTP.
+fn request_of(head: &[u8]) -> Option<Request> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Request::new(&mut fields);
+    parsed.parse(head).ok()?;
+    let version = if parsed.version? == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
+    let request = Request::builder().method(parsed.method?).uri(parsed.path?).version(version);
+    let request =
+        parsed.headers.iter().fold(request, |request, field| request.header(field.name, field.value));
+    request.body(()).ok()
+}
+
+fn wants_websocket(request: &Request) -> bool {
+    request.headers().contains_key(UPGRADE)
+}
+
+/// Answers a client that speaks HTTP, and ends the connection.
+async fn answer<T>(writer: &mut T, request: Option<&Request>, asked: &Asked<'_>) -> io::Result<()>
+where
+    T: AsyncWrite + Unpin,
+{
+    let refused = request.and_then(|request| host_check::check(asked.hosts, request).err());
+    let (status, content_type, body) = match (request, refused) {
+        (None, _) => {
+            writer.write_all(NOT_HTTP).await?;
+            return writer.shutdown().await;
+        }
+        (Some(_), Some(fault)) => (status_of(fault), "text/plain", format!("{fault}\n")),
+        (Some(request), None) => {
+            let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+            (StatusCode::OK, "application/json", (asked.document)(host.map(str::to_owned)).await)
+        }
+    };
+    // The fields of Neo4j's own answer.
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\naccess-control-allow-origin: *\r\nvary: Accept\r\ndate: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        httpdate::fmt_http_date(SystemTime::now()),
+        body.len(),
+    );
+    writer.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
+    writer.shutdown().await
+}
+
+async fn upgrade<T>(mut stream: Rewound<T, Vec<u8>>, hosts: Option<&HostCheck>) -> Option<Directions>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -98,13 +181,17 @@ impl Callback for PageCheck<'_> {
 
 fn refusal(fault: HostFault) -> ErrorResponse {
     let mut response = ErrorResponse::new(Some(format!("{fault}\n")));
-    *response.status_mut() = match fault {
-        HostFault::NotOne => StatusCode::BAD_REQUEST,
-        HostFault::Foreign | HostFault::ForeignPage => StatusCode::FORBIDDEN,
-    };
+    *response.status_mut() = status_of(fault);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+const fn status_of(fault: HostFault) -> StatusCode {
+    match fault {
+        HostFault::NotOne => StatusCode::BAD_REQUEST,
+        HostFault::Foreign | HostFault::ForeignPage => StatusCode::FORBIDDEN,
+    }
 }
 
 /// Pings are answered by the library. A text message is no Bolt, and ends the connection.

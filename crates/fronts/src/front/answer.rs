@@ -19,7 +19,8 @@ use hopcache_queryapi::headers::cache_status::{self, Collapsed, Forward, Member,
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
@@ -29,6 +30,7 @@ pub(super) use super::failure_texts::leaving_unread;
 use super::failure_texts::{
     CARRIED_OUT, leaving, no_place, too_deep, too_large, too_many_runs, unreachable, unread,
 };
+use super::preflight;
 
 /// A response with its whole body, without a box.
 pub type Reply = http::Response<Full<Bytes>>;
@@ -41,16 +43,14 @@ pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
 /// Neo4j allows every origin.
 pub(super) const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
-/// Methods of the query path.
-const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
-/// Methods of the path of one transaction.
-const METHODS_OF_TRANSACTION: HeaderValue = HeaderValue::from_static("DELETE,POST,OPTIONS");
+/// Headers of ours that a page of another origin may read.
+const EXPOSED: HeaderValue = HeaderValue::from_static("cache-status,age");
 pub(super) const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 pub(super) const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
 pub(super) const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
 /// Headers of most responses, with hyper's `content-length` and `date`.
-const HEADERS_USUAL: usize = 6;
+const HEADERS_USUAL: usize = 7;
 
 /// The response to a request that became a query.
 #[must_use]
@@ -66,6 +66,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     *headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     if let (Class::Hit, Some(age)) = (outcome.how.class, outcome.how.age_ms) {
         headers.insert(AGE, HeaderValue::from(age.0 / 1_000));
     }
@@ -324,6 +325,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
         Unserved::Silent
         | Unserved::ReaderTooSlow
         | Unserved::HandshakeTooSlow
+        | Unserved::ProxyHeader
         | Unserved::HandshakeFailed => return None,
         Unserved::NotTls => (
             StatusCode::BAD_REQUEST,
@@ -383,56 +385,18 @@ pub(super) fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) 
     response
 }
 
-/// `GET /`: the discovery document that Neo4j's clients read.
-#[must_use]
-pub fn discovery(scheme: &str, host: &str, bolt: Option<&str>, me: &NodeName) -> Reply {
-    let mut document = serde_json::json!({
-        "query": format!("{scheme}://{host}/db/{{databaseName}}/query/v2"),
-        "neo4j_version": "5.26.0",
-        "neo4j_edition": "hopcache",
-        "hopcache_version": env!("CARGO_PKG_VERSION"),
-        "hopcache_node": me.as_str(),
-    });
-    if let Some(address) = bolt {
-        // The Bolt listener has TLS exactly where this one has it.
-        let tls = if scheme == "https" { "+s" } else { "" };
-        document["bolt_routing"] = format!("neo4j{tls}://{address}").into();
-        document["bolt_direct"] = format!("bolt{tls}://{address}").into();
-    }
-    let mut response = plain(StatusCode::OK, JSON, document.to_string().into());
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    response
-}
-
 /// The response to a method that the path does not have.
 pub async fn method_not_allowed() -> Reply {
-    not_allowed(METHODS)
+    not_allowed(preflight::OF_QUERIES)
 }
 
 /// The same on the path of one transaction.
 pub async fn method_not_allowed_of_transaction() -> Reply {
-    not_allowed(METHODS_OF_TRANSACTION)
+    not_allowed(preflight::OF_TRANSACTIONS)
 }
 
 fn not_allowed(methods: HeaderValue) -> Reply {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
-    response.headers_mut().insert(ALLOW, methods);
-    response
-}
-
-/// `OPTIONS` of the query path. Browsers send it before a request to another origin.
-pub async fn options() -> Reply {
-    allowed(METHODS, b"POST, OPTIONS")
-}
-
-/// The same on the path of one transaction.
-pub async fn options_of_transaction() -> Reply {
-    allowed(METHODS_OF_TRANSACTION, b"DELETE, POST, OPTIONS")
-}
-
-fn allowed(methods: HeaderValue, text: &'static [u8]) -> Reply {
-    let mut response =
-        plain(StatusCode::OK, HeaderValue::from_static("text/plain"), Bytes::from_static(text));
     response.headers_mut().insert(ALLOW, methods);
     response
 }

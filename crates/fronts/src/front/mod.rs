@@ -20,6 +20,7 @@ mod auth_errors;
 pub(crate) mod directives;
 mod failure_texts;
 pub mod known_ask;
+mod preflight;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
@@ -47,15 +48,16 @@ use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
 use hopcache_neo4j::fault::{is_credential_refusal, must_change_password};
 use hopcache_net::body::{whole, within};
 use hopcache_net::body_budget::{BodyBudget, Reserved};
+use hopcache_net::client_addr;
 use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
 use hopcache_net::listener::Answers;
 use hopcache_ops::clock::{SystemClock, SystemDice};
 use hopcache_ops::labels;
 use hopcache_ops::logging::query_text;
 use hopcache_ops::traces::AnsweredRequest;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
@@ -64,6 +66,7 @@ use tower::ServiceExt;
 
 use crate::credentials::{Credentials, Standing};
 use crate::databases::Databases;
+use crate::discovery::{self, Urls};
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
 use crate::front::known_ask::KnownAsk;
@@ -72,6 +75,7 @@ use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
 use crate::front::transactions::endpoint::Endpoint;
 use crate::front::transactions::{TransactionParts, Transactions};
+use crate::neo4j_server::Neo4jServer;
 use crate::parse_turns::ParseTurns;
 use crate::senders::Senders;
 use hopcache_state::audit::{self, ClientListener, LogOn};
@@ -115,6 +119,8 @@ pub struct FrontShared {
     pub(crate) parses: Arc<ParseTurns>,
     /// Neo4j's answers about databases.
     pub databases: Arc<Databases>,
+    /// Neo4j's version and edition.
+    pub(crate) server: Arc<Neo4jServer>,
     /// The hosts that a request may name. Present where no check of the sender follows: this node runs every statement as
     /// its own user, or there is no Neo4j.
     pub(crate) hosts: Option<Arc<HostCheck>>,
@@ -144,7 +150,7 @@ impl FrontShared {
     /// The shared parts of a node that begins.
     pub fn new(
         (senders, credentials): (Arc<Senders>, Arc<Credentials>),
-        databases: Arc<Databases>,
+        (databases, server): (Arc<Databases>, Arc<Neo4jServer>),
         settings: &Settings,
     ) -> Self {
         let asks_for_no_secret = matches!(settings.origin.auth, OriginAuth::Service { .. })
@@ -153,6 +159,7 @@ impl FrontShared {
             senders,
             credentials,
             databases,
+            server,
             outgoing: Arc::default(),
             bodies: Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)),
             parses: Arc::new(ParseTurns::new()),
@@ -219,7 +226,7 @@ impl Front {
 
     fn routes(self: Arc<Self>) -> Router {
         Router::new()
-            .route("/", get(discovery))
+            .route("/", get(give_discovery).options(preflight::of_discovery))
             .route("/db/{database}/query/v2", not_posts())
             .route("/db/{database}/query/v2/", not_posts())
             .route("/db/{database}/query/v2/tx", not_posts())
@@ -372,12 +379,12 @@ impl Front {
 
 /// The methods on the path of queries that are not POST.
 fn not_posts() -> MethodRouter<Arc<Front>> {
-    options(answer::options).fallback(answer::method_not_allowed)
+    options(preflight::of_queries).fallback(answer::method_not_allowed)
 }
 
 /// The methods on the path of one transaction that are neither POST nor DELETE.
 fn not_on_transactions() -> MethodRouter<Arc<Front>> {
-    options(answer::options_of_transaction).fallback(answer::method_not_allowed_of_transaction)
+    options(preflight::of_transactions).fallback(answer::method_not_allowed_of_transaction)
 }
 
 /// Whether a request posts a query: `/db/{database}/query/v2`. Like the server it accepts a slash at the end.
@@ -388,10 +395,24 @@ fn is_query<B>(request: &Request<B>) -> bool {
     request.method() == Method::POST && rest.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
-async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Reply {
-    let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
-    let bolt = front.bolt_advertised.as_deref();
-    answer::discovery(front.scheme, host.unwrap_or("localhost"), bolt, &front.engine.me().node)
+async fn give_discovery(State(front): State<Arc<Front>>, headers: HeaderMap) -> Reply {
+    let header = |name| headers.get(name).and_then(|text: &HeaderValue| text.to_str().ok());
+    let own = (front.scheme, header("host").unwrap_or("localhost"));
+    let written = match client_addr::is_listed_proxy() {
+        true => (header("x-forwarded-proto"), header("x-forwarded-host")),
+        false => (None, None),
+    };
+    let (scheme, host) = discovery::forwarded(own, written);
+    let urls = Urls {
+        http: Some((scheme, &host)),
+        bolt: front.bolt_advertised.as_deref(),
+        // The Bolt listener has TLS exactly where this one has it.
+        is_bolt_tls: front.scheme == "https",
+    };
+    let document = discovery::document(&urls, &front.shared.server, &front.engine.me().node).await;
+    let mut response = answer::plain(StatusCode::OK, answer::JSON, document.into());
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 fn is_unreachable(outcome: &Outcome) -> bool {

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::ConnectionTimeouts;
 use crate::connection_slots::ConnectionSlots;
 use crate::listener::{Answers, ListenerBounds, ListenerShared, Refusals, serve_connection};
+use crate::proxies::Proxies;
 use crate::refusal_response::Unserved;
 
 const TIMEOUT: ConnectionTimeouts = ConnectionTimeouts {
@@ -69,7 +70,7 @@ fn shared(slots: ConnectionSlots) -> ListenerShared {
         answers_half_closed: true,
     };
     let refusals = Refusals { response, noted: std::sync::Arc::new(|_| {}) };
-    ListenerShared { bounds, refusals, slots, stop: CancellationToken::new() }
+    ListenerShared { proxies: Proxies::default(), bounds, refusals, slots, stop: CancellationToken::new() }
 }
 
 /// Each refusal as a status and, in brackets, its name.

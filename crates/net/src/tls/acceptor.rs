@@ -10,6 +10,8 @@ use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
+use crate::proxy_protocol::HeaderFault;
+
 use super::current::Current;
 use super::files::{TlsFileError, TlsFiles};
 use super::handshakes::Handshakes;
@@ -32,6 +34,8 @@ pub enum HandshakeError {
     TooSlow,
     /// The two ends agree on no version, cipher or protocol, or do not trust each other.
     Failed(std::io::Error),
+    /// A balancer's PROXY header, which comes before all, is missing or wrong.
+    ProxyHeader(HeaderFault),
 }
 
 /// Turns accepted sockets into streams. Clones share one certificate.
