@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
-use hopcache_core::time::Millis;
 use hopcache_cypher::statement::Statement;
 use tokio_util::task::TaskTracker;
 
@@ -48,7 +47,7 @@ use crate::model::context::Context;
 use crate::model::event::{Cause, Event};
 use crate::model::identity::Identity;
 use crate::model::job::FetchJob;
-use crate::model::policy::Policy;
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::{Origin, Routing};
 use crate::path::forward::{ForwardKey, SharedForward};
 use crate::path::texts::Texts;
@@ -88,22 +87,12 @@ pub struct Path {
     routing: Arc<dyn Routing>,
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
-    procedures: Vec<String>,
     texts: Texts,
-    policy: PathPolicy,
+    policy: PolicyInForce,
     /// Forwards that wait for another node. A forwarded request never looks here (I8).
     forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
     /// Requests that other nodes sent and wait for.
     forwarded: TaskTracker,
-}
-
-/// The operator's settings for answers.
-struct PathPolicy {
-    ttl_ms: Millis,
-    grace: f64,
-    stale_if_error_ms: Millis,
-    run_timeout_ms: Millis,
-    probe_timeout_ms: Millis,
 }
 
 impl Path {
@@ -111,7 +100,7 @@ impl Path {
         rooms: Rooms,
         (routing, origin): (&Arc<dyn Routing>, &Arc<dyn Origin>),
         hasher: &KeyHasher,
-        policy: &Policy,
+        policy: &PolicyInForce,
     ) -> Arc<Self> {
         Arc::new(Self {
             forwards: rooms.cache.flight_table(),
@@ -127,15 +116,8 @@ impl Path {
             routing: Arc::clone(routing),
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
-            procedures: policy.procedures.clone(),
             texts: Texts::new(),
-            policy: PathPolicy {
-                ttl_ms: policy.ttl_ms,
-                grace: policy.grace,
-                stale_if_error_ms: policy.stale_if_error_ms,
-                run_timeout_ms: policy.run_timeout_ms,
-                probe_timeout_ms: policy.probe_timeout_ms,
-            },
+            policy: policy.clone(),
             forwarded: TaskTracker::new(),
         })
     }
@@ -153,8 +135,13 @@ impl Path {
     pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
         self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
-            Statement::of(text, &self.procedures, self.hasher.shares_spellings())
+            Statement::of(text, &self.policy.now().procedures, self.hasher.shares_spellings())
         })
+    }
+
+    /// Forgets how texts were read: the operator has changed what is a read.
+    pub(crate) fn forget_texts(&self) {
+        self.texts.forget();
     }
 
     /// The query of a text with these parameters (one canonical PackStream map), for the user to act as and the one who asks.

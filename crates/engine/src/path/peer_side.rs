@@ -128,7 +128,7 @@ impl Path {
 
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
-        forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
+        forwarded.read_noting((&self.hasher, &self.policy.now().procedures, &on_lexed), now)
     }
 
     /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the
@@ -190,6 +190,7 @@ impl Path {
         let held = self.cache.look(key);
         Inspection {
             memory_age_ms: held.as_ref().map(|copy| copy.age_ms(self.context.now()).0),
+            memory_read_ms_ago: held.as_ref().map(|copy| self.context.now().since(copy.read_started()).0),
             flight_followers: self.fetch.flights().followers(key),
             refresh: self.refresh.facts_here(key, held.as_deref()),
             prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),

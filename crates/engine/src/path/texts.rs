@@ -43,6 +43,11 @@ impl Texts {
         Self { places, hasher: BuildHasherDefault::new() }
     }
 
+    /// Forgets every text.
+    pub(super) fn forget(&self) {
+        self.places.iter().for_each(|place| place.store(None));
+    }
+
     /// Reads the text of a query, which then shares its allocations. `lex` reads one that is not known.
     pub(super) fn read(
         &self,
