@@ -133,7 +133,7 @@ fn purge_forgets_one_key_a_database_or_everything() {
     assert_eq!(entries(), 2.0);
     let explained = hopcache(&node, &["explain", "--principal", "neo4j", "--json", "RETURN 'a' AS x"]);
     let key = explained.json()["query_key"].as_str().unwrap().to_owned();
-    let one = hopcache(&node, &["purge", "--query-key", &key, "--json"]);
+    let one = hopcache(&node, &["purge", "--query-key", &key[..8], "--json"]);
     assert_eq!((one.code, &one.json()["entries"]), (0, &Value::from(1)), "{}", one.stderr);
     assert_eq!(entries(), 1.0);
     assert!(fill()[0].stderr.contains("fwd=miss"), "the purged one is run again");
@@ -144,7 +144,7 @@ fn purge_forgets_one_key_a_database_or_everything() {
         assert_eq!(entries(), 0.0, "{scope:?}");
     }
     let bad = hopcache(&node, &["purge", "--query-key", "abc"]);
-    assert!(bad.code == 1 && bad.stderr.contains("64 hexadecimal digits"), "{}", bad.stderr);
+    assert!(bad.code == 1 && bad.stderr.contains("at least the first 8"), "{}", bad.stderr);
     assert_eq!(hopcache(&node, &["purge"]).code, 2, "nothing is purged by a slip of the hand");
 }
 

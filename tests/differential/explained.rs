@@ -125,7 +125,7 @@ fn a_statement_that_is_not_cached_says_why() {
         (
             "unknown user",
             &["RETURN 1 AS x", "--principal", "nobody"],
-            "Not cached: this node has no result of the user `nobody`.\nAsk for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
+            "Not cached yet: the node that you ask has no result of the user `nobody`.\nAsk for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
     ];
     for (what, args, expected) in rows {
@@ -146,16 +146,19 @@ fn an_entry_by_age_says_what_it_answers() {
     let more = "[freshness]\nmode = \"ttl\"\n[entry]\nmax_bytes = \"1KiB\"\nttl = \"60s\"\nttl_jitter = 0.0";
     let node = Node::with(&Setup { more, ..Setup::default() });
     let nobody = told(&node, &["RETURN 7 AS explained"]);
-    assert!(nobody.starts_with("Not cached: this node has no result of the user `neo4j`."), "{nobody}");
+    assert!(
+        nobody.starts_with("Not cached yet: the node that you ask has no result of the user `neo4j`."),
+        "{nobody}"
+    );
     query(&node, "RETURN 7 AS explained");
-    let cached = "Cached at node-a # s ago, fresh for another # s.";
+    let cached = "Cached at node-a: read # s ago, fresh for another # s.";
     assert_told(&node, "cached", &["RETURN 7 AS explained"], cached);
     let asked_never = told(&node, &["RETURN 8 AS explained"]);
     assert!(asked_never.starts_with("Not cached yet: nobody has asked for it as `neo4j`"), "{asked_never}");
 
     let written = Request::statement("CREATE (n:ExplainedBookmark)").send(neo4j()).json();
     let bookmark = written["bookmarks"][0].as_str().unwrap();
-    let behind = "Cached at node-a # s ago, but read at transaction #, and the bookmark asks for a later one: the next request with it is a run.\nNothing to do: that is what a bookmark asks for. The run's result answers the requests after it.";
+    let behind = "Cached at node-a: read # s ago at transaction #, and the bookmark asks for a later one: the next request with it is a run.\nNothing to do: that is what a bookmark asks for. The run's result answers the requests after it.";
     assert_told(&node, "bookmark", &["RETURN 7 AS explained", "--bookmark", bookmark], behind);
     Request::statement("MATCH (n:ExplainedBookmark) DELETE n").send(neo4j());
     let unreadable =
@@ -198,7 +201,7 @@ fn a_proved_entry_says_up_to_where_and_what_ends_it() {
     });
     keep("proved", &[statement], &printed);
     let proved = printed.split("\n\n").next().unwrap();
-    let expected = "Cached at node-a # s ago, proved current at transaction #. A write to :ExplainedProved, :KNOWS or .name ends it.";
+    let expected = "Cached at node-a: read # s ago, proved current # s ago, at transaction #. A write to :ExplainedProved, :KNOWS or .name ends it.";
     assert_eq!(numberless(proved), expected);
 }
 

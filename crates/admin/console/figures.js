@@ -22,6 +22,7 @@ const COUNTED = {
   bypasses: (part) => sum(part, "cache_bypass_total"),
   joined: (part) => sum(part, "single_flight_hits_total"),
   runs: (part) => sum(part, "hopcache_origin_runs_total"),
+  errors: (part) => sum(part, "hopcache_requests_total", 'status="5'),
   proved: (part) => sum(part, "hopcache_proved_hits_total"),
   ownWrites: (part) => sum(part, "hopcache_invalidations_total", 'cause="own_write"'),
   foreign: (part) => sum(part, "hopcache_watched_total", 'found="foreign"'),

@@ -1,6 +1,7 @@
 //! `POST /admin/v1/explain`: how a query would be answered, and why.
 
 mod facts;
+mod hints;
 
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ struct Asked {
     /// `None` if this node cannot read the bookmarks.
     bookmark: Option<Bookmark>,
     principal: Option<String>,
+    /// What the one who asks may have forgotten.
+    told: Vec<String>,
 }
 
 fn default_database() -> String {
@@ -68,7 +71,7 @@ pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Resp
     };
     let explanation = admin.state.engine.path().explain(&asked.query, asked.hints).await;
     let facts = facts::facts(&admin.state, &asked, &explanation);
-    answer(StatusCode::OK, &report(&asked.query, &explanation, &facts))
+    answer(StatusCode::OK, &report(&asked, &explanation, &facts))
 }
 
 fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
@@ -81,6 +84,7 @@ fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
     let body = json!({"statement": question.statement, "parameters": question.parameters}).to_string();
     let request =
         request::parse(body.as_bytes(), Encoding::Plain).map_err(|error| Problem::bad(error.to_string()))?;
+    let told = hints::of(&question.statement, &question.parameters);
     let hasher = admin.state.engine.hasher();
     let principal = admin.service_user.clone().or(question.principal);
     let (scheme, user) = principal.as_deref().map_or(("none", ""), |user| ("basic", user));
@@ -94,10 +98,10 @@ fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
         identity: Arc::new(identity),
     };
     let query = Query::read(parts, hasher, &admin.state.engine.policy().allowed);
-    Ok(Asked { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal })
+    Ok(Asked { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal, told })
 }
 
-fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
+fn report(Asked { query, told: hints, .. }: &Asked, explanation: &Explanation, facts: &Facts) -> Value {
     let (class, reason) = class(explanation, facts);
     let sentence = facts.sentence();
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
@@ -107,6 +111,7 @@ fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
     json!({
         "summary": sentence.summary,
         "remedy": sentence.remedy,
+        "hints": hints,
         "class": class,
         "reason": reason,
         "decided_by": facts.decider.as_ref().map(|decider| decider.name.as_str()),
@@ -118,7 +123,7 @@ fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
         "why_no_entry": entry.is_none().then_some(sentence.summary.as_str()),
         "entry": entry,
         "proof": explanation.proof.as_ref().map(proof),
-        "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms})),
+        "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms, "read_ms_ago": seen.memory_read_ms_ago})),
         "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
         "lease": explanation.lease.as_ref().map(|(holder, token, left)| json!({
             "holder": holder.node.as_str(),
@@ -135,10 +140,16 @@ fn report(query: &Query, explanation: &Explanation, facts: &Facts) -> Value {
 /// The stored entry.
 fn entry(explanation: &Explanation) -> Option<Value> {
     let entry = explanation.entry.as_ref()?;
+    // A proved entry answers past its TTL: it is not dead, and no time by age is left or over.
+    let is_proved = explanation.proof.as_ref().is_some_and(|proof| proof.copy.is_proved);
+    let (state, ttl_ms) = match entry.state {
+        "stale" | "dead" if is_proved => ("proved", None),
+        state => (state, Some(entry.ttl_ms)),
+    };
     Some(json!({
-        "state": entry.state,
+        "state": state,
         "age_ms": entry.age_ms,
-        "ttl_ms": entry.ttl_ms,
+        "ttl_ms": ttl_ms,
         "cost_ms": entry.cost_ms,
         "bytes": entry.bytes,
         "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),

@@ -18,7 +18,7 @@ use hopcache_state::host_check::{self, HostFault};
 /// Refuses requests for another host (DNS rebinding, F52). A page cannot send the token, so with a token any host
 /// will do.
 pub(super) async fn check_host(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
-    let hosts = admin.token.is_none().then_some(&admin.hosts);
+    let hosts = admin.token.load().is_none().then_some(&admin.hosts);
     match host_check::check(hosts, &request) {
         Ok(()) => next.run(request).await,
         Err(fault @ HostFault::NotOne) => Problem::bad(fault.to_string()).into_response(),
@@ -75,7 +75,7 @@ pub(super) async fn check_token(State(admin): State<Arc<Admin>>, request: Reques
     if presented.next().is_some() {
         return Problem::bad("Authorization: is given more than once: send one").into_response();
     }
-    let Some(token) = &admin.token else { return next.run(request).await };
+    let Some(token) = admin.token.load_full() else { return next.run(request).await };
     let value = first.map(HeaderValue::as_bytes);
     let value = value.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
     if bool::from(value.ct_eq(token.expose().as_bytes())) {

@@ -11,17 +11,19 @@ mod guard;
 mod invalidate;
 mod problem;
 mod purge;
+mod reload;
 mod successors;
 mod views;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
-use hopcache_config::{OriginAuth, OriginUri, Secret, Settings};
+use hopcache_config::{NodeSettings, OriginAuth, OriginUri, Secret, Settings};
 use http::{StatusCode, header};
 use tokio::sync::Semaphore;
 
@@ -35,7 +37,7 @@ pub use problem::unserved;
 pub struct Admin {
     state: Arc<NodeState>,
     console: Arc<Console>,
-    token: Option<Secret>,
+    token: ArcSwapOption<Secret>,
     hosts: HostCheck,
     /// Whether operators have to show a client certificate (`node.admin_tls.client_ca_file`).
     needs_certificate: bool,
@@ -57,7 +59,7 @@ impl Admin {
         Arc::new(Self {
             state,
             console,
-            token: settings.node.admin_token.clone(),
+            token: ArcSwapOption::from_pointee(settings.node.admin_token.clone()),
             hosts: HostCheck::new(settings),
             needs_certificate: tls.is_some_and(|tls| tls.client_ca_file.is_some()),
             service_user,
@@ -65,9 +67,15 @@ impl Admin {
         })
     }
 
+    /// From now on this token and these hosts are in force.
+    pub fn reload(&self, node: &NodeSettings) {
+        self.token.store(node.admin_token.clone().map(Arc::new));
+        self.hosts.allow(&node.allowed_hosts);
+    }
+
     /// The sender of an order, for the audit. The listener knows no more than this.
     fn operator(&self) -> &'static str {
-        if self.token.is_some() { "admin token" } else { "no token needed" }
+        if self.token.load().is_some() { "admin token" } else { "no token needed" }
     }
 
     /// The listener's routes.
@@ -82,6 +90,7 @@ impl Admin {
             .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
             .route("/admin/v1/successors", get(successors::successors))
             .route("/admin/v1/drain", post(views::drain))
+            .route("/admin/v1/reload", post(reload::reload))
             .route("/admin/v1/events", get(console::events))
             .layer(from_fn_with_state(Arc::clone(&self), guard::check_token))
             .layer(from_fn_with_state(Arc::clone(&self), guard::check_certificate))

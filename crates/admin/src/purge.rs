@@ -7,8 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::tags::Tag;
+use hopcache_engine::memory::Memory as _;
 use hopcache_engine::ports::Scope;
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -61,11 +63,40 @@ pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Respon
     answer(status, &body)
 }
 
+/// The fewest digits of a key that may stand for all of it.
+const KEY_DIGITS_MIN: usize = 8;
+
+/// The key with these digits. Its first ones are enough if one entry in this node's memory has them, and no other.
+fn key_of(admin: &Admin, text: &str) -> Result<QueryKey, Problem> {
+    if let Some(key) = QueryKey::from_hex(text) {
+        return Ok(key);
+    }
+    let text = text.trim_end_matches('…').to_ascii_lowercase();
+    if text.len() < KEY_DIGITS_MIN || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let rule = "query_key: has to be the digits that explain prints, at least the first 8";
+        return Err(Problem::bad(rule));
+    }
+    let found = Mutex::new(Vec::new());
+    admin.state.memory.look_at(&|key, _| {
+        if key.to_hex().starts_with(&text) {
+            found.lock().push(*key);
+        }
+    });
+    match found.into_inner().as_slice() {
+        [key] => Ok(*key),
+        [] => Err(Problem::bad(format!(
+            "query_key: this node's memory has no entry whose key begins with {text}: ask the owner that explain names, or send all 64 digits"
+        ))),
+        more => Err(Problem::bad(format!(
+            "query_key: {} entries begin with {text}: send more digits",
+            more.len()
+        ))),
+    }
+}
+
 fn scope(admin: &Admin, order: Order) -> Result<Scope, Problem> {
     match order {
-        Order { query_key: Some(text), database: None, all: None } => QueryKey::from_hex(&text)
-            .map(Scope::Key)
-            .ok_or_else(|| Problem::bad("query_key: has to be 64 hexadecimal digits, as explain prints it")),
+        Order { query_key: Some(text), database: None, all: None } => key_of(admin, &text).map(Scope::Key),
         Order { query_key: None, database: Some(name), all: None } => {
             Ok(Scope::Tag(Tag::Database(DatabaseTag::of(admin.state.engine.hasher(), &name))))
         }

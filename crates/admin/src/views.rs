@@ -30,7 +30,11 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let parts: Vec<&str> = degraded.iter().map(|(part, _)| part.as_str()).collect();
     let why: BTreeMap<&str, &str> =
         degraded.iter().map(|(part, why)| (part.as_str(), why.as_ref())).collect();
-    answer(status, &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why}))
+    let since = admin.state.since(&degraded);
+    answer(
+        status,
+        &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why, "since": since}),
+    )
 }
 
 /// Every metric, as Prometheus reads it.
@@ -62,6 +66,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         flights: state.engine.path().flights_under_way(),
         origin_in_flight: state.origin.in_flight(),
         origin_limit: state.origin.slots().unwrap_or_default(),
+        origin_slowdown: state.origin_pace.now().map_or(0.0, |slowness| slowness.factor),
         refreshes: state.engine.refresh().begun(),
         refreshes_waiting: state.engine.refresh().waiting(),
         prefetches_pending: state.engine.prefetch().pending(),
@@ -107,7 +112,7 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
     answer(
         StatusCode::OK,
         &json!({
-            "node": admin.state.report.value("node.name"),
+            "node": admin.state.report.load().value("node.name"),
             "epoch": ring.epoch().0,
             "virtual_nodes": virtual_nodes,
             "members": members,
@@ -117,7 +122,7 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
 
 pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Response {
     audit::config_read(admin.operator());
-    answer(StatusCode::OK, &admin.state.report.to_json())
+    answer(StatusCode::OK, &admin.state.report.load().to_json())
 }
 
 pub(super) async fn drain(State(admin): State<Arc<Admin>>) -> Response {

@@ -30,6 +30,8 @@ pub(super) struct Key {
     pub(super) kind: Kind,
     /// Whether its value is never shown.
     pub(super) secret: bool,
+    /// Whether a reload puts another value in force; otherwise it needs a restart.
+    pub(super) reloads: bool,
     /// The `CACHE_XFETCH_*` variable that sets it as well.
     pub(super) alias: Option<String>,
     schema: Map<String, Value>,
@@ -87,8 +89,9 @@ impl Key {
         }
         let kind = kind_of(&schema);
         let secret = schema.get("x-secret") == Some(&Value::Bool(true));
+        let reloads = schema.get("x-reload") == Some(&Value::Bool(true));
         let alias = schema.get("x-env").and_then(Value::as_str).map(ToOwned::to_owned);
-        Self { path, kind, secret, alias, schema }
+        Self { path, kind, secret, reloads, alias, schema }
     }
 
     fn bound(&self, plain: &str, written: &str) -> Option<Value> {

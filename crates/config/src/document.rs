@@ -2,14 +2,15 @@
 //! checks and the texts of errors are made from these types. `settings` decides rules that need two keys or a file.
 
 mod freshness;
+mod prefetch;
 mod tls;
 mod watching;
 
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX,
-    PROXIES_MAX, STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PROXIES_MAX,
+    STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
 pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
+pub use self::prefetch::{PrefetchKind, PrefetchSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
 use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;
@@ -79,6 +81,7 @@ pub struct NodeSection {
     pub bolt_advertise: Option<Address>,
     /// File with the bearer token of the admin paths.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    #[schemars(extend("x-reload" = true))]
     pub admin_token_file: Option<PathBuf>,
     /// Host names by which clients and operators reach this node, besides IP addresses, `localhost`, names without a dot,
     /// and the hosts of its own addresses. Requests that name another host are refused where no credentials are checked:
@@ -87,6 +90,7 @@ pub struct NodeSection {
         length(max = ALLOWED_HOSTS_MAX),
         extend("x-allowed" = "a list of host names, for example [\"ops.example.com\", \".example.com\"]")
     )]
+    #[schemars(extend("x-reload" = true))]
     pub allowed_hosts: Vec<AllowedHost>,
     /// Networks of the balancers that are believed when they name their clients: by a PROXY header, version 1 or 2, before the first
     /// byte of a connection, and over HTTP by `X-Forwarded-For`, `-Proto` and `-Host`. Connections from there to `bolt_addr` have to
@@ -246,11 +250,13 @@ pub struct OriginSection {
     /// the graph; a result with one of them is served by age, and each write ends it. A function of the built-in lists that
     /// changes by itself (`rand`, `apoc.text.random`) is never cached.
     #[schemars(extend("x-allowed" = "a list of at most 64 names or patterns, for example [\"my.text.*\"]"))]
+    #[schemars(extend("x-reload" = true))]
     pub read_functions: Vec<String>,
     /// Procedures whose results may be cached, in addition to the built-in list. `*` stands for any part of a name; case matters.
     /// Name only procedures that read the graph and nothing else: a pattern such as `apoc.*` also allows those that load
     /// files or report on the server.
     #[schemars(extend("x-allowed" = "a list of at most 64 names or patterns, for example [\"my.read.*\"]"))]
+    #[schemars(extend("x-reload" = true))]
     pub read_procedures: Vec<String>,
 }
 
@@ -286,6 +292,7 @@ pub struct StoreSection {
     /// again. 0: only keys that are run again are stored.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "0", "x-max" = format_size(STORE_RUN_ONCE_BYTES_MAX)))]
+    #[schemars(extend("x-reload" = true))]
     pub run_once_bytes: u64,
 }
 
@@ -302,22 +309,27 @@ pub struct EntrySection {
     /// How long an entry is fresh, from the start of its read; 0 turns caching off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
+    #[schemars(extend("x-reload" = true))]
     pub ttl: Millis,
     /// Stale while revalidate: physical life = ttl × (1 + grace).
     #[schemars(range(min = 0.0, max = 10.0))]
+    #[schemars(extend("x-reload" = true))]
     pub grace: f64,
     /// How long after grace an entry is still served, and marked, while the origin is unreachable, too slow, or fails
     /// with a transient error. A client that Neo4j accepted before stays accepted for the same time. 0 turns both off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
+    #[schemars(extend("x-reload" = true))]
     pub stale_if_error: Millis,
     /// Largest random share by which an entry's ttl becomes shorter or longer, so that keys loaded together do not
     /// expire together.
     #[schemars(range(min = 0.0, max = 0.5))]
+    #[schemars(extend("x-reload" = true))]
     pub ttl_jitter: f64,
     /// Wanted share of answers from before a change that no write told of. With a share above 0, each key's ttl follows from how
     /// often its answer changes, from a tenth of `ttl` to 20 times `ttl`. 0: every entry has `ttl`.
     #[schemars(range(min = 0.0, max = 0.5))]
+    #[schemars(extend("x-reload" = true))]
     pub stale_target: f64,
     /// Whether statements that differ only in names of variables or columns, in the direction in which a path is written,
     /// or in the order of simple conditions share an entry. Each client gets its own names of columns.
@@ -325,6 +337,7 @@ pub struct EntrySection {
     /// Largest result that is stored.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
+    #[schemars(extend("x-reload" = true))]
     pub max_bytes: u64,
 }
 
@@ -361,17 +374,21 @@ pub enum RefreshMode {
 pub struct RefreshSection {
     /// Whether entries are refreshed before they expire. Stale entries are refreshed in any case, by the same workers.
     #[schemars(extend("x-env" = "CACHE_XFETCH_ENABLED"))]
+    #[schemars(extend("x-reload" = true))]
     pub enabled: bool,
     /// How the moment is chosen.
+    #[schemars(extend("x-reload" = true))]
     pub mode: RefreshMode,
     /// Eagerness: a larger value refreshes earlier. Every mode multiplies its β by it. `adaptive` keeps the product
     /// within its bounds, and scales the window of a refresh that happens at a fixed time in the same way.
     #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
+    #[schemars(extend("x-reload" = true))]
     pub beta: f64,
     /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`, or
     /// the shorter ttl of a request's hint. 0 sets no limit.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years", "x-env" = "CACHE_XFETCH_MIN_TTL"))]
+    #[schemars(extend("x-reload" = true))]
     pub min_ttl: Millis,
     /// Refreshes at a time on this node.
     #[schemars(range(min = 1, max = 256), extend("x-env" = "CACHE_XFETCH_WORKERS"))]
@@ -382,15 +399,19 @@ pub struct RefreshSection {
     /// Deadline of one try of a refresh.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h", "x-env" = "CACHE_XFETCH_TIMEOUT"))]
+    #[schemars(extend("x-reload" = true))]
     pub timeout: Millis,
     /// Whether the node tries a failed refresh again by itself. If not, the next hit starts a refresh, after a pause.
     #[schemars(extend("x-env" = "CACHE_XFETCH_RETRY_ENABLED"))]
+    #[schemars(extend("x-reload" = true))]
     pub retry_enabled: bool,
     /// How often the node tries a failed refresh again.
     #[schemars(range(min = 0, max = 10), extend("x-env" = "CACHE_XFETCH_RETRY_MAX"))]
+    #[schemars(extend("x-reload" = true))]
     pub retry_max: u32,
     /// Factor between the waits of two retries.
     #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
+    #[schemars(extend("x-reload" = true))]
     pub retry_backoff: f64,
     /// Number of followers from which a flight, or a shared forward that a run answered, counts in
     /// `stampede_events_total`.
@@ -414,71 +435,4 @@ impl Default for RefreshSection {
             stampede_followers: 10,
         }
     }
-}
-
-/// Prefetch of the next queries of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct PrefetchSection {
-    /// Whether nodes learn from sessions, and read the probable next queries before a client asks for them.
-    pub enabled: bool,
-    /// Largest number of candidates launched for one request.
-    #[schemars(range(min = 0, max = 64))]
-    pub max_queries: u32,
-    /// Without effect: the same query for the nodes of a result was a candidate once, and templates predict it better.
-    #[schemars(range(min = 0, max = 16))]
-    pub depth: u32,
-    /// Largest number of patterns whose successors are kept.
-    #[schemars(range(min = 1, max = PATTERNS_MAX))]
-    pub max_patterns: u32,
-    /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
-    pub gossip: bool,
-    /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
-    /// results), `overlap` (entries of the same anchor that are about to expire).
-    #[schemars(
-        length(max = 3),
-        extend("x-allowed" = "a list of exact, template and overlap")
-    )]
-    pub kinds: Vec<PrefetchKind>,
-    /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
-    /// connection. Behind a balancer this is the balancer's address (the node ignores `X-Forwarded-For`). The node keeps
-    /// the address only as a keyed hash.
-    pub fallback_sessions: bool,
-}
-
-impl Default for PrefetchSection {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            max_queries: 4,
-            depth: 1,
-            max_patterns: 256,
-            gossip: true,
-            kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
-            fallback_sessions: true,
-        }
-    }
-}
-
-impl PrefetchSection {
-    /// A sentence for the log if `depth` was set.
-    #[must_use]
-    pub fn warning(&self) -> Option<&'static str> {
-        (self.depth != Self::default().depth).then_some(
-            "prefetch.depth has no effect any more, templates predict the same queries: delete the line",
-        )
-    }
-}
-
-/// Where a candidate comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum PrefetchKind {
-    /// A query that followed before, with the same parameters.
-    Exact,
-    /// A query that followed before, with newly bound parameters.
-    Template,
-    /// An entry of the same anchor that is about to expire.
-    Overlap,
 }

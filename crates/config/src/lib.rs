@@ -15,6 +15,7 @@ mod networks;
 mod otlp_endpoint;
 #[cfg(test)]
 mod refresh_tests;
+mod reload;
 mod report;
 mod settings;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use document::{
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;
 pub use networks::Network;
+pub use reload::{Change, ReloadPlan, plan_reload};
 pub use report::{Line, Report};
 pub use settings::{
     CLUSTER_KEY_CHARS_MIN, ClusterSettings, NodeSettings, OriginAuth, OriginSettings, Settings, read_secret,
@@ -83,6 +85,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The values in force for people, each with its source.
     pub report: Report,
+    /// Where the values were looked for.
+    pub sources: Sources,
     /// Variables that begin like Hopcache's and set nothing.
     pub unused: Vec<UnusedVariable>,
 }
@@ -103,7 +107,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     for text in &sources.sets {
         layers.add_set(text);
     }
-    finish(layers)
+    finish(layers).map(|loaded| Loaded { sources: sources.clone(), ..loaded })
 }
 
 fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
@@ -114,13 +118,13 @@ fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     if !problems.is_empty() {
         return Err(ConfigErrors(problems));
     }
-    let sources: BTreeMap<String, Source> =
+    let sources_of: BTreeMap<String, Source> =
         given.iter().map(|given| (given.key.path.clone(), given.source.clone())).collect();
-    let mut report = Report::new(sources);
+    let mut report = Report::new(sources_of);
     let mut document: Document = serde_json::from_value(merge(&given)).map_err(|reason| internal(&reason))?;
     let settings = settings::resolve(&mut document, &report).map_err(ConfigErrors)?;
     report.fill(&document).map_err(|reason| internal(&reason))?;
-    Ok(Loaded { settings, report, unused })
+    Ok(Loaded { settings, report, sources: Sources::default(), unused })
 }
 
 /// Values that passed alone did not pass together. This is not the operator's mistake, but it is reported and does

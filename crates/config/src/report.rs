@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::Document;
 use super::error::Source;
+use super::reload::Change;
 
 /// Each key's value and source.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +45,30 @@ impl Report {
             self.sources.insert(key.to_owned(), source);
         }
         self
+    }
+
+    /// The keys whose values differ in another report.
+    pub(super) fn changes(&self, other: &Self) -> Vec<Change> {
+        let after = other.lines();
+        let differs = |before: Line| {
+            let after = after.iter().find(|line| line.key == before.key)?;
+            (after.value != before.value).then(|| Change {
+                key: before.key,
+                before: before.value,
+                after: after.value.clone(),
+            })
+        };
+        self.lines().into_iter().filter_map(differs).collect()
+    }
+
+    /// Takes a key's value and source from another report.
+    pub(super) fn take(&mut self, key: &str, other: &Self) {
+        if let (Some(place), Some(value)) =
+            (self.values.pointer_mut(&pointer(key)), other.values.pointer(&pointer(key)))
+        {
+            *place = value.clone();
+        }
+        self.sources.insert(key.to_owned(), other.source(key));
     }
 
     /// The source of a key's value.

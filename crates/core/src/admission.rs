@@ -57,6 +57,12 @@ impl Admission {
         Self { room, left_bytes: room.bytes, filled_at: now, seen: Seen::none(now) }
     }
 
+    /// Another room. What is left of the one before stays, as far as the new one has place.
+    pub fn set_room(&mut self, room: Room) {
+        self.left_bytes = self.left_bytes.min(room.bytes);
+        self.room = room;
+    }
+
     /// Notes a run of this key whose result is stored in any case.
     pub fn saw(&mut self, key: &QueryKey, now: MonoTime) {
         if self.room != Room::UNBOUNDED {

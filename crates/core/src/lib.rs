@@ -31,6 +31,7 @@ pub mod short;
 pub mod tags;
 pub mod time;
 pub mod turns;
+pub mod usual_time;
 pub mod wire;
 pub mod words;
 pub mod written;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, ServerTag};
 use hopcache_core::node::Holder;
@@ -13,8 +14,8 @@ use crate::fetch::Fetch;
 use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::lifecycle::Lifecycle;
-use crate::model::policy::Policy;
-use crate::model::ports::{Clock, Dice, Observer, Origin, Peers, Routing, Spread, Store};
+use crate::model::policy::{Policy, PolicyInForce};
+use crate::model::ports::{Clock, Dice, Observer, Origin, Peers, Routing, Scope, Spread, Store};
 use crate::model::rendering::Renderer;
 use crate::model::trace::Tracer;
 use crate::path::{Path, Rooms};
@@ -65,7 +66,7 @@ pub struct Engine {
     path: Arc<Path>,
     routing: Arc<dyn Routing>,
     hasher: KeyHasher,
-    policy: Policy,
+    policy: PolicyInForce,
 }
 
 impl Engine {
@@ -75,9 +76,10 @@ impl Engine {
         let Ports { clock, dice, store, origin, peers, spread, routing, memory, renderer, observer, tracer } =
             ports;
         let Secrets { hasher, checksum_key } = secrets;
+        let policy = PolicyInForce::new(policy);
         let context = Context::new(me, (clock, dice), (observer, tracer));
         let store = WatchedStore::new(store, context.clone());
-        let sealed = (checksum_key, ServerTag::of(&hasher, &policy.origin));
+        let sealed = (checksum_key, ServerTag::of(&hasher, &policy.now().origin));
         let cache = Cache::new(&context, (memory, renderer), sealed, &policy);
         let peers = PeerCalls::new(&context, peers, Arc::clone(&routing));
         let invalidate = Invalidate::new(&context, (&cache, &store), (&peers, &routing), &policy);
@@ -86,7 +88,7 @@ impl Engine {
             (&cache, &store, &invalidate),
             (&peers, &routing, &origin),
             &hasher,
-            policy.has_triggers,
+            policy.now().has_triggers,
         );
         let fetch = Fetch::new(
             &context,
@@ -125,10 +127,24 @@ impl Engine {
         &self.hasher
     }
 
-    /// The operator's settings.
+    /// The operator's settings that are in force at this moment. Hold them for one decision only.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Guard<Arc<Policy>> {
+        self.policy.now()
+    }
+
+    /// Puts other settings in force. Only what rooms read from [`PolicyInForce`] changes: the rest was taken at the start.
+    pub fn set_policy(&self, policy: Policy) {
+        self.rooms.fetch.set_room(policy.store_room);
+        self.policy.replace(policy);
+    }
+
+    /// Forgets how statements were read, after the operator has changed what counts as a read, and every copy in this node's
+    /// memory: another node may ask for a copy by its key alone, and the statement is not looked at then.
+    pub fn forget_readings(&self) {
+        self.path.forget_texts();
+        self.rooms.prefetch.forget_statements();
+        self.rooms.cache.forget(&Scope::All);
     }
 
     /// Serving or leaving.

@@ -16,6 +16,7 @@
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -82,8 +83,8 @@ struct Asker {
     run_timeout_ms: Millis,
     /// Whether the server knows which database a user means. The sample graph does not.
     has_homes: bool,
-    /// For how long an answer counts while Neo4j cannot be asked.
-    grace: Duration,
+    /// For how long an answer counts beyond [`DATABASES_MS`] while Neo4j cannot be asked.
+    grace_ms: AtomicU64,
     known: Mutex<LruCache<Asked, Known>>,
     /// Questions under way: one for each name of a principal, for any number of waiting requests.
     questions: Arc<FlightTable<Asked, Answer>>,
@@ -120,11 +121,16 @@ impl Databases {
             others,
             run_timeout_ms,
             has_homes,
-            grace: Duration::from_millis(DATABASES_MS) + grace_ms.duration(),
+            grace_ms: AtomicU64::new(grace_ms.0),
             known: Mutex::new(LruCache::new(places)),
             questions: FlightTable::new(bounds),
         };
         Self { asker: Arc::new(asker), tasks: Mutex::default() }
+    }
+
+    /// From now on an answer counts for so long while Neo4j cannot be asked.
+    pub fn set_grace(&self, grace_ms: Millis) {
+        self.asker.grace_ms.store(grace_ms.0, Ordering::Relaxed);
     }
 
     /// The database that a principal means by this name, or by no name. It waits for a silent Neo4j only briefly.
@@ -196,10 +202,15 @@ impl Databases {
 }
 
 impl Asker {
+    fn grace(&self) -> Duration {
+        let grace_ms = self.grace_ms.load(Ordering::Relaxed);
+        Duration::from_millis(DATABASES_MS.saturating_add(grace_ms))
+    }
+
     /// Neo4j's last answer, unless it is too old for any use.
     fn known(&self, asked: &Asked) -> Option<Known> {
         let mut known = self.known.lock();
-        known.get(asked).filter(|known| known.since.elapsed() < self.grace).cloned()
+        known.get(asked).filter(|known| known.since.elapsed() < self.grace()).cloned()
     }
 
     /// The answer to a question that is under way, or what counts in its place.
@@ -252,7 +263,7 @@ impl Asker {
         let newest = answers.into_iter().min_by_key(|home| home.age_ms)?;
         let since = asked_at.checked_sub(newest.age_ms.duration())?;
         let known = Known { name: newest.name.into(), since, silent_until: None };
-        if known.since.elapsed() >= self.grace {
+        if known.since.elapsed() >= self.grace() {
             return None;
         }
         let name = Arc::clone(&known.name);

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hopcache_config::{OriginAuth, OriginUri, Settings};
 use hopcache_core::key::{KeyHasher, PrincipalScope};
@@ -17,8 +18,9 @@ pub struct Senders {
     hasher: KeyHasher,
     service: Option<Arc<Identity>>,
     fingerprint_key: [u8; 32],
-    /// `None` if no part of the node learns from sessions.
-    session_key: Option<[u8; 32]>,
+    /// Whether a part of the node learns from sessions. A reload changes it.
+    learns: AtomicBool,
+    session_key: [u8; 32],
     /// The key that turns an address into a session, if addresses are used. It differs from [`Senders::session_key`], so
     /// that a client cannot choose a session name that equals another client's address.
     fallback_key: Option<[u8; 32]>,
@@ -30,12 +32,12 @@ impl Senders {
     pub fn new(hasher: &KeyHasher, settings: &Settings) -> Self {
         let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
         let derive = |context: &str| blake3::derive_key(context, secret.as_bytes());
-        let learns = settings.prefetch.enabled;
         let mut senders = Self {
             hasher: hasher.clone(),
             service: None,
             fingerprint_key: derive("hopcache 2026-11-21 credentials fingerprint"),
-            session_key: learns.then(|| derive("hopcache 2026-11-21 session tag")),
+            learns: AtomicBool::new(settings.prefetch.enabled),
+            session_key: derive("hopcache 2026-11-21 session tag"),
             fallback_key: settings
                 .prefetch
                 .fallback_sessions
@@ -88,17 +90,26 @@ impl Senders {
         Arc::new(Identity { scope, fingerprint: *hasher.finalize().as_bytes(), credentials })
     }
 
+    /// From now on sessions are used, or are not.
+    pub fn set_learns(&self, learns: bool) {
+        self.learns.store(learns, Ordering::Relaxed);
+    }
+
+    fn learns(&self) -> bool {
+        self.learns.load(Ordering::Relaxed)
+    }
+
     /// The session of a name that a client has chosen. `None` if no part of the node uses it.
     #[must_use]
     pub fn session_of_name(&self, name: &[u8]) -> Option<SessionTag> {
-        Some(tag_of(&blake3::keyed_hash(self.session_key.as_ref()?, name)))
+        self.learns().then(|| tag_of(&blake3::keyed_hash(&self.session_key, name)))
     }
 
     /// The session of an address, if addresses are used. The node keeps a keyed digest: without the cluster's key no
     /// address can be recovered from it, not even by trying all of them.
     #[must_use]
     pub fn session_of_address(&self, addr: &ClientAddr) -> Option<SessionTag> {
-        let key = self.fallback_key.as_ref()?;
+        let key = self.fallback_key.as_ref().filter(|_| self.learns())?;
         Some(addr.session(|addr| {
             let digest = match addr.to_canonical() {
                 IpAddr::V4(addr) => blake3::keyed_hash(key, &addr.octets()),

@@ -329,6 +329,7 @@ fn sample_inspection(draw: &mut Draw<'_>) -> Inspection {
     };
     Inspection {
         memory_age_ms: Some(draw.number()),
+        memory_read_ms_ago: Some(draw.number()),
         flight_followers: Some(3),
         refresh: RefreshFacts { degree: Some(draw.number()), copy: Some(copy) },
         prefetched: Some(prefetched),

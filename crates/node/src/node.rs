@@ -7,6 +7,7 @@ mod background;
 mod leaving;
 mod own_card;
 mod policy;
+mod reload;
 mod secrets;
 mod users;
 
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryFutureExt;
 use hopcache_cluster::gossip::{GossipHandle, gossip};
@@ -31,7 +33,7 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Origin, Store};
 use hopcache_engine::trace::Tracer;
-use hopcache_engine::{Engine, Ports, RingChange};
+use hopcache_engine::{Engine, Ports};
 use hopcache_neo4j::own_login;
 use hopcache_neo4j::relays::Relays;
 use hopcache_net::connection_timeouts::ConnectionTimeouts;
@@ -42,19 +44,20 @@ use hopcache_ops::clock::{SystemClock, SystemDice};
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
-use hopcache_ops::request_log::{Observing, RequestLog};
+use hopcache_ops::origin_pace::OriginPace;
+use hopcache_ops::request_log::{Observing, RequestLogInForce};
 use hopcache_ops::traces::Traces;
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster_keys::keyring;
 use crate::listeners::{Listeners, advertised};
 use crate::memory_split::copies_bytes;
+use crate::node::reload::ReloadParts;
 use crate::peer_service::PeerService;
 use hopcache_admin::Admin;
 use hopcache_admin::console::Console;
@@ -101,6 +104,7 @@ pub struct Node {
     client_addr: SocketAddr,
     bolt_addr: Option<SocketAddr>,
     bolt_advertised: Option<BoltAddr>,
+    reload_parts: Arc<ReloadParts>,
 }
 
 impl Node {
@@ -122,6 +126,8 @@ impl Node {
         let memory = Arc::new(CopyMemory::new(copies_bytes(settings)));
         let (gossip, gossip_task) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
         let traces = Arc::new(Traces::of(&settings.trace, settings.node.name.as_str())?);
+        let origin_pace = Arc::new(OriginPace::new(clock));
+        let request_log = RequestLogInForce::of(&settings.log);
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
@@ -132,7 +138,11 @@ impl Node {
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             renderer: Arc::new(FrontsRenderer),
-            observer: Arc::new(Observing { meters: Arc::clone(&meters), log: RequestLog::of(&settings.log) }),
+            observer: Arc::new(Observing {
+                meters: Arc::clone(&meters),
+                log: Arc::clone(&request_log),
+                pace: Arc::clone(&origin_pace),
+            }),
             tracer: Arc::clone(&traces) as Arc<dyn Tracer>,
         };
         let transactions = open_transactions(settings, &me);
@@ -144,19 +154,40 @@ impl Node {
             meters,
             hot: HotRequests::new(clock),
             traces,
-            request_log: RequestLog::of(&settings.log),
-            report,
+            origin_pace,
+            request_log,
+            report: ArcSwap::from_pointee(report),
+            reload: OnceLock::new(),
             virtual_nodes,
             joining: Joining::default(),
             bolt_clients: TaskTracker::new(),
             http_transactions: counter_of(&transactions),
+            degraded_since: parking_lot::Mutex::default(),
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
-        let node = Self {
-            client_addr: listeners.client.listener.local_addr()?,
+        let addrs = (listeners.client.listener.local_addr()?, bolt_addr, bolt_advertised);
+        let node = Self::unstarted((state, transactions, gossip), addrs, settings);
+        node.start_background(prober(settings, &members, &link));
+        let engine = Arc::clone(&node.state.engine);
+        let heard = Box::new(move |piece: &Bytes| engine.prefetch().heard_spread(piece));
+        node.spawn("gossip", gossip_task.on_spread(heard).run());
+        node.start_joining(Arc::clone(&link), settings.cluster.join_timeout_ms.duration());
+        node.start_listeners(listeners, settings, (keys, link, backends.relays), clock);
+        Ok(node)
+    }
+
+    /// A node whose tasks have not begun.
+    fn unstarted(
+        (state, transactions, gossip): (Arc<NodeState>, Arc<OpenTransactions>, GossipHandle),
+        (client_addr, bolt_addr, bolt_advertised): (SocketAddr, Option<SocketAddr>, Option<BoltAddr>),
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            client_addr,
             bolt_addr,
             bolt_advertised,
+            reload_parts: Arc::default(),
             state,
             transactions,
             gossip,
@@ -169,14 +200,7 @@ impl Node {
             background: TaskTracker::new(),
             drain: settings.node.drain_ms.duration(),
             serve_on: settings.node.serve_on_ms.duration(),
-        };
-        node.start_background(prober(settings, &members, &link));
-        let engine = Arc::clone(&node.state.engine);
-        let heard = Box::new(move |piece: &Bytes| engine.prefetch().heard_spread(piece));
-        node.spawn("gossip", gossip_task.on_spread(heard).run());
-        node.start_joining(Arc::clone(&link), settings.cluster.join_timeout_ms.duration());
-        node.start_listeners(listeners, settings, (keys, link, backends.relays), clock);
-        Ok(node)
+        }
     }
 
     /// The address of the client listener.
@@ -212,9 +236,11 @@ impl Node {
         let memory = Arc::clone(&self.state.memory);
         self.spawn("sweeps of memory", async move { match memory::sweep_for_ever(memory).await {} });
         let state = Arc::clone(&self.state);
-        self.spawn("the ring", async move { watch_ring(&state).await });
+        self.spawn("the ring", async move { background::watch_ring(&state).await });
         let state = Arc::clone(&self.state);
         self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
+        let state = Arc::clone(&self.state);
+        self.spawn("the pace of Neo4j", async move { match background::tell_pace(&state).await {} });
         let transactions = Arc::clone(&self.transactions);
         self.spawn("expiring transactions", async move { match transactions.expire_for_ever().await {} });
     }
@@ -257,6 +283,7 @@ impl Node {
         let clock = Arc::new(clock);
         let with_neo4j = (&link, relays.clone());
         let shared = users::shared_of_fronts(&self.state, settings, with_neo4j, Arc::clone(&clock));
+        self.add_reload_parts(&shared);
         let known_credentials = Arc::downgrade(&shared.credentials);
         let known_databases = Arc::downgrade(&shared.databases);
         let transactions = self.transaction_parts(&shared, relays.clone(), &link);
@@ -267,6 +294,7 @@ impl Node {
         }
         let parts = (transactions, bolt_advertised);
         let front = Front::new(Arc::clone(&self.state), shared, parts, settings, clock);
+        self.reload_parts.add_reader(&front, Front::forget_readings);
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
@@ -280,14 +308,7 @@ impl Node {
         );
         self.clients.spawn(self.guarded("the client listener", served));
 
-        let console = Console::new(
-            Arc::clone(&self.state),
-            link,
-            FrontQuestion::ConsolePart.encode(),
-            self.stop_rest.clone(),
-        );
-        let making = Arc::clone(&console);
-        self.spawn("the console", async move { match making.run().await {} });
+        let console = self.start_console(link);
         let peer_service = PeerService {
             console: Arc::clone(&console),
             meters: Arc::clone(&self.state.meters),
@@ -306,7 +327,9 @@ impl Node {
         let served = serve(listeners.peer, peers, bounds_and_refusals, self.peers.clone(), stop);
         self.peers.spawn(self.guarded("the peer listener", served));
 
-        let admin = Admin::new(Arc::clone(&self.state), console, settings).router();
+        let admin = Admin::new(Arc::clone(&self.state), console, settings);
+        self.reload_parts.add(&admin, |admin, settings| admin.reload(&settings.node));
+        let admin = admin.router();
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.admin,
@@ -316,6 +339,18 @@ impl Node {
             stop,
         );
         self.background.spawn(self.guarded("the admin listener", served));
+    }
+
+    fn start_console(&self, link: Arc<PeerLink>) -> Arc<Console> {
+        let console = Console::new(
+            Arc::clone(&self.state),
+            link,
+            FrontQuestion::ConsolePart.encode(),
+            self.stop_rest.clone(),
+        );
+        let making = Arc::clone(&console);
+        self.spawn("the console", async move { match making.run().await {} });
+        console
     }
 
     fn transaction_parts(
@@ -341,6 +376,7 @@ impl Node {
     ) {
         let times = (clock, Arc::clone(&self.is_leaving));
         let front = BoltFront::new(Arc::clone(&self.state), shared, (relays, advertised), settings, times);
+        self.reload_parts.add_reader(&front, BoltFront::forget_readings);
         let meters = Arc::clone(&self.state.meters);
         let bounds = BoltBounds {
             connections_max: clients_max(settings),
@@ -374,7 +410,8 @@ fn clients_max(settings: &Settings) -> usize {
 
 /// Whether a client's address stands for its session.
 const fn says_addresses(settings: &Settings) -> bool {
-    settings.prefetch.enabled && settings.prefetch.fallback_sessions
+    // `prefetch.enabled` may be turned on later.
+    settings.prefetch.fallback_sessions
 }
 
 /// No transaction is open yet. With one service user all clients share its bound.
@@ -418,44 +455,6 @@ fn bounds(connections_max: usize) -> ListenerBounds {
         head_bytes_max: limits::HEAD_BYTES_MAX,
         says_addresses: false,
         answers_half_closed: false,
-    }
-}
-
-/// Follows ring changes. Copies of keys that now belong to other nodes are kept for these nodes for a while. The new
-/// owners get the plans of the hottest keys.
-async fn watch_ring(state: &NodeState) {
-    let engine = &state.engine;
-    let mut views = state.members.subscribe();
-    let mut epoch = engine.view().epoch();
-    let mut over_at = None;
-    loop {
-        let over = async {
-            match over_at {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            changed = views.changed() => if changed.is_err() { return },
-            () = over => {
-                over_at = None;
-                let forgotten = engine.invalidate().forget_left();
-                tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
-            }
-        }
-        let view = engine.view();
-        if view.epoch() == epoch {
-            continue;
-        }
-        epoch = view.epoch();
-        let RingChange { dropped, left } = engine.invalidate().ring_changed();
-        let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
-        tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
-        // A leaving node has sent the plans before it announced that it leaves.
-        if left > 0 && !state.leaving.is_cancelled() {
-            engine.path().tell_plans(&view).await;
-        }
-        over_at = Some(Instant::now() + Duration::from_millis(limits::HANDOVER_MS));
     }
 }
 

@@ -18,12 +18,15 @@ use hopcache_neo4j::relays::Relays;
 use hopcache_ops::clock::SystemClock;
 use hopcache_ops::labels::BreakerOf;
 use hopcache_ops::meters::Meters;
+use hopcache_state::node_state::NodeState;
 use hopcache_store::memory::MemoryStore;
 use hopcache_store::redis::{BreakerHook, RedisSettings, RedisStore};
 
+use tokio_util::task::AbortOnDropHandle;
+
 use crate::memory_split::store_bytes;
 use crate::node::{Backends, Node};
-use crate::stop::Stop;
+use crate::stop::{Hangup, Stop};
 use crate::terminal::print_json;
 
 /// Runs one node. If `is_json`, it prints its addresses on stdout as soon as it serves.
@@ -32,6 +35,7 @@ use crate::terminal::print_json;
 /// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
 pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
+    let hangup = Hangup::listen().context("signals")?;
     let _logging = hopcache_ops::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
     if let Some(warning) = loaded.settings.prefetch.warning() {
@@ -48,7 +52,8 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
         relays: open_relays(&settings, &shared)?,
         meters,
     };
-    let node = Node::start(&settings, loaded.report, backends).await?;
+    let node = Node::start(&settings, loaded.report.clone(), backends).await?;
+    node.read_again_from(loaded.sources, settings.clone(), loaded.report);
     tracing::info!(
         node = %settings.node.name,
         clients = %node.client_addr(),
@@ -60,6 +65,7 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
         print_json(&addresses(&settings, &node))?;
     }
     let state = Arc::clone(node.state());
+    let _reloads = AbortOnDropHandle::new(tokio::spawn(reload_at(hangup, Arc::clone(&state))));
     tokio::select! {
         () = stop.signalled() => hopcache_state::audit::drain("signal"),
         () = state.leaving.cancelled() => {}
@@ -72,6 +78,20 @@ pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
     match state.broken.get() {
         Some(task) => anyhow::bail!("left because a task broke: {task}"),
         None => Ok(()),
+    }
+}
+
+/// Reads the configuration again at each SIGHUP, until the node leaves.
+async fn reload_at(mut hangup: Hangup, state: Arc<NodeState>) {
+    loop {
+        hangup.signalled().await;
+        if state.leaving.is_cancelled() {
+            tracing::warn!("SIGHUP: this node leaves, so it does not read its configuration again");
+            continue;
+        }
+        let Some(reload) = state.reload.get().map(Arc::clone) else { continue };
+        // The result is in the log.
+        let _ = tokio::task::spawn_blocking(move || reload.reload("signal", false)).await;
     }
 }
 

@@ -1,7 +1,25 @@
-//! SIGTERM and SIGINT. [`Stop`] receives them from its creation on. The first process of a container has no default
+//! SIGTERM and SIGINT, which end this process, and SIGHUP, which does not. [`Stop`] receives the first two from its creation on. The first process of a container has no default
 //! action for these signals, so a signal before that would be lost.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGHUP: the order to read the configuration again. From its creation on the signal ends no process any more.
+pub struct Hangup(Signal);
+
+impl Hangup {
+    /// Receives the signal from now on.
+    ///
+    /// # Errors
+    /// When the operating system refuses a handler.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Returns at the next signal. A signal since the last call counts.
+    pub async fn signalled(&mut self) {
+        self.0.recv().await;
+    }
+}
 
 /// The two signals that order this process to end.
 pub struct Stop {

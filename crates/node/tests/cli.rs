@@ -195,3 +195,30 @@ fn dev_says_at_once_that_no_neo4j_answers() {
     let wrong = hopcache(&["dev", "--neo4j", "neo4j://db"], &[]);
     assert!(text(&wrong.stderr).contains("routing is not supported"), "{}", text(&wrong.stderr));
 }
+
+/// F11: what each node of a cluster would keep to itself is refused, a key that all may read is warned of, and `--connect` connects.
+#[test]
+fn a_check_refuses_a_store_of_one_process_warns_of_open_keys_and_connects() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let key = file("a key that every user of the machine may read");
+    std::fs::set_permissions(key.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let key_file = format!("cluster.key_file={}", key.path().display());
+    let seeds = ["--set", "cluster.seeds=10.0.0.1:7476,10.0.0.2:7476", "--set", &key_file];
+    let apart = hopcache(&[&["config", "check"][..], &seeds].concat(), &[]);
+    let said = text(&apart.stderr);
+    assert_eq!(apart.status.code(), Some(1));
+    assert!(said.contains("store.uri: \"memory:\" is inside one process"), "{said}");
+    assert!(said.contains("chmod 600"), "{said}");
+    std::fs::set_permissions(key.path(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let shared = ["config", "check", "--set", "store.uri=redis://127.0.0.1:9"];
+    let sound = hopcache(&[&shared[..], &seeds].concat(), &[]);
+    assert_eq!((sound.status.code(), text(&sound.stderr).contains("chmod")), (Some(0), false));
+    let connected =
+        hopcache(&[&shared[..], &["--set", "origin.uri=bolt://127.0.0.1:9", "--connect"]].concat(), &[]);
+    let said = text(&connected.stderr);
+    assert_eq!(connected.status.code(), Some(1), "{said}");
+    assert!(said.contains("store.uri: ") && said.contains("origin.uri: "), "{said}");
+    let sample = hopcache(&["config", "check", "--connect"], &[]);
+    assert_eq!(sample.status.code(), Some(0), "{}", text(&sample.stderr));
+}

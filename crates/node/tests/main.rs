@@ -6,4 +6,5 @@ mod cli;
 mod documents;
 mod normal_form;
 mod reference;
+mod reload;
 mod verdicts_real;

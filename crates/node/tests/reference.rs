@@ -42,8 +42,13 @@ fn allowed(schema: &Value) -> String {
         return text;
     }
     let choices = schema.get("enum").or_else(|| schema.pointer("/items/enum")).and_then(Value::as_array);
-    if let Some(choices) = choices {
-        let names: Vec<String> = choices.iter().filter(|choice| !choice.is_null()).map(shown).collect();
+    // An enumeration whose values are described has one `const` for each.
+    let described = || schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<String> = match choices {
+        Some(choices) => choices.iter().filter(|choice| !choice.is_null()).map(shown).collect(),
+        None => described().filter_map(|choice| choice.get("const")).map(shown).collect(),
+    };
+    if !names.is_empty() {
         return names.join(", ");
     }
     let bound = |plain: &str, written: &str| schema.get(plain).or_else(|| schema.get(written)).map(bare);
@@ -98,7 +103,9 @@ fn add_keys(page: &mut String, path: &str, schema: &Value) {
         let alias = inside.get("x-env").and_then(Value::as_str);
         let alias = alias.map_or_else(String::new, |name| format!(" Also `{name}`."));
         let (allowed, default) = (cell(&allowed(inside)), cell(&default_of(inside)));
-        writeln!(page, "| `{path}` | {default} | {allowed} | {}{alias} |", cell(text)).unwrap();
+        assert!(!allowed.is_empty(), "{path}: the page would not say which values are allowed");
+        let reload = if inside.get("x-reload") == Some(&Value::Bool(true)) { "yes" } else { "" };
+        writeln!(page, "| `{path}` | {default} | {allowed} | {reload} | {}{alias} |", cell(text)).unwrap();
     }
 }
 
@@ -109,11 +116,17 @@ fn the_page_of_the_configuration_is_current() {
     page.push_str(
         "A flag (`--set section.key=value`) overrides the environment (`HOPCACHE_SECTION__KEY`), which overrides the file\n\
          (TOML; `--config` or `HOPCACHE_CONFIG`), which overrides the default. An unknown key or a wrong value stops the\n\
-         start. `hopcache config show` prints each value with its source; `hopcache config schema` prints the JSON schema.\n",
+         start. `hopcache config show` prints each value with its source; `hopcache config schema` prints the JSON schema.\n\n\
+         *Reload*: with `yes` a running node takes another value at SIGHUP, `hopcache reload` or `POST /admin/v1/reload`. Other keys need\n\
+         a restart, and a reload names those that differ. Certificates, and the password of `origin.password_file`, are read again\n\
+         when their files change, without an order.\n",
     );
     for (section, inside) in schema["properties"].as_object().unwrap() {
-        writeln!(page, "\n## `[{section}]`\n\n| key | default | allowed | meaning |\n|---|---|---|---|")
-            .unwrap();
+        writeln!(
+            page,
+            "\n## `[{section}]`\n\n| key | default | allowed | reload | meaning |\n|---|---|---|---|---|"
+        )
+        .unwrap();
         add_keys(&mut page, section, inside);
     }
     check("configuration.md", &page);

@@ -50,6 +50,8 @@ hopcache_core::words! {
         Load = "load",
         /// This node refused second tries in the last seconds.
         Retries = "retries",
+        /// The origin answers much slower than usual.
+        Slow = "slow",
     }
 
     /// Labels of `hopcache_handover_total`.

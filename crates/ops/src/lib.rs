@@ -6,6 +6,7 @@ pub mod hot;
 pub mod labels;
 pub mod logging;
 pub mod meters;
+pub mod origin_pace;
 pub mod request_log;
 pub mod sentences;
 pub mod traces;

@@ -17,6 +17,11 @@ pub const QUEUED_LINES_MAX: usize = 8_192;
 /// Whether `log.queries` is on. One flag for the process, like the subscriber itself.
 static QUERIES: AtomicBool = AtomicBool::new(false);
 
+/// Puts another filter of levels in force.
+type SetFilter = Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>;
+/// One filter for the process, like the subscriber itself.
+static FILTER: OnceLock<SetFilter> = OnceLock::new();
+
 /// Lines that could not be written (a full disk). One count for the process, like the subscriber itself.
 static FAILED: AtomicU64 = AtomicU64::new(0);
 /// Lines that found the queue full.
@@ -79,10 +84,32 @@ pub fn start_on(log: &LogSection, out: impl std::io::Write + Send + 'static) -> 
     let filter = EnvFilter::try_new(&log.level)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     match log.format {
-        LogFormat::Text => lines.finish().try_init()?,
-        LogFormat::Json => lines.json().flatten_event(true).finish().try_init()?,
+        LogFormat::Text => {
+            let lines = lines.with_filter_reloading();
+            let filter = lines.reload_handle();
+            lines.finish().try_init()?;
+            let _ = FILTER.set(Box::new(move |new| filter.reload(new).map_err(Into::into)));
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let filter = lines.reload_handle();
+            lines.finish().try_init()?;
+            let _ = FILTER.set(Box::new(move |new| filter.reload(new).map_err(Into::into)));
+        }
     }
     Ok(logging)
+}
+
+/// From now on lines of this level are written, and query texts as `log.queries` says. The form of a line stays.
+///
+/// # Errors
+/// When the level cannot be read, or when this process does not log.
+pub fn reload(log: &LogSection) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.level)?;
+    let set = FILTER.get().ok_or_else(|| anyhow::anyhow!("this process does not write a log"))?;
+    set(filter)?;
+    QUERIES.store(log.queries, Ordering::Relaxed);
+    Ok(())
 }
 
 fn queue(out: impl std::io::Write + Send + 'static) -> (NonBlocking, Logging) {

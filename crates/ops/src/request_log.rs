@@ -6,6 +6,7 @@
 //! is one. Statements and parameters are in none: a pattern has no literals.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hopcache_config::LogSection;
@@ -19,6 +20,7 @@ use hopcache_engine::ports::{EndedFetch, Observer};
 
 use crate::labels::{self, Answered, Front};
 use crate::meters::Meters;
+use crate::origin_pace::OriginPace;
 use crate::traces::AnsweredRequest;
 
 /// Which requests have lines.
@@ -144,12 +146,45 @@ impl PassedLine {
     }
 }
 
-/// Counts events, and writes the lines of slow fetches.
+/// The lines that are wanted now: a reload of the configuration changes them.
+#[derive(Debug)]
+pub struct RequestLogInForce {
+    /// 0 for no lines of slow requests.
+    slow_ms: AtomicU64,
+    has_all: AtomicBool,
+}
+
+impl RequestLogInForce {
+    /// The lines that the configuration asks for at the start.
+    #[must_use]
+    pub fn of(section: &LogSection) -> Arc<Self> {
+        let (slow_ms, has_all) = (AtomicU64::new(section.slow.0), AtomicBool::new(section.requests));
+        Arc::new(Self { slow_ms, has_all })
+    }
+
+    /// From now on these lines are wanted.
+    pub fn set(&self, section: &LogSection) {
+        self.slow_ms.store(section.slow.0, Ordering::Relaxed);
+        self.has_all.store(section.requests, Ordering::Relaxed);
+    }
+
+    /// The lines that are wanted at this moment.
+    #[must_use]
+    pub fn now(&self) -> RequestLog {
+        let slow_ms = Some(self.slow_ms.load(Ordering::Relaxed)).filter(|slow_ms| *slow_ms > 0);
+        let has_all = self.has_all.load(Ordering::Relaxed);
+        RequestLog { slow: slow_ms.map(Duration::from_millis), has_all }
+    }
+}
+
+/// Counts events, learns the pace of Neo4j, and writes the lines of slow fetches.
 pub struct Observing {
     /// The metrics that count it.
     pub meters: Arc<Meters>,
     /// The log that writes a line for it.
-    pub log: RequestLog,
+    pub log: Arc<RequestLogInForce>,
+    /// What it says about the pace of Neo4j.
+    pub pace: Arc<OriginPace>,
 }
 
 impl Observer for Observing {
@@ -158,7 +193,8 @@ impl Observer for Observing {
     }
 
     fn fetched(&self, fetch: &EndedFetch<'_>) {
-        self.log.fetched(fetch);
+        self.pace.fetched(fetch);
+        self.log.now().fetched(fetch);
     }
 }
 

@@ -129,6 +129,16 @@ pub fn drain(who: &str) {
     tracing::info!(target: TARGET, action = "drain", outcome = "begun", who, from, "the node was told to leave");
 }
 
+/// The configuration was read again. `changed` and `needs_restart` are names of keys; `error` says why nothing was taken.
+pub fn reload(who: &str, (changed, needs_restart): (&str, &str), error: Option<&str>) {
+    let (outcome, from) = (done(error.is_none()), client_addr::current());
+    tracing::info!(
+        target: TARGET,
+        action = "reload", outcome, who, from, changed, needs_restart, error,
+        "the configuration was read again"
+    );
+}
+
 /// The configuration in force was shown.
 pub fn config_read(who: &str) {
     let from = client_addr::current();

@@ -19,7 +19,9 @@
 //! A request without `Host` (HTTP/1.0) is served, since no browser sends one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use hopcache_config::{Address, AllowedHost, Settings};
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
@@ -48,9 +50,11 @@ pub enum HostFault {
 }
 
 /// The hosts that requests of one listener may name.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct HostCheck {
-    allowed: Vec<AllowedHost>,
+    own: Vec<AllowedHost>,
+    /// `node.allowed_hosts`, which a reload replaces.
+    allowed: ArcSwap<Vec<AllowedHost>>,
 }
 
 impl HostCheck {
@@ -62,7 +66,12 @@ impl HostCheck {
         let own = own.into_iter().chain(bolt).map(|Address { host, .. }| host.clone());
         let machine = gethostname::gethostname().to_string_lossy().into_owned();
         let own = own.into_iter().chain([machine]).map(|host| AllowedHost::Exact(host.to_ascii_lowercase()));
-        Self { allowed: own.chain(node.allowed_hosts.iter().cloned()).collect() }
+        Self { own: own.collect(), allowed: ArcSwap::from_pointee(node.allowed_hosts.clone()) }
+    }
+
+    /// From now on the operator allows these hosts.
+    pub fn allow(&self, hosts: &[AllowedHost]) {
+        self.allowed.store(Arc::new(hosts.to_vec()));
     }
 
     /// Whether every host that a request names is one of this node.
@@ -88,7 +97,7 @@ impl HostCheck {
 
     /// Whether the operator has named this host.
     fn is_configured(&self, host: &str) -> bool {
-        self.allowed.iter().any(|allowed| match allowed {
+        self.own.iter().chain(self.allowed.load().iter()).any(|allowed| match allowed {
             AllowedHost::Any => true,
             AllowedHost::Exact(name) => name == host,
             AllowedHost::Under(domain) => is_under(host, domain),

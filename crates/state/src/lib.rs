@@ -6,3 +6,4 @@ pub mod hints;
 pub mod host_check;
 pub mod memory;
 pub mod node_state;
+pub mod reload;

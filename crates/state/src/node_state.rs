@@ -2,8 +2,11 @@
 //! except whether the node is ready and which of its parts are degraded.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use hopcache_cluster::joining::Joining;
 use hopcache_cluster::routing::{Members, listed};
 use hopcache_config::Report;
@@ -13,13 +16,17 @@ use hopcache_neo4j::own_login;
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::Meters;
-use hopcache_ops::request_log::RequestLog;
+use hopcache_ops::origin_pace::OriginPace;
+use hopcache_ops::request_log::RequestLogInForce;
+use hopcache_ops::sentences::parts::time_of_day;
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan, Traces};
 use hopcache_store::problem::StoreProblem;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::memory::CopyMemory;
+use crate::reload::Reload;
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -37,10 +44,14 @@ pub struct NodeState {
     pub hot: HotRequests,
     /// Traces of requests.
     pub traces: Arc<Traces>,
+    /// How fast Neo4j answers, compared with what is usual.
+    pub origin_pace: Arc<OriginPace>,
     /// Lines about single requests.
-    pub request_log: RequestLog,
-    /// The configuration in force.
-    pub report: Report,
+    pub request_log: Arc<RequestLogInForce>,
+    /// The configuration in force. A reload replaces it.
+    pub report: ArcSwap<Report>,
+    /// What reads the configuration again. Empty in `hopcache dev`, whose nodes have no configuration of their own.
+    pub reload: OnceLock<Arc<dyn Reload>>,
     /// Virtual nodes of each node on the ring.
     pub virtual_nodes: u32,
     /// How far the node has joined the cluster.
@@ -49,6 +60,8 @@ pub struct NodeState {
     pub bolt_clients: TaskTracker,
     /// The number of transactions that this node holds for HTTP clients.
     pub http_transactions: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Since when each part does not work as it should, in time since 1970.
+    pub degraded_since: Mutex<BTreeMap<Part, Duration>>,
     /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
     /// A necessary task that has panicked. The node leaves because of it.
@@ -71,11 +84,14 @@ impl NodeState {
             let advice = StoreProblem::of(&error).advice();
             parts.push((
                 Part::Store,
-                format!("{advice} (store.uri is {})", self.report.value("store.uri")).into(),
+                format!("{advice} (store.uri is {})", self.report.load().value("store.uri")).into(),
             ));
         }
         if let Some(advice) = own_login::problem(&*self.origin) {
             parts.push((Part::Origin, advice.into()));
+        }
+        if let Some(why) = self.origin_pace.problem() {
+            parts.push((Part::Slow, why.into()));
         }
         if let Some(why) = self.members.problem() {
             parts.push((Part::Members, why.into()));
@@ -99,13 +115,25 @@ impl NodeState {
         parts
     }
 
+    /// Since when each degraded part has been so, as the time of day. A node looks every few seconds, and whenever it is asked.
+    pub fn since(&self, degraded: &[(Part, Cow<'static, str>)]) -> BTreeMap<&'static str, String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut since = self.degraded_since.lock();
+        since.retain(|part, _| degraded.iter().any(|(each, _)| each == part));
+        let of = |(part, _): &(Part, _)| {
+            let since = *since.entry(*part).or_insert(now);
+            (part.as_str(), time_of_day(since))
+        };
+        degraded.iter().map(of).collect()
+    }
+
     /// The account of a request that became a query and was answered: counters, the hottest keys, its line in the log and its
     /// span, if it is traced.
     pub fn answered(&self, request: &AnsweredRequest<'_>, span: Option<&mut RequestSpan>) {
         let AnsweredRequest { front, query, outcome, status, took, .. } = *request;
         self.meters.count(front, &outcome.how, status, took);
         self.hot.saw(query, &outcome.how, took);
-        self.request_log.answered(request);
+        self.request_log.now().answered(request);
         if let Some(span) = span {
             self.meters.exemplify(&outcome.how, took, span.trace());
             span.answered(request);

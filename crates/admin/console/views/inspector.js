@@ -38,7 +38,7 @@ function create(onError) {
 /** The explanation: first a sentence and what to do, then what an operator asks next, then everything else. */
 function told(said) {
   const sentence = said.summary ?? inWords(said);
-  const { summary, remedy, class: kind, reason, decided_by: decider, normal_form: normal, owner, failover, query_key: key, ...rest } = said;
+  const { summary, remedy, hints, class: kind, reason, decided_by: decider, normal_form: normal, owner, failover, query_key: key, ...rest } = said;
   const { entry, proof, flight, lease, held_back_ms: heldBack, is_too_large: isTooLarge, ...internals } = rest;
   const { token, ...stored } = entry ?? {};
   const statement = { kind: `${kind}: ${reason}`, decided_by: decider, normal_form: normal, owner, failover, query_key: key };
@@ -46,7 +46,8 @@ function told(said) {
   return [
     section("Answer",
       el("p", { class: `answer ${entry ? "good" : "bad"}` }, ...withCode(sentence)),
-      remedy ? el("p", { class: "remedy" }, ...withCode(remedy)) : null),
+      remedy ? el("p", { class: "remedy" }, ...withCode(remedy)) : null,
+      ...(hints ?? []).map((hint) => el("p", { class: "remedy" }, ...withCode(hint)))),
     section("Statement", list(statement)),
     ...(hasAny(now) ? [section("Entry", list(now))] : []),
     ...(proof ? [section("Freshness", list(proof))] : []),

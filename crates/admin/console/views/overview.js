@@ -13,6 +13,8 @@ function create() {
     tail: tile("P99", "one in a hundred is slower"),
     runs: tile("Runs at Neo4j per second"),
     saved: tile("Runs saved"),
+    errors: tile("Errors per second", "answers with 5xx"),
+    pace: tile("Neo4j's pace", "time of a run beside what is usual for its pattern"),
   };
   const health = el("ul", { class: "health" });
   const requests = chart("Requests per second", [
@@ -46,6 +48,9 @@ function create() {
     shown.ratio.set(percent(hits / (hits + misses)));
     shown.median.set(seconds(figures.quantile(0.5)));
     shown.tail.set(seconds(figures.quantile(0.99)));
+    shown.errors.set(known ? rate(figures.rate("errors") ?? 0) : "–", `${count(figures.total("errors"))} since the nodes started`);
+    const pace = Math.max(0, ...figures.parts.map((part) => sum(part, "hopcache_origin_slowdown")));
+    shown.pace.set(pace === 0 ? "–" : pace < 1.5 ? "as usual" : `${pace.toFixed(1)} times slower`, pace === 0 ? "too few runs in the last minute" : undefined);
     const runs = figures.rate("runs") ?? 0;
     shown.runs.set(known ? rate(runs) : "–", `${count(figures.total("runs"))} since the nodes started`);
     const [without, did] = [figures.total("hits") + figures.total("misses") + figures.total("bypasses"), figures.total("runs")];

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 /// The metrics that the console draws. Buckets of histograms count with their suffix.
-const DRAWN: [&str; 30] = [
+const DRAWN: [&str; 32] = [
+    "hopcache_requests_total",
+    "hopcache_origin_slowdown",
     "cache_hit_total",
     "cache_miss_total",
     "cache_bypass_total",

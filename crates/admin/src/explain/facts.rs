@@ -6,7 +6,10 @@ use hopcache_cypher::verdict::decided_by;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
-use hopcache_ops::sentences::explained::{BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, User};
+use hopcache_ops::labels::Part;
+use hopcache_ops::sentences::explained::{
+    BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, Unproved, User,
+};
 
 use super::Asked;
 use hopcache_state::node_state::NodeState;
@@ -16,7 +19,8 @@ pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation)
     let policy = state.engine.policy();
     let seen = explanation.owner.as_ref();
     let has_proofs = policy.proofs.is_some() && policy.freshness_lease_ms.is_some();
-    let copy = copy(explanation, has_proofs);
+    let copy =
+        copy(explanation, has_proofs).map(|copy| CopyFacts { unproved: unproved(state, &copy), ..copy });
     Facts {
         verdict: explanation.verdict,
         decider: decided_by(statement, &policy.allowed),
@@ -37,7 +41,7 @@ pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation)
 /// The copy in the owner's memory, or else the stored one.
 fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
     let seen = explanation.owner.as_ref();
-    let in_memory = seen.and_then(|seen| seen.memory_age_ms).zip(explanation.order.first());
+    let in_memory = seen.and_then(|seen| seen.memory_read_ms_ago).zip(explanation.order.first());
     let (ttl_ms, state) = match &explanation.entry {
         Some(entry) => (entry.ttl_ms, state_of(entry)),
         None => {
@@ -53,14 +57,29 @@ fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
         age_ms: in_memory
             .map(|(age_ms, _)| age_ms)
             .or(explanation.entry.as_ref().map(|entry| entry.age_ms))?,
+        proved_ms_ago: proved.and(seen.and_then(|seen| seen.memory_age_ms)),
         ttl_ms,
         state,
+        unproved: Unproved::WrittenPast,
         proved_at: proved.map(|proof| proof.accounted_to.unwrap_or(proof.copy.read_at).0),
         read_at: proof.map(|proof| proof.copy.read_at.0),
         has_proofs,
         ends_with: proof.map(|proof| proof.ends_with.clone()).unwrap_or_default(),
     })
 }
+
+/// Why a copy is not proved now, from what this node knows of the others.
+fn unproved(state: &NodeState, copy: &CopyFacts) -> Unproved {
+    match () {
+        () if state.engine.store().trouble().is_some() => Unproved::StoreAway,
+        () if state.degraded().iter().any(|(part, _)| *part == Part::Origin) => Unproved::OriginAway,
+        () if copy.age_ms < NEW_MS => Unproved::New,
+        () => Unproved::WrittenPast,
+    }
+}
+
+/// A copy this young may wait for its first proof: nodes look at the database several times in it.
+const NEW_MS: u64 = 1_500;
 
 fn state_of(entry: &EntryView) -> CopyState {
     match entry.state {

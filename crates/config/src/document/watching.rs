@@ -24,18 +24,22 @@ pub struct LogSection {
     /// Least severe level that is written, for all modules or by module: `info`, `warn,hopcache=debug`.
     #[serde(deserialize_with = "super::super::log_level::deserialize_level")]
     #[schemars(extend("x-allowed" = "error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\""))]
+    #[schemars(extend("x-reload" = true))]
     pub level: String,
     /// How a line is written.
     pub format: LogFormat,
     /// Whether the line of each answer, at level `debug`, shows the query text instead of `<hidden>`. Query texts may hold
     /// personal data. Parameters are never written.
+    #[schemars(extend("x-reload" = true))]
     pub queries: bool,
     /// Requests and fetches that take longer have a line of their own, at level `info`: the pattern, how it was answered, and
     /// where the time went. 0 for no such lines.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "1h"))]
+    #[schemars(extend("x-reload" = true))]
     pub slow: Millis,
     /// Whether each answered request has a line, at level `info`.
+    #[schemars(extend("x-reload" = true))]
     pub requests: bool,
 }
 

@@ -27,18 +27,14 @@ use crate::cache::key_table::KeyTable;
 use crate::model::ask::{CostKey, Hints, Query};
 use crate::model::inspection::KeyPlan;
 use crate::model::job::FetchJob;
-use crate::model::policy::{Policy, RefreshPolicy};
+use crate::model::policy::PolicyInForce;
 use crate::model::span::scaled;
 
 /// Knowledge of keys, and the rule that plans refreshes with it.
 pub(crate) struct KeyPace {
     history: Mutex<History>,
     degrees: Degrees,
-    policy: RefreshPolicy,
-    ttl_ms: Millis,
-    ttl_jitter: f64,
-    /// How TTLs follow from the changes of answers; `None` if they are fixed.
-    ttl_rule: Option<TtlRule>,
+    policy: PolicyInForce,
 }
 
 /// Plain data: what a run brought, to be compared with what the next one brings.
@@ -55,15 +51,14 @@ pub(crate) struct LastAnswer {
 }
 
 impl KeyPace {
-    pub(crate) fn new(policy: &Policy) -> Self {
-        Self {
-            history: Mutex::new(History::new()),
-            degrees: Degrees::new(),
-            policy: policy.refresh,
-            ttl_ms: policy.ttl_ms,
-            ttl_jitter: policy.ttl_jitter,
-            ttl_rule: TtlRule::new(policy.stale_target, policy.ttl_ms),
-        }
+    pub(crate) fn new(policy: &PolicyInForce) -> Self {
+        Self { history: Mutex::new(History::new()), degrees: Degrees::new(), policy: policy.clone() }
+    }
+
+    /// How TTLs follow from the changes of answers; `None` if they are fixed.
+    fn ttl_rule(&self) -> Option<TtlRule> {
+        let policy = self.policy.now();
+        TtlRule::new(policy.stale_target, policy.ttl_ms)
     }
 
     /// The number of keys and patterns remembered.
@@ -90,7 +85,7 @@ impl KeyPace {
 
     /// Whether TTLs follow from the changes of answers.
     pub(crate) fn learns_ttls(&self) -> bool {
-        self.ttl_rule.is_some()
+        self.policy.now().stale_target > 0.0 && self.ttl_rule().is_some()
     }
 
     /// Notes what a run brought: has the answer changed since the last one? `is_ended` says whether a write that this node was
@@ -101,7 +96,7 @@ impl KeyPace {
         answer: LastAnswer,
         is_ended: impl FnOnce(&LastAnswer) -> bool,
     ) -> Option<Interval> {
-        let rule = self.ttl_rule.as_ref()?;
+        let rule = &self.ttl_rule()?;
         let before = self.history.lock().last_answer(&query.key);
         // Of two runs at a time the later one is kept, whichever ends first.
         if before.as_ref().is_some_and(|before| before.read_started >= answer.read_started) {
@@ -118,14 +113,14 @@ impl KeyPace {
 
     /// The longest TTL of an entry.
     pub(crate) fn ttl_ms_max(&self) -> Millis {
-        self.ttl_rule.as_ref().map_or(self.ttl_ms, TtlRule::ttl_ms_max)
+        self.ttl_rule().as_ref().map_or_else(|| self.policy.now().ttl_ms, TtlRule::ttl_ms_max)
     }
 
     /// The TTL of a new entry for this query.
     pub(crate) fn ttl_ms(&self, query: &Query) -> Millis {
-        match &self.ttl_rule {
+        match &self.ttl_rule() {
             Some(rule) => self.history.lock().ttl_ms(query, rule),
-            None => self.ttl_ms,
+            None => self.policy.now().ttl_ms,
         }
     }
 
@@ -183,7 +178,7 @@ impl KeyPace {
 
     /// Whether a copy can be refreshed before it expires.
     pub(crate) fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
-        self.policy.is_early
+        self.policy.now().refresh.is_early
             // A copy that is not stored stays on this node, and so would its refresh.
             && copy.token().is_some()
             && !self.is_below_ttl_min(copy.ttl_ms())
@@ -192,8 +187,9 @@ impl KeyPace {
     /// Whether an entry lives too short for an early refresh. Its TTL is known only with its jitter. So an entry that a
     /// hint made shorter than `ttl_ms_min`, by less than the jitter, may count as long enough.
     pub(crate) fn is_below_ttl_min(&self, ttl_ms: Millis) -> bool {
-        let ttl_ms_min = self.policy.ttl_ms_min;
-        self.ttl_ms < ttl_ms_min || ttl_ms < scaled(ttl_ms_min, 1.0 - self.ttl_jitter)
+        let policy = self.policy.now();
+        let ttl_ms_min = policy.refresh.ttl_ms_min;
+        policy.ttl_ms < ttl_ms_min || ttl_ms < scaled(ttl_ms_min, 1.0 - policy.ttl_jitter)
     }
 
     /// The plan for a fresh copy's refresh; an empty one for a copy that is not refreshed early.
@@ -212,7 +208,7 @@ impl KeyPace {
         copy: &MemoryCopy,
         (left, now): (Millis, MonoTime),
     ) -> Plan {
-        let plan = self.policy.rule.plan(&self.facts_of(key, copy, now));
+        let plan = self.policy.now().refresh.rule.plan(&self.facts_of(key, copy, now));
         copy.pace().keep(&plan, left, copy.ttl_ms());
         plan
     }

@@ -49,7 +49,7 @@ use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
 use crate::model::bounds::ValueBounds;
 use crate::model::context::Context;
-use crate::model::policy::Policy;
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::Scope;
 use crate::model::rendering::{Renderer, RenderingId};
 use crate::model::text_facts::Reads;
@@ -85,8 +85,7 @@ pub struct Cache {
     proofs: Proofs,
     lease: WriteLease,
     uncacheable: Uncacheable,
-    ttl_ms: Millis,
-    stale_if_error_ms: Millis,
+    policy: PolicyInForce,
     near_rate_per_s_min: f64,
 }
 
@@ -132,8 +131,9 @@ impl Cache {
         context: &Context,
         (memory, renderer): (Arc<dyn Memory>, Arc<dyn Renderer>),
         (checksum_key, server): (ChecksumKey, ServerTag),
-        policy: &Policy,
+        in_force: &PolicyInForce,
     ) -> Arc<Self> {
+        let policy = in_force.now();
         Arc::new(Self {
             context: context.clone(),
             memory,
@@ -143,14 +143,13 @@ impl Cache {
             common: Common::new(),
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
-            pace: KeyPace::new(policy),
+            pace: KeyPace::new(in_force),
             guard: SuspendGuard::default(),
             written: WrittenMarks::at(server),
             proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
             lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),
-            ttl_ms: policy.ttl_ms,
-            stale_if_error_ms: policy.stale_if_error_ms,
+            policy: in_force.clone(),
             near_rate_per_s_min: policy.near_rate_per_s_min,
         })
     }
@@ -353,7 +352,8 @@ impl Cache {
     /// Whether stale fallbacks are served. With caching off there are none: entries stored earlier are no answers any
     /// more.
     pub(crate) fn is_stale_if_error_on(&self) -> bool {
-        self.stale_if_error_ms > Millis::ZERO && self.ttl_ms > Millis::ZERO
+        let policy = self.policy.now();
+        policy.stale_if_error_ms > Millis::ZERO && policy.ttl_ms > Millis::ZERO
     }
 
     /// How long a request waits before it gets a fallback: as long as runs of its pattern usually take (leases use the

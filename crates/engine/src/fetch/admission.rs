@@ -34,6 +34,11 @@ impl Admission {
         Self { context: context.clone(), routing: Arc::clone(routing), decision: Mutex::new(decision) }
     }
 
+    /// From now on this is the room.
+    pub(super) fn set_room(&self, room: Room) {
+        self.decision.lock().set_room(room);
+    }
+
     /// Whether the result of a run is offered to the store. `held` is the copy that it replaces; `is_settled`: no key moves.
     pub(super) fn admits(
         &self,

@@ -87,7 +87,7 @@ impl Fetch {
             self.classifier.distrust(query);
             return Some(Detail::Updates);
         }
-        if result.weight_bytes() > self.policy.entry_bytes_max {
+        if result.weight_bytes() > self.policy.now().entry_bytes_max {
             self.cache.uncacheable().remember(query.key, self.context.now());
             return Some(Detail::TooLarge);
         }
@@ -225,17 +225,17 @@ impl Fetch {
         // caller's wish would apply to everybody who shares the entry.
         let ttl_ms = self.cache.pace().ttl_ms(&job.query);
         let ttl_ms = job.hints.ttl_ms.map_or(ttl_ms, |wanted_ms| wanted_ms.min(ttl_ms));
-        let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.context.unit());
+        let soft_ms = jittered_ttl(ttl_ms, self.policy.now().ttl_jitter, self.context.unit());
         // Cut here, not only where the entry is written. The store gets the rest of the total life; if it cut a longer
         // one again, the age would lack the time of the run.
         let cut = |span: Millis| Millis(span.0.min(limits::ENTRY_LIFE_MS_MAX));
         let soft_ms = cut(soft_ms);
-        let physical_ms = cut(scaled(soft_ms, 1.0 + self.policy.grace));
+        let physical_ms = cut(scaled(soft_ms, 1.0 + self.policy.now().grace));
         CopyTimes {
             read_started: reading.read_started,
             soft_ms,
             physical_ms,
-            total_ms: cut(Millis(physical_ms.0.saturating_add(self.policy.stale_if_error_ms.0))),
+            total_ms: cut(Millis(physical_ms.0.saturating_add(self.policy.now().stale_if_error_ms.0))),
             cost_ms: reading.took_ms,
         }
     }

@@ -73,7 +73,7 @@ impl Fetch {
     /// already, it goes on and waits for that run.
     pub(super) async fn shed_early(&self, job: &FetchJob, held: Option<&SharedCopy>) -> Option<FetchResult> {
         let (class, query) = (class_of(job.cause), &job.query);
-        let fault = self.origin.would_shed(&query.identity, class, self.policy.run_timeout_ms)?;
+        let fault = self.origin.would_shed(&query.identity, class, self.policy.now().run_timeout_ms)?;
         let asked = self.context.now();
         if let Ok(slot) = self.store.peek(&query.key).await {
             let stored = match &slot.entry {

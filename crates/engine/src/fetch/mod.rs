@@ -18,6 +18,7 @@ mod terms;
 
 use std::sync::Arc;
 
+use hopcache_core::admission::Room;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::CROWDS_SHOWN_MAX;
 use hopcache_core::time::{Millis, MonoTime};
@@ -40,7 +41,7 @@ use crate::model::context::Context;
 use crate::model::event::{Cause, Event};
 use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
-use crate::model::policy::Policy;
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::{EndedFetch, Origin, Routing};
 use crate::peers::PeerCalls;
 use crate::writes::Writes;
@@ -76,16 +77,7 @@ pub struct Fetch {
     backoff: FailureBackoff,
     shedding: LoadShedding,
     admission: Admission,
-    policy: FetchPolicy,
-}
-
-/// The operator's settings for runs and lives.
-struct FetchPolicy {
-    grace: f64,
-    ttl_jitter: f64,
-    stale_if_error_ms: Millis,
-    entry_bytes_max: usize,
-    run_timeout_ms: Millis,
+    policy: PolicyInForce,
 }
 
 impl Fetch {
@@ -93,8 +85,9 @@ impl Fetch {
         context: &Context,
         (cache, store, invalidate, writes): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>, &Arc<Writes>),
         (peers, routing, origin): (&Arc<PeerCalls>, &Arc<dyn Routing>, &Arc<dyn Origin>),
-        policy: &Policy,
+        in_force: &PolicyInForce,
     ) -> Arc<Self> {
+        let policy = in_force.now();
         Arc::new(Self {
             context: context.clone(),
             cache: Arc::clone(cache),
@@ -111,14 +104,13 @@ impl Fetch {
             backoff: FailureBackoff::new(),
             shedding: LoadShedding::default(),
             admission: Admission::new(context, routing, policy.store_room),
-            policy: FetchPolicy {
-                grace: policy.grace,
-                ttl_jitter: policy.ttl_jitter,
-                stale_if_error_ms: policy.stale_if_error_ms,
-                entry_bytes_max: policy.entry_bytes_max,
-                run_timeout_ms: policy.run_timeout_ms,
-            },
+            policy: in_force.clone(),
         })
+    }
+
+    /// From now on this is the room in the store for keys that were run once.
+    pub(crate) fn set_room(&self, room: Room) {
+        self.admission.set_room(room);
     }
 
     /// Competes, asks a former owner, runs, in this order, and stops at the first that has a value. `held` is the copy

@@ -91,7 +91,7 @@ impl Fetch {
         let word = self.server_word(job).await;
         job.times.explained(self.context.now().since(asked_at));
         // Computed only now: the classification may have used up a refresh's time.
-        let run_timeout_ms = self.policy.run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
+        let run_timeout_ms = self.policy.now().run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
         let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
         let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: self.result_bytes_max(job) };
@@ -144,7 +144,7 @@ impl Fetch {
     /// client's result on a connection of its own. So for that front a larger result is of no use here.
     fn result_bytes_max(&self, job: &FetchJob) -> usize {
         if job.cause == Cause::Miss && job.rendering.is_bare() {
-            self.policy.entry_bytes_max.min(limits::PASS_THROUGH_BYTES_MAX)
+            self.policy.now().entry_bytes_max.min(limits::PASS_THROUGH_BYTES_MAX)
         } else {
             limits::PASS_THROUGH_BYTES_MAX
         }
@@ -284,7 +284,7 @@ impl UnderWay<'_> {
         // A refresh may have less time than a request's run, which it must not hold back. The time before the run does
         // not count.
         let had_ms = bounds.timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS);
-        let is_cut_short = had_ms < fetch.policy.run_timeout_ms.0;
+        let is_cut_short = had_ms < fetch.policy.now().run_timeout_ms.0;
         let is_prefetch = job.cause == Cause::Prefetch;
         if is_prefetch || !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
             fetch.note_end((&job.query.key, job.cause), read_started, error);

@@ -199,7 +199,7 @@ impl Invalidate {
     /// The copy of a former owner of the key, or of this node if it is one, for a flight to which the store had nothing
     /// to give.
     pub(crate) async fn former_copy(&self, query: &Query, bounds: &ValueBounds) -> Option<FormerCopy> {
-        if self.ttl_ms == Millis::ZERO || !self.do_keys_move() {
+        if self.policy.now().ttl_ms == Millis::ZERO || !self.do_keys_move() {
             return None;
         }
         for node in self.former_owners(&query.key) {
@@ -221,7 +221,7 @@ impl Invalidate {
 
     /// Whether another node may have left a copy for this one, the key's owner.
     pub(crate) fn has_former_owner(&self, key: &QueryKey) -> bool {
-        self.ttl_ms != Millis::ZERO && !self.former_owners(key).is_empty()
+        self.policy.now().ttl_ms != Millis::ZERO && !self.former_owners(key).is_empty()
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {

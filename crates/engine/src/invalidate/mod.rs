@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::cache::{Cache, WatchedStore};
 use crate::invalidate::handover::HandoverRings;
 use crate::model::context::Context;
-use crate::model::policy::Policy;
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::Routing;
 use crate::peers::PeerCalls;
 
@@ -33,7 +33,7 @@ pub struct Invalidate {
     rings: HandoverRings,
     /// Bounds the flights that announce a refusal to other nodes at a time.
     refusals: Semaphore,
-    ttl_ms: Millis,
+    policy: PolicyInForce,
     probe_timeout_ms: Millis,
 }
 
@@ -42,7 +42,7 @@ impl Invalidate {
         context: &Context,
         (cache, store): (&Arc<Cache>, &Arc<WatchedStore>),
         (peers, routing): (&Arc<PeerCalls>, &Arc<dyn Routing>),
-        policy: &Policy,
+        policy: &PolicyInForce,
     ) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
@@ -52,8 +52,8 @@ impl Invalidate {
             routing: Arc::clone(routing),
             rings: HandoverRings::new(routing.view()),
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
-            ttl_ms: policy.ttl_ms,
-            probe_timeout_ms: policy.probe_timeout_ms,
+            policy: policy.clone(),
+            probe_timeout_ms: policy.now().probe_timeout_ms,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Where the time of one fetch went, for the line of a slow one. It decides nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hopcache_core::time::Millis;
 
@@ -15,6 +15,7 @@ struct Parts {
     explain_ms: AtomicU64,
     waited_ms: AtomicU64,
     run_ms: AtomicU64,
+    was_run: AtomicBool,
 }
 
 impl FetchTimes {
@@ -36,6 +37,13 @@ impl FetchTimes {
     /// A run took this long, with its wait for a place.
     pub(crate) fn ran(&self, took_ms: Millis) {
         self.0.run_ms.store(took_ms.0, Ordering::Relaxed);
+        self.0.was_run.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was a run. One of less than a millisecond took none.
+    #[must_use]
+    pub fn was_run(&self) -> bool {
+        self.0.was_run.load(Ordering::Relaxed)
     }
 
     /// How long the competition for the lease took.
@@ -72,6 +80,7 @@ mod tests {
         let times = FetchTimes::default();
         times.clone().waited(Millis(30));
         times.ran(Millis(100));
+        assert!(times.was_run() && !FetchTimes::default().was_run());
         assert_eq!((times.waited_ms(), times.run_ms()), (Millis(30), Millis(70)));
     }
 }

@@ -12,8 +12,10 @@ use serde::{Deserialize, Deserializer};
 /// A node's memory and flights for a key.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Inspection {
-    /// Age of the memory copy, in milliseconds.
+    /// Age of the memory copy, in milliseconds: since it was read, or since it was last proved.
     pub memory_age_ms: Option<u64>,
+    /// Time since the read of the memory copy began, in milliseconds, whatever was proved since.
+    pub memory_read_ms_ago: Option<u64>,
     /// Followers of the flight under way.
     pub flight_followers: Option<u32>,
     /// What the node knows of the key's next refresh.

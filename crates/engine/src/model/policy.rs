@@ -1,5 +1,8 @@
 //! The operator's settings, as far as the engine needs them. They decide nothing by themselves.
 
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
 use hopcache_core::admission::Room;
 use hopcache_core::limits::PATTERNS_DEFAULT;
 use hopcache_core::refresh::Rule;
@@ -47,6 +50,32 @@ pub struct Policy {
     /// The rate, in requests per second, from which other nodes get near copies of a key; infinite for never. Not a
     /// setting: [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
+}
+
+/// The settings that are in force. All rooms of an engine share them, and a reload of the configuration replaces them.
+///
+/// A room reads what it needs at the moment when it needs it. What a room took when it was made stays until a restart: the
+/// lease of freshness, proofs, deadlines, and the sizes of tables (`x-reload` in the configuration's schema).
+#[derive(Clone)]
+pub struct PolicyInForce(Arc<ArcSwap<Policy>>);
+
+impl PolicyInForce {
+    /// The settings of a start.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(policy)))
+    }
+
+    /// The settings at this moment. Hold them for one decision, and never across an `await`.
+    #[must_use]
+    pub fn now(&self) -> Guard<Arc<Policy>> {
+        self.0.load()
+    }
+
+    /// From now on these settings are in force.
+    pub(crate) fn replace(&self, policy: Policy) {
+        self.0.store(Arc::new(policy));
+    }
 }
 
 /// Plain data: how long proofs of freshness last.

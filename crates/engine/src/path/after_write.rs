@@ -21,7 +21,7 @@ use crate::refresh::HotRead;
 impl Path {
     /// Looks for hot keys that writes have ended, for ever.
     pub(super) async fn read_after_writes(self: &Arc<Self>) -> Infallible {
-        if self.cache.lease().lease_ms().is_none() || self.policy.ttl_ms == Millis::ZERO {
+        if self.cache.lease().lease_ms().is_none() || self.policy.now().ttl_ms == Millis::ZERO {
             return pending().await;
         }
         loop {

@@ -92,7 +92,7 @@ impl Path {
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
             && let Ok(copy) =
                 self.writes.take_stored(&ask.query, &stored, asked, held.map(|copy| &**copy)).await
-            && self.policy.ttl_ms > Millis::ZERO
+            && self.policy.now().ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
             let is_ended = self.cache.written().has_ended(&copy) || copy.is_ended_by(ask.written);
@@ -302,7 +302,7 @@ impl Path {
                 let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;
                 let was_too_old = self.is_too_old(ask, joined.since(copy.read_started()), None);
                 let age_ms = copy.age_ms(now);
-                let was_stopped = age_ms.0 > self.policy.run_timeout_ms.0.saturating_add(PAUSE_MS)
+                let was_stopped = age_ms.0 > self.policy.now().run_timeout_ms.0.saturating_add(PAUSE_MS)
                     && self.is_too_old(ask, age_ms, None);
                 role == Role::Joined && (was_dead || was_too_old || was_stopped)
             }
@@ -324,10 +324,10 @@ impl Path {
         let longest_ms = self.cache.pace().ttl_ms_max();
         let ttl_ms = wished_ms.unwrap_or(longest_ms).min(longest_ms);
         let fallback_ms = match detail {
-            Some(Detail::StaleIfError) => self.policy.stale_if_error_ms,
+            Some(Detail::StaleIfError) => self.policy.now().stale_if_error_ms,
             _ => Millis::ZERO,
         };
-        let most_ms = scaled(ttl_ms, 1.0 + self.policy.grace).0.saturating_add(fallback_ms.0);
+        let most_ms = scaled(ttl_ms, 1.0 + self.policy.now().grace).0.saturating_add(fallback_ms.0);
         (ttl_ms > Millis::ZERO).then_some(Millis(most_ms))
     }
 }

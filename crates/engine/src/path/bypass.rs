@@ -91,7 +91,7 @@ impl Path {
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
-        let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.run_timeout_ms);
+        let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.now().run_timeout_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
         // A read stays one, which the origin may repeat if its connection is cut.

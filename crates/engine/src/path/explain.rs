@@ -86,7 +86,7 @@ impl Path {
         let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
-                self.peers.ask(node, peers::inspect(query.key), self.policy.probe_timeout_ms).await.ok()
+                self.peers.ask(node, peers::inspect(query.key), self.policy.now().probe_timeout_ms).await.ok()
             }
             _ => Some(self.inspect_here(&query.key)),
         };

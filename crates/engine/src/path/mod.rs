@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
-use hopcache_core::time::Millis;
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::verdict::Allowed;
 use tokio_util::task::TaskTracker;
@@ -49,7 +48,7 @@ use crate::model::context::Context;
 use crate::model::event::{Cause, Event};
 use crate::model::identity::Identity;
 use crate::model::job::FetchJob;
-use crate::model::policy::Policy;
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::{Origin, Routing};
 use crate::model::text_facts::TextFacts;
 use crate::path::forward::{ForwardKey, SharedForward};
@@ -90,22 +89,12 @@ pub struct Path {
     routing: Arc<dyn Routing>,
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
-    allowed: Allowed,
     texts: Texts,
-    policy: PathPolicy,
+    policy: PolicyInForce,
     /// Forwards that wait for another node. A forwarded request never looks here (I8).
     forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
     /// Requests that other nodes sent and wait for.
     forwarded: TaskTracker,
-}
-
-/// The operator's settings for answers.
-struct PathPolicy {
-    ttl_ms: Millis,
-    grace: f64,
-    stale_if_error_ms: Millis,
-    run_timeout_ms: Millis,
-    probe_timeout_ms: Millis,
 }
 
 impl Path {
@@ -113,7 +102,7 @@ impl Path {
         rooms: Rooms,
         (routing, origin): (&Arc<dyn Routing>, &Arc<dyn Origin>),
         hasher: &KeyHasher,
-        policy: &Policy,
+        policy: &PolicyInForce,
     ) -> Arc<Self> {
         Arc::new(Self {
             forwards: rooms.cache.flight_table(),
@@ -129,15 +118,8 @@ impl Path {
             routing: Arc::clone(routing),
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
-            allowed: policy.allowed.clone(),
             texts: Texts::new(),
-            policy: PathPolicy {
-                ttl_ms: policy.ttl_ms,
-                grace: policy.grace,
-                stale_if_error_ms: policy.stale_if_error_ms,
-                run_timeout_ms: policy.run_timeout_ms,
-                probe_timeout_ms: policy.probe_timeout_ms,
-            },
+            policy: policy.clone(),
             forwarded: TaskTracker::new(),
         })
     }
@@ -155,7 +137,7 @@ impl Path {
     pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
         self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
-            Statement::of(text, &self.allowed, self.hasher.shares_spellings())
+            Statement::of(text, &self.policy.now().allowed, self.hasher.shares_spellings())
         })
     }
 
@@ -163,6 +145,11 @@ impl Path {
     #[must_use]
     pub fn write_facts(&self, text: &str) -> Arc<TextFacts> {
         self.texts.facts("", text)
+    }
+
+    /// Forgets how texts were read: the operator has changed what is a read.
+    pub(crate) fn forget_texts(&self) {
+        self.texts.forget();
     }
 
     /// The query of a text with these parameters (one canonical PackStream map), for the user to act as and the one who asks.

@@ -129,7 +129,8 @@ impl Path {
     fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
         let on_lexed = || self.context.note(Event::StatementLexed);
         let facts = |database: &Arc<str>, text: &Arc<str>| self.texts.facts(database, text);
-        let (hasher, allowed) = (&self.hasher, &self.allowed);
+        let policy = self.policy.now();
+        let (hasher, allowed) = (&self.hasher, &policy.allowed);
         forwarded.read_with(&Lexicon { hasher, allowed, facts: &facts, on_lexed: &on_lexed }, now)
     }
 
@@ -192,6 +193,7 @@ impl Path {
         let held = self.cache.look(key);
         Inspection {
             memory_age_ms: held.as_ref().map(|copy| copy.age_ms(self.context.now()).0),
+            memory_read_ms_ago: held.as_ref().map(|copy| self.context.now().since(copy.read_started()).0),
             flight_followers: self.fetch.flights().followers(key),
             refresh: self.refresh.facts_here(key, held.as_deref()),
             prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),

@@ -352,7 +352,7 @@ impl Path {
         let held = held.filter(|held| self.cache.holds(&key, held));
         let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), before);
         let expired = self.refresh.expired(held.as_ref()).cloned();
-        let give_up_at = self.context.now() + self.policy.run_timeout_ms + Millis(LEASE_MS_MAX);
+        let give_up_at = self.context.now() + self.policy.now().run_timeout_ms + Millis(LEASE_MS_MAX);
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
         let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
         let result = fetched.result_for_client();
@@ -423,7 +423,11 @@ impl Path {
     /// With caching off, entries stored earlier are no answers.
     fn job_of_miss(&self, ask: &Ask) -> FetchJob {
         let job = FetchJob::of(ask, Cause::Miss);
-        if self.policy.ttl_ms > Millis::ZERO { job } else { FetchJob { bounds: ValueBounds::NOTHING, ..job } }
+        if self.policy.now().ttl_ms > Millis::ZERO {
+            job
+        } else {
+            FetchJob { bounds: ValueBounds::NOTHING, ..job }
+        }
     }
 }
 

@@ -80,6 +80,11 @@ impl Texts {
         Self { read: Places::new(), told: Places::new() }
     }
 
+    /// Forgets how every text was read. Facts do not depend on what the operator allows.
+    pub(super) fn forget(&self) {
+        self.read.places.iter().for_each(|place| place.store(None));
+    }
+
     /// Reads the text of a query, which then shares its allocations. `lex` reads one that is not known.
     pub(super) fn read(
         &self,

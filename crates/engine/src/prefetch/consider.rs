@@ -96,7 +96,10 @@ type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
 
 impl Prefetch {
     fn is_considering(&self) -> bool {
-        self.policy.is_on && self.policy.queries_max > 0
+        {
+            let policy = self.policy.now();
+            policy.prefetch.is_on && policy.prefetch.queries_max > 0
+        }
     }
 
     /// A request of this node's client was answered by this node.
@@ -228,22 +231,23 @@ impl Prefetch {
     }
 
     fn antecedent(&self, answered: Answered) -> Option<Antecedent> {
+        let policy = self.policy.now();
         let (query, rendering) = match answered {
             Answered::Here(query, rendering) => (query, rendering),
             Answered::Forwarded(forwarded) => {
                 // The path has answered it without reading it, if it was a hit.
-                let ask = forwarded.read(&self.hasher, &self.allowed, self.context.now()).ok()?;
+                let ask = forwarded.read(&self.hasher, &policy.allowed, self.context.now()).ok()?;
                 (ask.query, ask.rendering)
             }
         };
         let whose = (&query.database, query.identity.scope);
-        let lexicon = (&self.hasher, &self.allowed);
+        let lexicon = (&self.hasher, &policy.allowed);
         let statement = self.learning.statements.read(whose, &query.statement, lexicon);
         Some(Antecedent { query, rendering, statement })
     }
 
     fn candidates_of(&self, before: &Antecedent) -> Candidates {
-        let kinds = self.policy.kinds;
+        let kinds = self.policy.now().prefetch.kinds;
         let mut all = Vec::new();
         let mut lacks_fields = false;
         let pattern = SourceId::Pattern(before.statement.pattern);
@@ -360,7 +364,7 @@ impl Prefetch {
         ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
         ranked.truncate(CANDIDATES_MAX);
         let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
-        let queries_max = usize::try_from(self.policy.queries_max).unwrap_or(usize::MAX);
+        let queries_max = usize::try_from(self.policy.now().prefetch.queries_max).unwrap_or(usize::MAX);
         // How many candidates each source may still launch.
         let mut left: BTreeMap<SourceId, usize> = BTreeMap::new();
         let mut chosen = Vec::new();

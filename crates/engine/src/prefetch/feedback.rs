@@ -21,6 +21,7 @@ use hopcache_learning::{FormId, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::Clock;
 use crate::prefetch::tickets::{Learner, Resolved};
 
@@ -28,7 +29,7 @@ use crate::prefetch::tickets::{Learner, Resolved};
 pub(super) struct Feedback {
     clock: Arc<dyn Clock>,
     model: Arc<Mutex<Successors>>,
-    queries_max: u32,
+    policy: PolicyInForce,
     notes: Mutex<VecDeque<Resolved>>,
     widths: Mutex<LruCache<SourceId, Width>>,
     trials: Mutex<Trials>,
@@ -39,12 +40,12 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    pub(super) fn new(clock: Arc<dyn Clock>, model: Arc<Mutex<Successors>>, queries_max: u32) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>, model: Arc<Mutex<Successors>>, policy: &PolicyInForce) -> Self {
         let bounded = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
         Self {
             clock,
             model,
-            queries_max,
+            policy: policy.clone(),
             notes: Mutex::default(),
             widths: Mutex::new(LruCache::new(bounded(WIDTHS_MAX))),
             trials: Mutex::default(),
@@ -80,9 +81,10 @@ impl Feedback {
     /// How many candidates a source may launch for one request, according to its launches at all nodes.
     pub(super) fn launches_max(&self, source: SourceId) -> usize {
         let counted = self.model.lock().precision(source, self.clock.now());
+        let queries_max = self.policy.now().prefetch.queries_max;
         let mut widths = self.widths.lock();
-        let width = widths.get_or_insert_mut(source, || Width::new(self.queries_max));
-        width.told(counted.launched, counted.used, self.queries_max);
+        let width = widths.get_or_insert_mut(source, || Width::new(queries_max));
+        width.told(counted.launched, counted.used, queries_max);
         usize::try_from(width.launches_max()).unwrap_or(usize::MAX)
     }
 

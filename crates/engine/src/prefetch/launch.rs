@@ -81,7 +81,7 @@ impl Prefetch {
     /// Every reason against an order that can be seen at once, the cheapest first.
     fn may_prefetch(&self, order: &Order) -> Result<(), Skip> {
         let query = &order.query;
-        if !self.policy.is_on || self.ttl_ms == Millis::ZERO {
+        if !self.policy.now().prefetch.is_on || self.policy.now().ttl_ms == Millis::ZERO {
             return Err(Skip::Off);
         }
         if self.context.lifecycle().leads_no_more() || self.refresh.is_ended() {

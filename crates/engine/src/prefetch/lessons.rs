@@ -110,7 +110,7 @@ impl Prefetch {
     /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of
     /// the ring the first messages go to the old owner, which learns from them too.
     pub(crate) fn take_observed(&self, observed: Observed) -> Result<(), BadMessage> {
-        if self.policy.is_on {
+        if self.policy.now().prefetch.is_on {
             let now = self.context.now();
             let sent_at =
                 |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
@@ -148,7 +148,8 @@ impl Prefetch {
     fn in_session(&self, seen: Observation) -> Seen<Arc<SessionQuery>> {
         let Observation { query, began, ended, teller, began_there, .. } = seen;
         let whose = (&query.database, query.scope);
-        let lexicon = (&self.hasher, &self.allowed);
+        let policy = self.policy.now();
+        let lexicon = (&self.hasher, &policy.allowed);
         let statement = self.learning.statements.read(whose, &query.statement, lexicon);
         let tag = QueryTag::of(&self.hasher, &query.key);
         let (key, params) = (query.key, query.params.clone());

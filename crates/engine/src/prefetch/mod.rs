@@ -57,7 +57,7 @@ use crate::fetch::Fetch;
 use crate::invalidate::Invalidate;
 use crate::model::ask::Query;
 use crate::model::context::Context;
-use crate::model::policy::{Policy, PrefetchPolicy};
+use crate::model::policy::PolicyInForce;
 use crate::model::ports::{Origin, Routing, Spread};
 use crate::peers::PeerCalls;
 use crate::prefetch::consider::Considering;
@@ -89,12 +89,9 @@ pub struct Prefetch {
     origin: Arc<dyn Origin>,
     spread: Arc<dyn Spread>,
     hasher: KeyHasher,
-    policy: PrefetchPolicy,
-    ttl_ms: Millis,
+    policy: PolicyInForce,
     run_timeout_ms: Millis,
     probe_timeout_ms: Millis,
-    /// Procedures beyond the built-in list that the operator vouches for.
-    allowed: Allowed,
     learning: Learning,
     tickets: Arc<Tickets>,
 }
@@ -118,8 +115,9 @@ impl Prefetch {
         (cache, store, peers, invalidate, fetch, refresh): RoomsBelow<'_>,
         (routing, origin, spread): OwnPorts<'_>,
         hasher: &KeyHasher,
-        policy: &Policy,
+        in_force: &PolicyInForce,
     ) -> Arc<Self> {
+        let policy = in_force.now();
         Arc::new(Self {
             context: context.clone(),
             cache: Arc::clone(cache),
@@ -132,14 +130,17 @@ impl Prefetch {
             origin: Arc::clone(origin),
             spread,
             hasher: hasher.clone(),
-            policy: policy.prefetch.clone(),
-            ttl_ms: policy.ttl_ms,
+            policy: in_force.clone(),
             run_timeout_ms: policy.run_timeout_ms,
             probe_timeout_ms: policy.probe_timeout_ms,
-            allowed: policy.allowed.clone(),
-            learning: Learning::new(context, hasher, &policy.prefetch),
+            learning: Learning::new(context, hasher, in_force),
             tickets: Tickets::new(Arc::clone(context.observer())),
         })
+    }
+
+    /// Forgets how statements were read: the operator has changed what is a read.
+    pub(crate) fn forget_statements(&self) {
+        self.learning.statements.forget();
     }
 
     /// Names the learner that receives the ends of launches. Returns whether it is the first.
@@ -223,10 +224,10 @@ struct Learning {
 }
 
 impl Learning {
-    fn new(context: &Context, hasher: &KeyHasher, policy: &PrefetchPolicy) -> Self {
+    fn new(context: &Context, hasher: &KeyHasher, policy: &PolicyInForce) -> Self {
         let (me, clock) = (context.me(), context.clock());
         let tag = OriginTag::of(hasher, &me.node);
-        let patterns = usize::try_from(policy.patterns_max).unwrap_or(usize::MAX);
+        let patterns = usize::try_from(policy.now().prefetch.patterns_max).unwrap_or(usize::MAX);
         let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), clock.now());
         let model = Arc::new(Mutex::new(model));
         Self {
@@ -236,7 +237,7 @@ impl Learning {
             considering: Considering::new(),
             ordering: Ordering::new(),
             statements: Statements::new(),
-            feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
+            feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy)),
             model,
             lacking: Notify::new(),
             has_ended: AtomicBool::new(false),

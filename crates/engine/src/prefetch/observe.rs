@@ -114,7 +114,7 @@ impl Prefetch {
         if matches!(outcome.how.class, Class::Bypass(_)) {
             return;
         }
-        if !self.policy.is_on || !matches!(outcome.answer, Answer::Body(_)) {
+        if !self.policy.now().prefetch.is_on || !matches!(outcome.answer, Answer::Body(_)) {
             return;
         }
         let is_long = ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX;

@@ -88,7 +88,7 @@ impl Prefetch {
             impersonated: asked.impersonated.clone(),
             identity: Arc::clone(&asked.identity),
         };
-        let query = self.learning.statements.query(parts, (&self.hasher, &self.allowed));
+        let query = self.learning.statements.query(parts, (&self.hasher, &self.policy.now().allowed));
         let (key, ordering, now) = (query.key, &self.learning.ordering, self.context.now());
         if key == asked.key || ordering.is_recent(&key, now) {
             return;
@@ -169,7 +169,8 @@ impl Prefetch {
     }
 
     fn read_sent(&self, sent: &SentOrder) -> Result<Order, BadMessage> {
-        let lexicon = (&self.hasher, &self.allowed);
+        let policy = self.policy.now();
+        let lexicon = (&self.hasher, &policy.allowed);
         let order = sent.read_by(|parts| self.learning.statements.query(parts, lexicon))?;
         if self.cache.can_render(order.rendering) {
             Ok(order)

@@ -43,13 +43,16 @@ fn pull_pause_ms(bytes: u64) -> u64 {
 
 impl Prefetch {
     fn is_sharing(&self) -> bool {
-        self.policy.is_on && self.policy.is_gossiped
+        {
+            let policy = self.policy.now();
+            policy.prefetch.is_on && policy.prefetch.is_gossiped
+        }
     }
 
     /// Counts how launches ended, sends this node's lessons to other nodes, and asks for theirs, for ever. The node
     /// spawns it once.
     pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
-        if !self.policy.is_on {
+        if !self.policy.now().prefetch.is_on {
             return pending().await;
         }
         self.teach_by(Arc::clone(&self.learning.feedback) as Arc<dyn Learner>);

@@ -91,6 +91,11 @@ impl Statements {
         Some(form)
     }
 
+    /// Forgets how statements were read. Forms do not depend on the settings.
+    pub(super) fn forget(&self) {
+        self.read.lock().clear();
+    }
+
     /// Remembered statements and forms.
     pub(super) fn len(&self) -> usize {
         self.read.lock().len() + self.forms.lock().len()

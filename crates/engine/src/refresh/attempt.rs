@@ -167,7 +167,7 @@ impl Refresh {
                 // This was no try and does not use one up. Its own count keeps it from waiting for ever for other runs.
                 Tried::HeldBack => waits += 1,
             }
-            if tries.max(waits) > self.policy.retries_max {
+            if tries.max(waits) > self.policy().retries_max {
                 return;
             }
             let Some(next) = self.sleep_before_retry(&task, tries).await else { return };
@@ -183,7 +183,7 @@ impl Refresh {
         }
         let asleep = self.queue.fall_asleep()?;
         let exponent = i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX);
-        let backed_off = scaled(Millis(limits::REFRESH_RETRY_MS), self.policy.retry_factor.powi(exponent));
+        let backed_off = scaled(Millis(limits::REFRESH_RETRY_MS), self.policy().retry_factor.powi(exponent));
         let pause_ms = self.context.jittered(backed_off.0.min(limits::REFRESH_RETRY_MS_MAX));
         let pause_ms = pause_ms.max(self.fetch.held_back(task.key()).unwrap_or_default());
         self.cache.put_off_refresh(task.key(), pause_ms);
@@ -212,7 +212,7 @@ impl Refresh {
         if is_retry {
             self.context.note(Event::Refresh(RefreshWord::Retried));
         }
-        let (now, timeout_ms) = (self.context.now(), self.policy.timeout_ms);
+        let (now, timeout_ms) = (self.context.now(), self.policy().timeout_ms);
         let bounds =
             ValueBounds { age_max_ms: Some(task.replaced.age_max_ms(now)), ..task.job.bounds.clone() };
         let job = FetchJob { bounds, until: Some(now + timeout_ms), ..task.job.clone() };

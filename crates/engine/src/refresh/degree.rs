@@ -86,7 +86,7 @@ impl Refresh {
         facts: &KeyFacts,
         (left, hits): (Millis, u32),
     ) -> DegreeWish {
-        let rule = &self.policy.rule;
+        let rule = &self.policy().rule;
         if facts.degree.is_some() || !rule.heeds_degree(facts, left) {
             return DegreeWish::Nothing;
         }
@@ -116,8 +116,8 @@ impl Refresh {
 
     /// Whether a degree decides anything.
     fn uses_degrees(&self) -> bool {
-        let policy = &self.policy;
-        policy.is_early && policy.rule.mode != Mode::Plain && self.ttl_ms >= policy.ttl_ms_min
+        let (policy, ttl_ms) = (self.policy(), self.policy.now().ttl_ms);
+        policy.is_early && policy.rule.mode != Mode::Plain && ttl_ms >= policy.ttl_ms_min
     }
 
     fn question(&self, query: &Query) -> Option<DegreeQuestion> {

@@ -34,7 +34,7 @@ use crate::model::ask::Query;
 use crate::model::context::Context;
 use crate::model::event::{Event, RefreshWord};
 use crate::model::job::FetchJob;
-use crate::model::policy::{Policy, RefreshPolicy};
+use crate::model::policy::{PolicyInForce, RefreshPolicy};
 use crate::model::ports::Origin;
 use crate::refresh::attempt::{RefreshTask, Replaced};
 use crate::refresh::degree::DegreeWish;
@@ -55,8 +55,7 @@ pub struct Refresh {
     refreshes: Arc<FlightTable<QueryKey, ()>>,
     queue: Queue,
     hot_keys: HotKeys,
-    policy: RefreshPolicy,
-    ttl_ms: Millis,
+    policy: PolicyInForce,
 }
 
 /// The largest age of an entry that is newer than this copy.
@@ -70,8 +69,9 @@ impl Refresh {
         (cache, invalidate, fetch): (&Arc<Cache>, &Arc<Invalidate>, &Arc<Fetch>),
         origin: &Arc<dyn Origin>,
         hasher: &KeyHasher,
-        policy: &Policy,
+        in_force: &PolicyInForce,
     ) -> Arc<Self> {
+        let policy = in_force.now();
         Arc::new(Self {
             context: context.clone(),
             cache: Arc::clone(cache),
@@ -82,9 +82,13 @@ impl Refresh {
             refreshes: cache.flight_table(),
             queue: Queue::new(policy.refresh.workers, policy.refresh.queue_max),
             hot_keys: HotKeys::default(),
-            policy: policy.refresh,
-            ttl_ms: policy.ttl_ms,
+            policy: in_force.clone(),
         })
+    }
+
+    /// The settings of refreshes at this moment.
+    fn policy(&self) -> RefreshPolicy {
+        self.policy.now().refresh
     }
 
     /// Notes a principal whose entries may be refreshed here.
@@ -269,7 +273,7 @@ impl Refresh {
             return put_off(self.context.jittered(limits::REFRESH_DROPPED_MS));
         };
         // Hits in the meantime need not find the seat taken. The end of the refresh sets a better time.
-        put_off(self.policy.timeout_ms);
+        put_off(self.policy().timeout_ms);
         let task = RefreshTask::new(self, seat, job, Replaced::of(copy));
         self.context.spawn(Arc::clone(self).refresh_through(task, place, None));
     }

@@ -56,7 +56,7 @@ impl Refresh {
                 Life::Stale(_) | Life::Dead => Millis::ZERO,
             };
             let is_early = pace.may_refresh_early(copy);
-            let plan = if is_early { self.policy.rule.plan(&facts) } else { Plan::default() };
+            let plan = if is_early { self.policy().rule.plan(&facts) } else { Plan::default() };
             CopyRefreshFacts { facts, left_ms, plan }
         });
         RefreshFacts { degree: pace.degrees().learned(key, now), copy }
@@ -65,10 +65,10 @@ impl Refresh {
     /// The owner's facts, applied to this query and to its caller's hints.
     pub(crate) fn refresh_view(&self, query: &Query, hints: Hints, seen: RefreshFacts) -> RefreshView {
         let degree = degree(hints.degree, seen.degree);
-        let copy = seen.copy.map(|copy| hinted(copy, self.policy.rule, hints));
+        let copy = seen.copy.map(|copy| hinted(copy, self.policy().rule, hints));
         let timing = self.timing(copy);
         RefreshView {
-            mode: self.policy.rule.mode,
+            mode: self.policy().rule.mode,
             timing,
             copy,
             degree,
@@ -78,10 +78,10 @@ impl Refresh {
     }
 
     fn timing(&self, copy: Option<CopyRefreshFacts>) -> Timing {
-        let refresh = &self.policy;
+        let (refresh, ttl_ms) = (self.policy(), self.policy.now().ttl_ms);
         match copy {
             _ if !refresh.is_early => Timing::Off,
-            _ if self.ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
+            _ if ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
             Some(copy) if self.cache.pace().is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
             Some(copy) if copy.plan == Plan::default() => Timing::NotStored,
             Some(copy) => Timing::Planned(copy.plan.timing),

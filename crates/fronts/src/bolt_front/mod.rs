@@ -118,6 +118,11 @@ impl BoltFront {
         discovery::document(&urls, &self.shared.server, &self.engine.me().node).await
     }
 
+    /// Forgets how statements were read: the operator has changed what counts as a read.
+    pub fn forget_readings(&self) {
+        self.known.forget();
+    }
+
     /// Neo4j's version and agent, and for how long its clients wait, as far as they are known.
     async fn server(&self) -> ServerInfo {
         let known = match &self.relays {

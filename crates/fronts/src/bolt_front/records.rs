@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use hopcache_bolt::server::old_values::{OldForm, rewrite};
@@ -68,6 +69,8 @@ pub(super) struct CachedResult {
     status: String,
     /// Between which transactions it was read, where that is known.
     range: Option<Arc<ReadRange>>,
+    /// How long a hit took; `None` where the run's own times are those of this request.
+    hit_ms: Option<i64>,
     /// The client's next bookmark; in a transaction COMMIT has it.
     bookmark: Option<String>,
 }
@@ -77,7 +80,7 @@ impl CachedResult {
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
         let rest = Rest::Records(records);
-        Self { fields, rest, kind, summary, failure: None, status, range: None, bookmark: None }
+        Self { fields, rest, kind, summary, failure: None, status, range: None, hit_ms: None, bookmark: None }
     }
 
     /// A whole result whose records are messages.
@@ -89,6 +92,11 @@ impl CachedResult {
     /// It was read between these transactions.
     pub(super) fn set_range(&mut self, range: Option<Arc<ReadRange>>) {
         self.range = range;
+    }
+
+    /// It was a hit, which took so long: the summary has no times of a run that another request has paid for.
+    pub(super) fn set_hit(&mut self, took: Duration) {
+        self.hit_ms = Some(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
     }
 
     /// If no bookmark is known that covers what was asked, this one is sent.
@@ -116,6 +124,7 @@ impl CachedResult {
             failure: Some(failure),
             status: String::new(),
             range: None,
+            hit_ms: None,
             bookmark: None,
         }
     }
@@ -145,7 +154,8 @@ impl CachedResult {
     /// clients that name none.
     pub(super) fn opening(&self, version: Version, qid: Option<i64>) -> Value {
         let fields = self.fields.iter().map(|name| Value::from(name.as_str())).collect();
-        let first = self.summary.get("t_first").cloned().unwrap_or(Value::Int(0));
+        let of_run = || self.summary.get("t_first").cloned().unwrap_or(Value::Int(0));
+        let first = self.hit_ms.map_or_else(of_run, Value::Int);
         let mut pairs = vec![("t_first".to_owned(), first), ("fields".to_owned(), Value::List(fields))];
         let home = self.summary.get("db").filter(|_| qid.is_none() && version.at_least(5, 8));
         pairs.extend(home.map(|name| ("db".to_owned(), name.clone())));
@@ -200,9 +210,11 @@ impl CachedResult {
         let mut pairs = Vec::new();
         pairs.extend(self.kind.map(|kind| ("type".to_owned(), Value::from(kind.to_bolt()))));
         if let Value::Map(summary) = &self.summary {
-            pairs.extend(summary.iter().filter(|(name, _)| name != "t_first").cloned());
+            let is_hit = self.hit_ms.is_some();
+            let is_sent = |name: &str| name != "t_first" && !(is_hit && name == "t_last");
+            pairs.extend(summary.iter().filter(|(name, _)| is_sent(name)).cloned());
         }
-        if self.summary.get("t_last").is_none() {
+        if self.hit_ms.is_some() || self.summary.get("t_last").is_none() {
             pairs.push(("t_last".to_owned(), Value::Int(0)));
         }
         pairs.extend(self.bookmark.take().map(|text| ("bookmark".to_owned(), Value::String(text))));
@@ -364,6 +376,17 @@ mod tests {
         let names = ["type", "db", "t_last", "hopcache"];
         let Value::Map(pairs) = &metadata else { unreachable!() };
         assert_eq!(pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
+    }
+
+    /// F13: the times of a hit are its own, and not those of the run that filled the entry.
+    #[tokio::test]
+    async fn a_hit_has_its_own_times() {
+        let mut result = three();
+        result.set_hit(Duration::from_millis(2));
+        assert_eq!(result.opening(Version::new(5, 4), None).get("t_first"), Some(&Value::Int(2)));
+        let (_, piece) = sent(&mut result, None).await;
+        let Piece::Done { metadata, .. } = piece else { unreachable!() };
+        assert_eq!(metadata.get("t_last"), Some(&Value::Int(0)));
     }
 
     /// A piece that ends with the last record ends the result: like Neo4j, it does not make the client ask once more.

@@ -132,6 +132,11 @@ impl Credentials {
         Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
     }
 
+    /// From now on an identity that was accepted before is served for so long while Neo4j cannot be reached.
+    pub fn set_grace(&self, grace_ms: Millis) {
+        self.checker.cache.lock().set_grace(grace_ms);
+    }
+
     #[cfg(test)]
     fn is_accepted(&self, identity: &Identity) -> bool {
         matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))

@@ -152,6 +152,11 @@ impl CredentialCache {
         }
     }
 
+    /// From now on an identity that was accepted before is served for so long while Neo4j cannot be reached.
+    pub(super) fn set_grace(&mut self, grace_ms: Millis) {
+        self.grace_ms = grace_ms;
+    }
+
     /// Users or rights have changed: nobody is accepted before Neo4j has been asked again. The identities stay known as
     /// accepted once, so that guesses at their passwords do not delay them. What was wrong may be right by now.
     pub(super) fn make_void(&mut self, now: MonoTime) {

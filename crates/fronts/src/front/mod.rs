@@ -123,7 +123,7 @@ pub struct FrontShared {
     pub(crate) server: Arc<Neo4jServer>,
     /// The hosts that a request may name. Present where no check of the sender follows: this node runs every statement as
     /// its own user, or there is no Neo4j.
-    pub(crate) hosts: Option<Arc<HostCheck>>,
+    pub hosts: Option<Arc<HostCheck>>,
 }
 
 impl FrontShared {
@@ -196,6 +196,11 @@ impl Front {
             state,
             clock,
         })
+    }
+
+    /// Forgets how requests were read: the operator has changed what counts as a read.
+    pub fn forget_readings(&self) {
+        self.remembered.forget();
     }
 
     /// The listener's service. Queries are nearly all requests. They go directly to `Front::answer`, without routing,

@@ -102,6 +102,11 @@ impl<T> RequestCache<T> {
     }
 
     /// Removes the request in the next place, unless it was found since the hand last came by.
+    /// Forgets every request: what was read from them counts no more.
+    pub fn forget(&self) {
+        self.places.iter().for_each(|place| self.put(place, None));
+    }
+
     fn move_hand(&self) {
         let place = &self.places[self.hand.fetch_add(1, Ordering::Relaxed) & (self.places.len() - 1)];
         if place.load().as_ref().is_some_and(|held| !held.is_found.swap(false, Ordering::Relaxed)) {

@@ -6,7 +6,8 @@ use clap::Args;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::client::{Admin, AdminArgs};
+use super::client::{Admin, AdminArgs, problem};
+use super::fields::{items, text};
 use super::{Output, table};
 use crate::terminal::{print, print_json};
 
@@ -14,7 +15,7 @@ use crate::terminal::{print, print_json};
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("scope").required(true))]
 pub(super) struct PurgeArgs {
-    /// One entry, by its query key as `explain` prints it
+    /// One entry, by its query key as `explain` prints it; the first 8 digits are enough where one entry has them
     #[arg(long, group = "scope")]
     query_key: Option<String>,
     /// Every entry of a database
@@ -53,6 +54,16 @@ pub(super) struct InvalidateArgs {
     admin: AdminArgs,
 }
 
+/// Whether to reload, or to say what a reload would do.
+#[derive(Debug, Args)]
+pub(super) struct ReloadArgs {
+    /// Change nothing, only say what would change and what needs a restart
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
 /// Which health.
 #[derive(Debug, Args)]
 pub(super) struct HealthArgs {
@@ -74,7 +85,13 @@ pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow:
         body["keys"] = json!(args.keys);
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/invalidate", Some(&body)).await?;
-    show(&answer, output)
+    if output == Output::Json {
+        return print_json(&answer);
+    }
+    print(match answer.get("ended").and_then(Value::as_str) {
+        Some("database") => "Every entry of the database has ended, on every node.",
+        _ => "The entries that depend on it have ended, on every node.",
+    })
 }
 
 pub(super) async fn purge(args: &PurgeArgs, output: Output) -> anyhow::Result<()> {
@@ -83,8 +100,69 @@ pub(super) async fn purge(args: &PurgeArgs, output: Output) -> anyhow::Result<()
         (None, Some(database)) => json!({"database": database}),
         (None, None) => json!({"all": true}),
     };
-    let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/purge", Some(&scope)).await?;
-    show(&answer, output)
+    let (status, answer) =
+        Admin::new(&args.admin)?.ask(Method::POST, "/admin/v1/purge", Some(&scope)).await?;
+    if !answer.get("copies").is_some_and(Value::is_u64) {
+        anyhow::bail!("/admin/v1/purge: {}: {}", status.as_u16(), problem(&answer));
+    }
+    if output == Output::Json {
+        print_json(&answer)?;
+    } else {
+        print(&purged(&answer))?;
+    }
+    anyhow::ensure!(status.is_success(), "the store kept its entries: purge again when it is back");
+    Ok(())
+}
+
+pub(super) async fn reload(args: &ReloadArgs, output: Output) -> anyhow::Result<()> {
+    let path = if args.dry_run { "/admin/v1/reload?dry_run" } else { "/admin/v1/reload" };
+    let answer = Admin::new(&args.admin)?.demand(Method::POST, path, None).await?;
+    if output == Output::Json {
+        return print_json(&answer);
+    }
+    print(&reloaded(&answer))
+}
+
+/// What a purge has removed, and what it could not reach.
+fn purged(answer: &Value) -> String {
+    let (copies, nodes) = (text(answer, "copies"), text(answer, "nodes"));
+    let mut lines = vec![match answer.get("entries").and_then(Value::as_u64) {
+        Some(entries) => {
+            format!("Removed {entries} entries from the store, and {copies} copies on {nodes} nodes.")
+        }
+        None => format!(
+            "Removed {copies} copies on {nodes} nodes, and NOTHING from the store: {}.",
+            text(answer, "store_error")
+        ),
+    }];
+    let unreached = text(answer, "unreached");
+    if !matches!(unreached.as_str(), "" | "0" | "[]") {
+        lines.push(format!("Nodes that were not reached, and read it from the store later: {unreached}."));
+    }
+    table::clean(&lines.join("\n"))
+}
+
+/// What a reload did: the keys that changed, and those that wait for a restart.
+fn reloaded(answer: &Value) -> String {
+    let is_dry_run = answer.get("dry_run") == Some(&Value::Bool(true));
+    let rows = |name: &str| {
+        let row = |change: &Value| ["key", "before", "after"].map(|name| text(change, name)).to_vec();
+        items(answer, name).map(row).collect::<Vec<_>>()
+    };
+    let (changed, waiting) = (rows("changed"), rows("needs_restart"));
+    let mut lines = Vec::new();
+    if !changed.is_empty() {
+        lines.push(if is_dry_run { "Would change now:" } else { "Changed:" }.to_owned());
+        lines.push(table::render(&["key", "before", "after"], changed));
+    }
+    if !waiting.is_empty() {
+        lines.push("Changes only when the node starts again:".to_owned());
+        lines.push(table::render(&["key", "in force", "configured"], waiting));
+    }
+    if lines.is_empty() {
+        lines.push("The configuration is as before.".to_owned());
+    }
+    lines.join("\n")
 }
 
 pub(super) async fn drain(args: &AdminArgs, output: Output) -> anyhow::Result<()> {

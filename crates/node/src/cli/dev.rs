@@ -56,7 +56,7 @@ fn neo4j(text: &str) -> Result<String, String> {
 pub(super) async fn dev(args: &DevArgs, output: Output) -> anyhow::Result<()> {
     let mut sources = args.config.clone();
     sources.sets.extend(args.neo4j.as_ref().map(|uri| format!("origin.uri={uri}")));
-    let Loaded { settings: mut base, report, unused } = sources.load()?;
+    let Loaded { settings: mut base, report, unused, .. } = sources.load()?;
     let is_default = report.source("log.level") == hopcache_config::Source::Default;
     if let Some(level) = level(args.verbose, is_default) {
         level.clone_into(&mut base.log.level);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admin::listed;
 use super::client::{Admin, AdminArgs};
-use super::fields::text;
+use super::fields::{items, text};
 use super::query::StatementArgs;
 use super::{Output, table};
 use crate::terminal::{print, print_json};
@@ -57,7 +57,8 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
 
 fn told(answer: &Value, is_verbose: bool) -> String {
     let summary = ["summary", "remedy"].map(|name| text(answer, name));
-    let mut lines: Vec<String> = summary.into_iter().chain(prefetch_line(answer)).collect();
+    let hints = items(answer, "hints").map(table::cell);
+    let mut lines: Vec<String> = summary.into_iter().chain(hints).chain(prefetch_line(answer)).collect();
     lines.retain(|line| !line.is_empty());
     lines.push(String::new());
     if is_verbose {
@@ -71,9 +72,9 @@ fn told(answer: &Value, is_verbose: bool) -> String {
     }
     let (class, reason) = (text(answer, "class"), text(answer, "reason"));
     let (owner, key) = (text(answer, "owner"), text(answer, "query_key"));
-    let short: String = key.chars().take(8).collect();
     lines.push(format!("class {class}: {reason}"));
-    lines.push(format!("owner {owner}, key {short}… (--verbose tells all)"));
+    lines.push(format!("owner {owner} (--verbose tells all)"));
+    lines.push(format!("key {key}"));
     lines.iter().map(|line| table::clean(line)).collect::<Vec<_>>().join("\n")
 }
 
@@ -121,7 +122,8 @@ Not cached: `date()` changes by itself.
 Pass the day as a parameter.
 
 class bypass: volatile-function
-owner node-b, key 9f2c11aa… (--verbose tells all)";
+owner node-b (--verbose tells all)
+key 9f2c11aa77";
         assert_eq!(told(&answer, false), short);
         let long = told(&answer, true);
         assert!(long.starts_with("Not cached: `date()` changes by itself.\nPass the day"), "{long}");

@@ -58,6 +58,8 @@ enum Command {
     Invalidate(admin::InvalidateArgs),
     /// Remove entries, in the store and on every node
     Purge(admin::PurgeArgs),
+    /// Read the configuration, certificates and passwords again (as SIGHUP does)
+    Reload(admin::ReloadArgs),
     /// Make a node leave in good order
     Drain(client::AdminArgs),
     /// Exit with 0 if a node is ready, else 1 (for container checks)
@@ -176,9 +178,10 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(args) => top::top(&args, output).await?,
         Command::Invalidate(args) => admin::invalidate(&args, output).await?,
         Command::Purge(args) => admin::purge(&args, output).await?,
+        Command::Reload(args) => admin::reload(&args, output).await?,
         Command::Drain(args) => admin::drain(&args, output).await?,
         Command::Health(args) => return admin::health(&args, output).await,
-        Command::Config(command) => configuration::execute(&command, output)?,
+        Command::Config(command) => configuration::execute(&command, output).await?,
         Command::Completions(args) => pages::completions(&args, output)?,
         Command::Man(args) => pages::man(&args, output)?,
     }

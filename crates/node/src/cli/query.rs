@@ -150,6 +150,10 @@ pub(super) fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
         .filter_map(Value::as_str)
         .collect();
     let records = data.get("values").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if fields.is_empty() && records.is_empty() {
+        say("done: the statement returns no rows");
+        return Ok(());
+    }
     let rows = records.iter().map(|row| row.as_array().into_iter().flatten().map(table::cell).collect());
     print(&table::render(&fields, rows))?;
     say(&format!("{} {}", records.len(), if records.len() == 1 { "row" } else { "rows" }));

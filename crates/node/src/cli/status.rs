@@ -1,13 +1,15 @@
 //! `hopcache status`: whether a node is ready, what is degraded and what that means, and the ring as the node sees it.
 
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hopcache_ops::sentences::parts;
+use hopcache_ops::sentences::{parts, span};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Admin, AdminArgs};
 use super::fields::{items, number, text};
+use super::top::exposition::Totals;
 use super::{Output, table};
 use crate::terminal::{print, print_json};
 
@@ -15,24 +17,69 @@ pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<E
     let admin = Admin::new(args)?;
     let (ready, health) = admin.ask(Method::GET, "/readyz", None).await?;
     let ring = admin.demand(Method::GET, "/admin/v1/ring", None).await?;
+    let metrics = admin.demand(Method::GET, "/metrics", None).await?;
+    let totals = Totals::read(metrics.as_str().unwrap_or_default());
     let code = if ready.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if output == Output::Json {
-        print_json(&json!({"ready": ready.is_success(), "health": health, "ring": ring}))?;
+        print_json(&json!({
+            "ready": ready.is_success(), "health": health, "ring": ring, "version": totals.version,
+            "uptime_s": uptime_s(&totals), "requests": totals.requests(), "hit_ratio": totals.hit_ratio(),
+            "errors": totals.errors, "origin_slowdown": totals.slowdown,
+        }))?;
     } else {
-        print(&told(ready.is_success(), &health, &ring))?;
+        print(&told(ready.is_success(), (&health, &ring), &totals))?;
     }
     Ok(code)
 }
 
-fn told(is_ready: bool, health: &Value, ring: &Value) -> String {
-    let mut lines = vec![heading(is_ready, health, ring), String::new(), members(ring)];
+fn told(is_ready: bool, (health, ring): (&Value, &Value), totals: &Totals) -> String {
+    let mut lines = vec![heading(is_ready, health, ring)];
+    lines.extend([program(totals), others(health, totals), String::new(), members(ring)]);
     let degraded: Vec<Vec<String>> =
         items(health, "degraded").map(|part| degraded_row(part, health)).collect();
     if !degraded.is_empty() {
         lines.push("\nThe node serves, but not all of it works:".to_owned());
-        lines.push(table::render(&["part", "effect on clients", "what is wrong, and what to do"], degraded));
+        lines.push(table::render(
+            &["part", "since", "effect on clients", "what is wrong, and what to do"],
+            degraded,
+        ));
     }
     lines.join("\n")
+}
+
+/// Seconds since the process began.
+fn uptime_s(totals: &Totals) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = Duration::try_from_secs_f64(totals.started_s).unwrap_or_default();
+    if started.is_zero() { 0 } else { now.saturating_sub(started).as_secs() }
+}
+
+/// The program, and what it has answered since its start.
+fn program(totals: &Totals) -> String {
+    let hits = totals.hit_ratio().map_or_else(
+        || "no requests yet".to_owned(),
+        |ratio| format!("{:.0} requests, {:.1} % hits", totals.requests(), ratio * 100.0),
+    );
+    let errors = if totals.errors > 0.0 {
+        format!("{:.0} answered with an error of the server (5xx)", totals.errors)
+    } else {
+        "no errors".to_owned()
+    };
+    let up = span(uptime_s(totals).saturating_mul(1_000));
+    table::clean(&format!("Version {} ({}), up {up}: {hits}, {errors}.", totals.version, totals.commit))
+}
+
+/// Neo4j and Redis, in one line.
+fn others(health: &Value, totals: &Totals) -> String {
+    let is_degraded = |part: &str| items(health, "degraded").any(|each| each == part);
+    let neo4j = match (is_degraded("origin"), totals.slowdown) {
+        (true, _) => "does NOT ANSWER".to_owned(),
+        (false, slowdown) if slowdown >= 1.5 => format!("answers {slowdown:.1} times slower than usual"),
+        (false, slowdown) if slowdown > 0.0 => "answers as fast as usual".to_owned(),
+        (false, _) => "answers (too few runs in the last minute to compare its pace)".to_owned(),
+    };
+    let store = if is_degraded("store") { "cannot be used" } else { "answers" };
+    format!("Neo4j {neo4j}. The store (Redis) {store}.")
 }
 
 fn heading(is_ready: bool, health: &Value, ring: &Value) -> String {
@@ -86,7 +133,8 @@ fn degraded_row(part: &Value, health: &Value) -> Vec<String> {
     let part = table::cell(part);
     let why = health.get("why").map(|why| text(why, &part)).unwrap_or_default();
     let effect = parts::effect(&part).unwrap_or_default().to_owned();
-    vec![part, effect, why]
+    let since = health.get("since").map(|since| text(since, &part)).unwrap_or_default();
+    vec![part, since, effect, why]
 }
 
 #[cfg(test)]
@@ -108,14 +156,26 @@ mod tests {
     #[test]
     fn figures_are_rounded_and_states_are_words() {
         let health = json!({"status": "ready", "reasons": [], "degraded": ["store"],
-                            "why": {"store": "Redis does not answer: start it (store.uri is redis://cache)"}});
-        let told = told(true, &health, &ring());
+                            "why": {"store": "Redis does not answer: start it (store.uri is redis://cache)"},
+                            "since": {"store": "03:12 UTC"}});
+        let totals = Totals::read(
+            "hopcache_build_info{version=\"1.2.3\",commit=\"abcdef\"} 1\ncache_hit_total 90\ncache_miss_total 10\n\
+             hopcache_requests_total{class=\"read\",status=\"503\"} 3\nhopcache_origin_slowdown 9.2\n",
+        );
+        let told = told(true, (&health, &ring()), &totals);
         let first = "node-a is ready. 3 nodes, ring 03e71c (equal on all nodes that agree).";
         assert_eq!(told.lines().next(), Some(first), "{told}");
-        for part in ["32.8 %", "67.2 %", "serves", "DOWN", "leaves", "Redis does not answer: start it"] {
+        for part in
+            ["32.8 %", "67.2 %", "serves", "DOWN", "leaves", "Redis does not answer: start it", "03:12 UTC"]
+        {
             assert!(told.contains(part), "{part}: {told}");
         }
         assert!(told.contains("Hits in memory go on."), "{told}");
+        let program = "Version 1.2.3 (abcdef), up 0 ms: 100 requests, 90.0 % hits, 3 answered with an error of the server (5xx).";
+        assert_eq!(told.lines().nth(1), Some(program));
+        let others = "Neo4j answers 9.2 times slower than usual. The store (Redis) cannot be used.";
+        assert_eq!(told.lines().nth(2), Some(others));
+        assert!(told.lines().count() <= 24, "it fits a screen: {told}");
         assert!(!told.contains("0.328388") && !told.contains("life"), "{told}");
     }
 
@@ -123,7 +183,7 @@ mod tests {
     fn a_node_that_is_not_ready_says_why() {
         let health =
             json!({"status": "not ready", "reasons": ["joining: waiting"], "degraded": [], "why": {}});
-        let told = told(false, &health, &json!({"epoch": 1, "members": []}));
+        let told = told(false, (&health, &json!({"epoch": 1, "members": []})), &Totals::default());
         assert!(told.starts_with("The node is NOT READY: joining: waiting. 0 nodes"), "{told}");
     }
 }

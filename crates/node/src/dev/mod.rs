@@ -139,7 +139,7 @@ async fn look(nodes: &[Node], base: &Settings, show: &DevShow) -> anyhow::Result
     let at: Vec<NodeAt> = nodes
         .iter()
         .map(|node| NodeAt {
-            name: node.state().report.value("node.name"),
+            name: node.state().report.load().value("node.name"),
             http: node.client_addr(),
             bolt: node.bolt_addr(),
             admin: admin_of(node.client_addr()),

@@ -2,10 +2,16 @@
 //! the supervisor of the process restarts it. A node without its prober or its gossip would look healthy and route
 //! wrongly. This file does not decide what the tasks do.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
+use hopcache_core::limits;
+use hopcache_engine::RingChange;
+use hopcache_state::node_state::NodeState;
+use tokio::time::Instant;
 
 use super::Node;
 
@@ -37,6 +43,53 @@ impl Node {
 async fn guard(work: impl Future<Output = ()>, broke: impl FnOnce()) {
     if AssertUnwindSafe(work).catch_unwind().await.is_err() {
         broke();
+    }
+}
+
+/// Says in the log when Neo4j becomes slow and when that is over, and notes since when parts are degraded.
+pub(super) async fn tell_pace(state: &NodeState) -> Infallible {
+    loop {
+        tokio::time::sleep(Duration::from_millis(limits::ORIGIN_PACE_TOLD_MS)).await;
+        state.origin_pace.tell();
+        let _ = state.since(&state.degraded());
+    }
+}
+
+/// Follows ring changes. Copies of keys that now belong to other nodes are kept for these nodes for a while. The new
+/// owners get the plans of the hottest keys.
+pub(super) async fn watch_ring(state: &NodeState) {
+    let engine = &state.engine;
+    let mut views = state.members.subscribe();
+    let mut epoch = engine.view().epoch();
+    let mut over_at = None;
+    loop {
+        let over = async {
+            match over_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = views.changed() => if changed.is_err() { return },
+            () = over => {
+                over_at = None;
+                let forgotten = engine.invalidate().forget_left();
+                tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
+            }
+        }
+        let view = engine.view();
+        if view.epoch() == epoch {
+            continue;
+        }
+        epoch = view.epoch();
+        let RingChange { dropped, left } = engine.invalidate().ring_changed();
+        let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
+        tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
+        // A leaving node has sent the plans before it announced that it leaves.
+        if left > 0 && !state.leaving.is_cancelled() {
+            engine.path().tell_plans(&view).await;
+        }
+        over_at = Some(Instant::now() + Duration::from_millis(limits::HANDOVER_MS));
     }
 }
 

@@ -165,6 +165,7 @@ read! {
     flights: usize => Gauge = "hopcache_flights", "Flights under way, including forwards and refreshes.";
     origin_in_flight: usize => Gauge = "hopcache_origin_in_flight", "Runs under way at the origin.";
     origin_limit: usize => Gauge = "hopcache_origin_limit", "Runs that this node may have at the origin at a time; 0 without a bound.";
+    origin_slowdown: f64 => Gauge = "hopcache_origin_slowdown", "How many times longer runs of the last minute took than runs of their pattern usually take (median); 0 while fewer than 8 such runs ended.";
     refreshes_waiting: usize => Gauge = "xfetch_refresh_queue_size", "Refreshes that wait for a worker.";
     refreshes: usize => Gauge = "xfetch_active_refreshes", "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or wait before their next try.";
     prefetches_pending: usize => Gauge = "prefetch_pending", "Prefetches that run, or whose copy no request has asked for yet.";
@@ -178,7 +179,7 @@ read! {
     bolt_connections: usize => Gauge = "hopcache_bolt_connections", "Connections of Bolt clients.";
     http_transactions: usize => Gauge = "hopcache_http_transactions", "Explicit transactions over HTTP that this node holds open.";
     log_lines_dropped: u64 => Counter = "hopcache_log_lines_dropped_total", "Log lines of the process that were lost because the queue was full or because they could not be written.";
-    degraded: [bool; Part::ALL.len()] => By<Part, Gauge> = "hopcache_degraded" ["part"], "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
+    degraded: [bool; Part::ALL.len()] => By<Part, Gauge> = "hopcache_degraded" ["part"], "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds. slow: the origin answers over four times slower than usual.";
 }
 
 /// One series for each database that was written, so there is none from the start.

@@ -129,6 +129,12 @@ impl Reading<usize> for Gauge {
     }
 }
 
+impl Reading<f64> for Gauge {
+    fn take(&self, now: f64) {
+        self.set(now);
+    }
+}
+
 impl Reading<u64> for Counter {
     fn take(&self, now: u64) {
         self.absolute(now);

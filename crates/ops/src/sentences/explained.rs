@@ -45,6 +45,8 @@ pub struct CopyFacts {
     pub place: Place,
     /// Time since its run began.
     pub age_ms: u64,
+    /// Time since it was last proved, if that is known.
+    pub proved_ms_ago: Option<u64>,
     /// Freshness left by age; negative when stale.
     pub ttl_ms: i64,
     /// Whether the store or the memory still serves it.
@@ -55,8 +57,45 @@ pub struct CopyFacts {
     pub read_at: Option<u64>,
     /// Whether proofs are on (`freshness.mode`).
     pub has_proofs: bool,
+    /// Why it is not proved, if it is not.
+    pub unproved: Unproved,
     /// What a write has to touch to end it; empty if that is not known.
     pub ends_with: Vec<String>,
+}
+
+/// Why a copy is not proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproved {
+    /// This node is not in touch with the store, through which nodes hear of writes.
+    StoreAway,
+    /// Neo4j does not say what it has committed.
+    OriginAway,
+    /// It is so new that nobody has looked at the database since.
+    New,
+    /// Somebody wrote past Hopcache, or the node cannot rule it out.
+    WrittenPast,
+}
+
+impl Unproved {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::StoreAway => {
+                "The store is away, so this node does not hear of other nodes' writes: `hopcache status` says what is wrong with it. \
+                 Entries are proved again when it is back."
+            }
+            Self::OriginAway => {
+                "Neo4j is away, so nobody can say what was written: `hopcache status` says what is wrong. \
+                 Entries are proved again when it is back."
+            }
+            Self::New => {
+                "Nothing to do: it is new. The next look at the database proves it, within a second."
+            }
+            Self::WrittenPast => {
+                "Somebody wrote past Hopcache: `hopcache_foreign_writes_total` counts such transactions. \
+                 Have that writer tell it (`hopcache invalidate`): then entries stay proved."
+            }
+        }
+    }
 }
 
 /// Where a copy is.
@@ -184,7 +223,7 @@ impl Facts {
                 "Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER).",
             ),
             User { name: Some(name), has_results: false } => Sentence::new(
-                format!("Not cached: this node has no result of the user `{name}`."),
+                format!("Not cached yet: the node that you ask has no result of the user `{name}`."),
                 "Ask for it once. Entries are kept for each user: if your application asks as another one, name that user \
                  (`--principal`, HOPCACHE_USER).",
             ),
@@ -221,16 +260,19 @@ impl CopyFacts {
         let (place, age) = (self.place(), span(self.age_ms));
         let left = span(u64::try_from(self.ttl_ms).unwrap_or(0));
         match (self.proved_at, self.ends()) {
-            (Some(transaction), ends) => Sentence::alone(format!(
-                "Cached {place} {age} ago, proved current at transaction {transaction}. {ends}"
-            )),
+            (Some(transaction), ends) => {
+                let proved =
+                    self.proved_ms_ago.map_or_else(String::new, |ago| format!(" {} ago,", span(ago)));
+                Sentence::alone(format!(
+                    "Cached {place}: read {age} ago, proved current{proved} at transaction {transaction}. {ends}"
+                ))
+            }
             (None, _) if !self.has_proofs || self.read_at.is_none() => {
-                Sentence::alone(format!("Cached {place} {age} ago, fresh for another {left}."))
+                Sentence::alone(format!("Cached {place}: read {age} ago, fresh for another {left}."))
             }
             (None, ends) => Sentence::new(
-                format!("Cached {place} {age} ago, fresh for another {left}, not proved. {ends}"),
-                "If somebody writes past Hopcache, have that writer tell it (`hopcache invalidate`): \
-                 then entries stay proved.",
+                format!("Cached {place}: read {age} ago, fresh for another {left}, not proved. {ends}"),
+                self.unproved.remedy(),
             ),
         }
     }
@@ -254,7 +296,7 @@ impl CopyFacts {
         let read_at = self.read_at.map_or_else(String::new, |id| format!(" at transaction {id}"));
         Sentence::new(
             format!(
-                "Cached {} {} ago, but read{read_at}, and the bookmark asks for a later one: \
+                "Cached {}: read {} ago{read_at}, and the bookmark asks for a later one: \
                  the next request with it is a run.",
                 self.place(),
                 span(self.age_ms),

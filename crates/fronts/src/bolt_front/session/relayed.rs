@@ -154,7 +154,7 @@ impl Session {
         span: Option<&RequestSpan>,
     ) -> Option<PassedLine> {
         let traceparent = span.map(RequestSpan::traceparent);
-        self.front.state.request_log.passing(text, (database, reason?), traceparent.as_deref())
+        self.front.state.request_log.now().passing(text, (database, reason?), traceparent.as_deref())
     }
 
     fn spans_of_run(

@@ -12,7 +12,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ReadText;
 use hopcache_engine::ask::{Ask, RequestBypass, SessionTag};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::outcome::{Answer, Failure, FailureKind, Outcome, Reason};
+use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Reason};
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_net::body_budget::SharedRoom;
@@ -129,7 +129,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             transaction.was_answered(&outcome.how);
         }
-        self.result_of(options, &ask, outcome, has_relays)
+        self.result_of(options, &ask, outcome, (has_relays, started))
     }
 
     /// The result of a hit.
@@ -142,7 +142,7 @@ impl Session {
     ) -> Option<Box<CachedResult>> {
         let mut span = self.span_of("RUN", options, started);
         self.count_answer(ask, &outcome, started, span.as_mut());
-        match self.result_of(options, ask, outcome, false) {
+        match self.result_of(options, ask, outcome, (false, started)) {
             Ok(Asked::Answered(result)) => Some(result),
             _ => None,
         }
@@ -284,7 +284,7 @@ impl Session {
         options: &StatementOptions,
         ask: &Ask,
         mut outcome: Outcome,
-        has_relays: bool,
+        (has_relays, started): (bool, Instant),
     ) -> Result<Asked, RequestError> {
         if !self.front.shared.outgoing.admit(&mut outcome.answer) {
             let message = "Too many large answers are being read slowly. Try again shortly.";
@@ -304,6 +304,9 @@ impl Session {
                 let of =
                     if ask.rendering == MESSAGES { CachedResult::of_messages } else { CachedResult::new };
                 let mut result = of(result, status);
+                if outcome.how.class == Class::Hit {
+                    result.set_hit(started.elapsed());
+                }
                 result.set_range(outcome.range);
                 if self.transaction.is_none() {
                     result.set_bookmark(&options.asked.clone().unwrap_or_default());

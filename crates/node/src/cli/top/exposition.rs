@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Plain data: a node's counters and gauges at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     pub(super) hits: f64,
     pub(super) misses: f64,
     pub(super) bypasses: f64,
@@ -12,6 +12,14 @@ pub(super) struct Totals {
     pub(super) entries: f64,
     pub(super) entry_bytes: f64,
     pub(super) in_flight: f64,
+    /// Requests that were answered with 500 or more.
+    pub(crate) errors: f64,
+    /// When the process began, in seconds since 1970; 0 if it does not say.
+    pub(crate) started_s: f64,
+    /// How many times slower than usual Neo4j answers; 0 if too little ran.
+    pub(crate) slowdown: f64,
+    pub(crate) version: String,
+    pub(crate) commit: String,
     pub(super) degraded: Vec<String>,
     /// Answered requests by the upper bound of their duration, cumulative. The key is the bound's bits, which order as
     /// the bounds do.
@@ -20,7 +28,7 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Reads an exposition. Lines that it does not know are skipped.
-    pub(super) fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let mut totals = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
@@ -40,6 +48,17 @@ impl Totals {
             "hopcache_entries" => self.entries += value,
             "hopcache_entry_bytes" => self.entry_bytes += value,
             "hopcache_origin_in_flight" => self.in_flight += value,
+            "hopcache_requests_total"
+                if label(labels, "status").is_some_and(|status| status.starts_with('5')) =>
+            {
+                self.errors += value;
+            }
+            "process_start_time_seconds" => self.started_s = value,
+            "hopcache_origin_slowdown" => self.slowdown = value,
+            "hopcache_build_info" => {
+                let of = |name| label(labels, name).unwrap_or_default().to_owned();
+                (self.version, self.commit) = (of("version"), of("commit"));
+            }
             "hopcache_degraded" if value > 0.0 => {
                 self.degraded.extend(label(labels, "part").map(ToOwned::to_owned));
             }
@@ -86,19 +105,19 @@ impl Totals {
         }
     }
 
-    pub(super) fn requests(&self) -> f64 {
+    pub(crate) fn requests(&self) -> f64 {
         self.hits + self.misses + self.bypasses
     }
 
     /// The share of requests that were hits; `None` without requests.
-    pub(super) fn hit_ratio(&self) -> Option<f64> {
+    pub(crate) fn hit_ratio(&self) -> Option<f64> {
         let requests = self.requests();
         (requests > 0.0).then(|| self.hits / requests)
     }
 
     /// The duration in seconds that this share of the requests kept to, interpolated within its bucket. `None` without
     /// requests, and beyond the last bound.
-    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let all = *self.durations.values().next_back().filter(|all| **all > 0.0)?;
         let wanted = all * share;
         let (mut lower, mut below) = (0.0, 0.0);

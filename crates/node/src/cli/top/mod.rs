@@ -1,7 +1,7 @@
 //! `hopcache top`: the cluster live, from the metrics of its nodes. The asked node names the others. Their admin listeners
 //! are as far from their peer ports as the asked node's own (`hopcache dev`, the defaults), or are named by `--node`.
 
-mod exposition;
+pub(super) mod exposition;
 mod frame;
 
 use std::time::{Duration, Instant};

@@ -23,11 +23,13 @@ fn copy() -> CopyFacts {
     CopyFacts {
         place: Place::Memory("node-b".into()),
         age_ms: 12_400,
+        proved_ms_ago: Some(1_000),
         ttl_ms: 47_600,
         state: CopyState::Fresh,
         proved_at: Some(181),
         read_at: Some(170),
         has_proofs: true,
+        unproved: Unproved::WrittenPast,
         ends_with: vec!["[:KNOWS]".into(), ".name of nodes".into()],
     }
 }
@@ -77,23 +79,23 @@ fn what_answers_or_never_may_has_its_sentence() {
         ),
         (
             cached(copy()),
-            "Cached at node-b 12 s ago, proved current at transaction 181. A write to :KNOWS or .name ends it.",
+            "Cached at node-b: read 12 s ago, proved current 1 s ago, at transaction 181. A write to :KNOWS or .name ends it.",
         ),
         (
             cached(CopyFacts { state: CopyState::Stale, ttl_ms: -9, ends_with: vec![], ..copy() }),
-            "Cached at node-b 12 s ago, proved current at transaction 181. No write ends it.",
+            "Cached at node-b: read 12 s ago, proved current 1 s ago, at transaction 181. No write ends it.",
         ),
         (
             cached(by_age()),
-            "Cached at node-b 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. If somebody writes past Hopcache, have that writer tell it (`hopcache invalidate`): then entries stay proved.",
+            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. Somebody wrote past Hopcache: `hopcache_foreign_writes_total` counts such transactions. Have that writer tell it (`hopcache invalidate`): then entries stay proved.",
         ),
         (
             cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
-            "Cached in the store 12 s ago, fresh for another 47 s.",
+            "Cached in the store: read 12 s ago, fresh for another 47 s.",
         ),
         (
             Facts { bookmark: BookmarkFact::Later, ..cached(copy()) },
-            "Cached at node-b 12 s ago, but read at transaction 170, and the bookmark asks for a later one: the next request with it is a run. Nothing to do: that is what a bookmark asks for. The run's result answers the requests after it.",
+            "Cached at node-b: read 12 s ago at transaction 170, and the bookmark asks for a later one: the next request with it is a run. Nothing to do: that is what a bookmark asks for. The run's result answers the requests after it.",
         ),
     ];
     check(&rows);
@@ -143,7 +145,7 @@ fn what_does_not_answer_by_itself_has_its_sentence() {
         ),
         (
             Facts { user: nobody(Some("bob")), ..unasked() },
-            "Not cached: this node has no result of the user `bob`. Ask for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
+            "Not cached yet: the node that you ask has no result of the user `bob`. Ask for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
         (
             Facts { user: nobody(None), ..unasked() },
@@ -172,4 +174,20 @@ fn the_reason_is_the_one_that_a_request_would_get() {
     assert_eq!(Facts { copy: Some(copy()), ..too_large }.bypass(), None);
     assert_eq!(Facts { bookmark: BookmarkFact::Unreadable, ..unasked() }.bypass(), Some(Reason::Bookmarks));
     assert_eq!(unasked().bypass(), None);
+}
+
+/// F3: the reason is the one that is so, with what to do about it.
+#[test]
+fn a_copy_that_is_not_proved_says_why() {
+    let rows = [
+        (Unproved::StoreAway, "The store is away"),
+        (Unproved::OriginAway, "Neo4j is away"),
+        (Unproved::New, "Nothing to do: it is new."),
+        (Unproved::WrittenPast, "Somebody wrote past Hopcache"),
+    ];
+    for (unproved, text) in rows {
+        let told = told(&cached(CopyFacts { unproved, ..by_age() }));
+        assert!(told.contains(text), "{told}");
+        assert_eq!(told.contains("hopcache invalidate"), unproved == Unproved::WrittenPast, "{told}");
+    }
 }

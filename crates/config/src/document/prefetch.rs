@@ -1,0 +1,76 @@
+//! The keys of `[prefetch]`.
+
+use hopcache_core::limits::PATTERNS_MAX;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Prefetch of the next queries of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrefetchSection {
+    /// Whether nodes learn from sessions, and read the probable next queries before a client asks for them.
+    #[schemars(extend("x-reload" = true))]
+    pub enabled: bool,
+    /// Largest number of candidates launched for one request.
+    #[schemars(range(min = 0, max = 64))]
+    #[schemars(extend("x-reload" = true))]
+    pub max_queries: u32,
+    /// Without effect: the same query for the nodes of a result was a candidate once, and templates predict it better.
+    #[schemars(range(min = 0, max = 16))]
+    pub depth: u32,
+    /// Largest number of patterns whose successors are kept.
+    #[schemars(range(min = 1, max = PATTERNS_MAX))]
+    pub max_patterns: u32,
+    /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
+    #[schemars(extend("x-reload" = true))]
+    pub gossip: bool,
+    /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
+    /// results), `overlap` (entries of the same anchor that are about to expire).
+    #[schemars(
+        length(max = 3),
+        extend("x-allowed" = "a list of exact, template and overlap")
+    )]
+    #[schemars(extend("x-reload" = true))]
+    pub kinds: Vec<PrefetchKind>,
+    /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
+    /// connection. Behind a balancer this is the balancer's address (the node ignores `X-Forwarded-For`). The node keeps
+    /// the address only as a keyed hash.
+    pub fallback_sessions: bool,
+}
+
+impl Default for PrefetchSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            max_queries: 4,
+            depth: 1,
+            max_patterns: 256,
+            gossip: true,
+            kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
+            fallback_sessions: true,
+        }
+    }
+}
+
+impl PrefetchSection {
+    /// A sentence for the log if `depth` was set.
+    #[must_use]
+    pub fn warning(&self) -> Option<&'static str> {
+        (self.depth != Self::default().depth).then_some(
+            "prefetch.depth has no effect any more, templates predict the same queries: delete the line",
+        )
+    }
+}
+
+/// Where a candidate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum PrefetchKind {
+    /// A query that followed before, with the same parameters.
+    Exact,
+    /// A query that followed before, with newly bound parameters.
+    Template,
+    /// An entry of the same anchor that is about to expire.
+    Overlap,
+}
