@@ -16,3 +16,7 @@ pub const VARIABLES_MAX: usize = 256;
 /// The most copies of a variable's name in one walk of a tree: `[a, b, c].x.y.z` copies three names three times.
 /// It bounds time and memory for hostile texts. Real statements stay below 1,000.
 pub const COPIES_MAX: usize = 1 << 16;
+
+/// The most types of one relationship that a need or a touch of its properties tells apart. Beyond it is one of any type. It
+/// keeps the tags of a read that names many types below [`TAGS_MAX`].
+pub const TYPES_MAX: usize = 8;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::syntax::tree::{Change, Clause, Element, Expr, LabelExpr, Match, Path, Projection, Query};
 use crate::tags::facts::{Carrier, Copies, Facts};
-use crate::tags::limits::VARIABLES_MAX;
+use crate::tags::limits::{TYPES_MAX, VARIABLES_MAX};
 
 /// The kinds of element that a value may be or hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,11 +20,12 @@ pub(crate) struct Kinds<'q> {
 }
 
 impl<'q> Kinds<'q> {
-    fn node() -> Self {
+    pub(crate) fn node() -> Self {
         Self { node: true, relationship: false, types: Some(BTreeSet::new()) }
     }
 
-    fn relationship(types: Option<BTreeSet<&'q str>>) -> Self {
+    /// Relationships of these types.
+    pub(crate) fn relationship(types: Option<BTreeSet<&'q str>>) -> Self {
         Self { node: false, relationship: true, types }
     }
 
@@ -39,6 +40,12 @@ impl<'q> Kinds<'q> {
 
     pub(crate) fn is_none(&self) -> bool {
         !self.node && !self.relationship
+    }
+
+    /// The types of its relationships, if the text says them and they are few.
+    pub(crate) fn few_types(&self) -> Option<impl Iterator<Item = &'q str>> {
+        let few = self.types.as_ref().filter(|types| (1..=TYPES_MAX).contains(&types.len()));
+        few.map(|types| types.iter().copied())
     }
 
     /// Adds `other`; whether that changed anything.
@@ -248,7 +255,7 @@ impl<'q> Names<'q> {
 }
 
 /// The names of `A` and `A|B`; `None` for other expressions.
-fn plain_names<'q>(labels: &'q LabelExpr<'q>) -> Option<BTreeSet<&'q str>> {
+pub(crate) fn plain_names<'q>(labels: &'q LabelExpr<'q>) -> Option<BTreeSet<&'q str>> {
     match labels {
         LabelExpr::Name(name) => Some(BTreeSet::from([name.as_str()])),
         LabelExpr::Or(parts) => {

@@ -132,7 +132,8 @@ fn set_relationship(random: &mut Random) -> String {
         "REMOVE r.@K",
         "SET r[$key] = @V",
     ]);
-    random.fill(&format!("MATCH (:@L {{g: $g}})-[r:@T]-() {change}"))
+    let types = random.text(&[":@T", ":@T", ":@T|@T", ""]);
+    random.fill(&format!("MATCH (:@L {{g: $g}})-[r{types}]-() {change}"))
 }
 
 fn delete_relationship(random: &mut Random) -> String {
