@@ -40,8 +40,8 @@ pub(crate) enum Carrier<'q> {
 pub(crate) enum Read<'q> {
     Key(Vec<Carrier<'q>>, &'q str),
     AnyKey(Vec<Carrier<'q>>),
-    Labels(&'q LabelExpr<'q>),
-    AnyLabel,
+    Labels(Vec<Carrier<'q>>, &'q LabelExpr<'q>),
+    AnyLabel(Vec<Carrier<'q>>),
 }
 
 /// How many carriers a walk has copied: `[a, b, c].x.y.z` copies three three times. Beyond [`COPIES_MAX`] facts are incomplete, and
@@ -126,7 +126,7 @@ impl<'q> Fold<'q, '_> {
                 self.exprs(from.iter().chain(to).map(|bound| &**bound));
                 return carried;
             }
-            Tail::Labels(labels) => self.found.reads.push(Read::Labels(&labels.expr)),
+            Tail::Labels(labels) => self.found.reads.push(Read::Labels(carried, &labels.expr)),
             Tail::IsNull | Tail::IsNotNull | Tail::IsNormalized | Tail::IsTyped => {}
         }
         Vec::new()
@@ -256,7 +256,7 @@ impl<'q> Fold<'q, '_> {
             // The value depends on which elements there are, and holds none. The type of a relationship never changes.
             "count" | "size" | "length" | "id" | "elementid" | "exists" | "isempty" | "type" => Vec::new(),
             "labels" => {
-                self.found.reads.push(Read::AnyLabel);
+                self.found.reads.push(Read::AnyLabel(carried));
                 Vec::new()
             }
             "keys" | "properties" => {

@@ -40,6 +40,10 @@ impl From<Mark<'_>> for TagId {
             Mark::EveryRelationshipKeyOfEvery => (25, ""),
             Mark::RelationshipKeysOf(of) => (26, of),
             Mark::RelationshipKeysOfEvery => (27, ""),
+            Mark::KeyLost(key) => (28, key),
+            Mark::EveryKeyLost => (29, ""),
+            Mark::KeyGained(key) => (30, key),
+            Mark::EveryKeyGained => (31, ""),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))
     }

@@ -22,6 +22,7 @@
 //! assert!(!touches("MATCH (u:User {id: 1}) CREATE (u)-[:WROTE]->(:Post {name: 'x'})"));
 //! ```
 
+pub mod anchored;
 mod counters;
 mod facts;
 mod id;

@@ -74,6 +74,9 @@ pub(crate) struct Names<'q> {
     copies: Copies,
     /// Whether a map of the statement may hold elements, so that `x.key` may be one.
     maps_hold_elements: bool,
+    /// How many subqueries of expressions are around the place that is read.
+    inside: usize,
+    shadowed: BTreeSet<&'q str>,
 }
 
 impl<'q> Names<'q> {
@@ -100,6 +103,12 @@ impl<'q> Names<'q> {
             kinds.add(&self.kinds_of_one(carrier));
         }
         kinds
+    }
+
+    /// The names that something binds in an expression: `x` of `[x IN list | …]`, `y` of `EXISTS { … WITH x AS y … }`. Such a name may
+    /// mean another thing there than around the expression.
+    pub(crate) const fn shadowed(&self) -> &BTreeSet<&'q str> {
+        &self.shadowed
     }
 
     /// The kinds of all variables.
@@ -142,6 +151,9 @@ impl<'q> Names<'q> {
     }
 
     fn bind_to(&mut self, name: &'q str, carried: &[Carrier<'q>]) {
+        if self.inside > 0 {
+            self.shadowed.insert(name);
+        }
         self.bind(name, &Kinds::none());
         // `WITH n` binds nothing new.
         let others = carried.iter().filter(|from| **from != Carrier::Name(name));
@@ -217,10 +229,13 @@ impl<'q> Names<'q> {
     fn add(&mut self, facts: Facts<'q>) -> Vec<Carrier<'q>> {
         for (name, carried) in &facts.bindings {
             self.bind_to(name, carried);
+            self.shadowed.insert(name);
         }
         self.in_maps.extend(facts.in_maps);
         facts.matches.into_iter().for_each(|matched| self.matched(matched));
+        self.inside += 1;
         facts.queries.into_iter().for_each(|query| self.query(query));
+        self.inside -= 1;
         facts.carried
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<BTree
 }
 
 /// Variables of nodes that an earlier clause has found.
-type Bound<'a> = BTreeSet<&'a str>;
+pub(crate) type Bound<'a> = BTreeSet<&'a str>;
 
 /// The need of a node's labels.
 type LabelNeed<'f, 'a> = dyn Fn(&Node<'a>) -> fn(String) -> Need + 'f;
@@ -164,8 +164,8 @@ impl<'a> Walk<'a, '_> {
             match read {
                 Read::Key(of, key) => self.key(&self.names.kinds(&of), key),
                 Read::AnyKey(of) => self.any_key(&self.names.kinds(&of)),
-                Read::Labels(labels) => self.labels(labels, Need::LabelAt, bound),
-                Read::AnyLabel => self.need(Need::LabelsOfNodes),
+                Read::Labels(_, labels) => self.labels(labels, Need::LabelAt, bound),
+                Read::AnyLabel(_) => self.need(Need::LabelsOfNodes),
             }
         }
         facts.matches.into_iter().for_each(|matched| self.matched(matched, &mut bound.clone()));
@@ -286,7 +286,7 @@ fn passed_on<'a>(projection: &'a Projection<'a>, bound: &Bound<'a>) -> Bound<'a>
 ///
 /// Relationships that may be absent join their ends to one node, so a match of the whole path may be one node: then
 /// it has the labels of all nodes of the path. Otherwise every node of a match has a relationship of the path.
-fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
+pub(crate) fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
     let mut nodes = path.elements.iter().filter_map(|element| match element {
         Element::Node(node) => Some(node),
         _ => None,
@@ -300,7 +300,7 @@ fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
 
 /// Whether a new node can match `node` without a new relationship of the path, and without being another node of it that was found
 /// before.
-fn finds_itself(node: &Node<'_>, path: &Path<'_>, bound: &Bound<'_>) -> bool {
+pub(crate) fn finds_itself(node: &Node<'_>, path: &Path<'_>, bound: &Bound<'_>) -> bool {
     let is_bound = |node: &Node<'_>| node.name.as_ref().is_some_and(|name| bound.contains(name.as_str()));
     if path.is_shortest {
         return !is_bound(node);
@@ -320,7 +320,7 @@ fn is_anchored(node: &Node<'_>, bound: &Bound<'_>) -> bool {
 }
 
 /// Whether every match of the path has a relationship.
-fn has_relationship(path: &Path<'_>) -> bool {
+pub(crate) fn has_relationship(path: &Path<'_>) -> bool {
     path.elements.iter().any(|element| match element {
         Element::Node(_) => false,
         Element::Relationship(found) => !found.may_be_empty(),

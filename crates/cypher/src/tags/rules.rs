@@ -75,6 +75,7 @@
 //! | `NodeKey(k)` | `NodeKey(k)` | `NodeKey(k)` |
 //! | `EveryNodeKey` | `NodeKey(…)` | `AnyNodeKey` |
 //! | `NodeKeys` | `NodeKeys` | every touch of a node's key |
+//! | `KeyLost(k)`, `EveryKeyLost`, `KeyGained(k)`, `EveryKeyGained` | of [`crate::tags::anchored`] alone | the same |
 //! | `RelationshipKeyOf(R, k)` | `RelationshipKeyOf(R, k)` | `RelationshipKeyOf(R, k)` |
 //! | `RelationshipKeyOfEvery(k)` | `RelationshipKeyOf(…, k)` | `RelationshipKey(k)` |
 //! | `EveryRelationshipKeyOf(R)` | `RelationshipKeyOf(R, …)` | `AnyRelationshipKeyOf(R)` |
@@ -214,6 +215,10 @@ pub enum Mark<'a> {
     NodeKey(&'a str),
     EveryNodeKey,
     NodeKeys,
+    KeyLost(&'a str),
+    EveryKeyLost,
+    KeyGained(&'a str),
+    EveryKeyGained,
     RelationshipKey(&'a str),
     RelationshipKeyOf(&'a str, &'a str),
     RelationshipKeyOfEvery(&'a str),

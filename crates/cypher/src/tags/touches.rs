@@ -245,13 +245,13 @@ impl<'q> Walk<'q, '_> {
 
 /// The variables that `CREATE` binds for certain. Neo4j refuses a variable that is bound already if it has labels or
 /// properties, if it is a whole path, or if it is a relationship.
-fn created_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+pub(crate) fn created_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
     new_names(path, |node| node.labels.is_some() || has_keys(node))
 }
 
 /// The variables that are new in `ON CREATE`: the relationships, and the node of a path that is one node. The nodes of
 /// a longer path may have been there.
-fn merged_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+pub(crate) fn merged_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
     new_names(path, |_| false)
 }
 
@@ -265,6 +265,6 @@ fn new_names<'q>(path: &'q Path<'q>, is_new: fn(&Node<'_>) -> bool) -> impl Iter
     elements.filter_map(Element::name).map(Name::as_str)
 }
 
-fn has_keys(node: &Node<'_>) -> bool {
+pub(crate) fn has_keys(node: &Node<'_>) -> bool {
     node.filter.parameter.is_some() || node.filter.entries().next().is_some()
 }

@@ -1,7 +1,10 @@
 //! Tags: what a read depends on, what a write touches, and which texts have any.
 
+mod anchored;
+mod anchored_apps;
 mod any_text;
 mod oracle;
+mod relationship_keys;
 mod rules;
 mod statements;
 mod tokens;
