@@ -13,12 +13,14 @@ use super::wrong_rules::{Rule, WRONG_RULES};
 /// The account of a run.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// Pairs with the verdict "does not touch", each of which was run.
+    /// Pairs with the verdict "does not touch", each of which was run. Their writes changed something.
     pub untouched: usize,
     /// Those of them that tags alone separate.
     pub untouched_by_tags: usize,
     /// Those of them with more than one write in the transaction.
     pub untouched_by_several: usize,
+    /// Pairs whose writes changed nothing, by their counters. They are run and compared, and count nowhere else.
+    pub unchanged: usize,
     /// Pairs with the verdict "touches".
     pub touched: usize,
     /// Those of them whose read or write is "anything".
@@ -214,7 +216,12 @@ impl Checker {
             let anchored = anchored.narrowed(&counters);
             written.push(Written { text: text.clone(), anchored, counters });
         }
+        let has_changed = written.iter().any(|write| !write.effects().ids().is_empty());
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
+            if !has_changed {
+                self.account.unchanged += 1;
+                continue;
+            }
             let is_touched = self.touches(prepared, &written);
             let is_tagged = written.iter().any(|write| prepared.tags().touched_by(write.effects()));
             let is_anything = written.iter().any(|write| write.effects().is_anything());
