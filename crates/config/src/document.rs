@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
-pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::prefetch::{PrefetchKind, PrefetchSection};
+pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
 use super::concurrency::{MaxConcurrent, RunLine};
 use super::hosts::AllowedHost;

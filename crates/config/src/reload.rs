@@ -101,6 +101,7 @@ impl Settings {
         if read.node.admin_token.is_some() {
             self.node.admin_token.clone_from(&read.node.admin_token);
         }
+        self.origin.read_functions.clone_from(&read.origin.read_functions);
         self.origin.read_procedures.clone_from(&read.origin.read_procedures);
         if let (OriginAuth::Service { password, .. }, OriginAuth::Service { password: new, .. }) =
             (&mut self.origin.auth, &read.origin.auth)
@@ -142,8 +143,9 @@ mod tests {
     }
 
     /// Another value than the default for each key that takes effect at once. A key without a row fails.
-    const ROWS: [(&str, &str); 24] = [
+    const ROWS: [(&str, &str); 25] = [
         ("node.allowed_hosts", "ops.example.com"),
+        ("origin.read_functions", "my.text.*"),
         ("origin.read_procedures", "my.report"),
         ("store.run_once_bytes", "1MiB"),
         ("entry.ttl", "7s"),

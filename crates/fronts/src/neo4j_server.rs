@@ -100,6 +100,7 @@ fn question(identity: Arc<Identity>, timeout_ms: Millis) -> OriginRun {
         impersonated: None,
         database: "".into(),
         statement: QUESTION.into(),
+        pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
         bookmarks: RunBookmarks::default(),

@@ -33,7 +33,7 @@
 //!    `expect` what has to stand there. A keyword that may be a name needs a look at the token behind it. Put what nests into
 //!    `nested`. Set `is_certain` to false for syntax without a certain meaning.
 //! 3. rustc names the walks that have to know the clause: `tags/names.rs` (what it binds), `tags/needs.rs` (what a read depends on),
-//!    `tags/touches.rs` and `tags/tokens.rs` (what a write does). A row in [`crate::tags::rules`] for what is new, with a test.
+//!    `tags/touches.rs` and `tags/tokens.rs` (what a write does), and `tags/anchored/{needs,touches}.rs` (the same with values). A row in [`crate::tags::rules`] for what is new, with a test.
 //!    `forms/shared` prints no clause that is not on its list; leave it out unless equal forms certainly mean equal rows.
 //! 4. A line in `tests/tags/cypher5_reads.txt` that Neo4j has explained, and the clause in the seeds of `crates/fuzzing`.
 //!

@@ -44,8 +44,8 @@ pub(crate) enum Carrier<'q> {
 pub(crate) enum Read<'q> {
     Key(Vec<Carrier<'q>>, &'q str),
     AnyKey(Vec<Carrier<'q>>),
-    Labels(&'q LabelExpr<'q>),
-    AnyLabel,
+    Labels(Vec<Carrier<'q>>, &'q LabelExpr<'q>),
+    AnyLabel(Vec<Carrier<'q>>),
     /// Everything that the elements show, and what they are joined to.
     Whole(Vec<Carrier<'q>>),
     /// A function that reads the graph, or about which nothing is known.
@@ -134,7 +134,7 @@ impl<'q> Fold<'q, '_> {
                 self.exprs(from.iter().chain(to).map(|bound| &**bound));
                 return carried;
             }
-            Tail::Labels(labels) => self.found.reads.push(Read::Labels(&labels.expr)),
+            Tail::Labels(labels) => self.found.reads.push(Read::Labels(carried, &labels.expr)),
             Tail::IsNull | Tail::IsNotNull | Tail::IsNormalized | Tail::IsTyped => {}
         }
         Vec::new()
@@ -281,7 +281,7 @@ impl<'q> Fold<'q, '_> {
             // The value depends on which elements there are, and holds none. The type of a relationship never changes.
             "count" | "size" | "length" | "id" | "elementid" | "exists" | "isempty" | "type" => Vec::new(),
             "labels" => {
-                self.found.reads.push(Read::AnyLabel);
+                self.found.reads.push(Read::AnyLabel(carried));
                 Vec::new()
             }
             "keys" | "properties" => {

@@ -10,6 +10,11 @@ use crate::tags::rules::{Mark, Token};
 impl From<Mark<'_>> for TagId {
     fn from(mark: Mark<'_>) -> Self {
         let (kind, name) = match mark {
+            // No name in UTF-8 has this byte, so no two pairs are written alike.
+            Mark::RelationshipKeyOf(of, key) => {
+                let both = [of.as_bytes(), &[0xff], key.as_bytes()].concat();
+                return Self(xxh3_64_with_seed(&both, 22));
+            }
             Mark::Nodes => (1, ""),
             Mark::Label(name) => (2, name),
             Mark::EveryLabel => (3, ""),
@@ -26,8 +31,20 @@ impl From<Mark<'_>> for TagId {
             Mark::Change => (14, ""),
             Mark::Tokens => return Self::TOKENS,
             Mark::Everything => (15, ""),
-            // 16 to 18 are tokens.
-            Mark::Schema => (19, ""),
+            // Tokens have 16 to 18.
+            Mark::LabelAt(name) => (19, name),
+            Mark::EveryLabelAt => (20, ""),
+            Mark::Detached => (21, ""),
+            Mark::Schema => (22, ""),
+            Mark::RelationshipKeyOfEvery(key) => (23, key),
+            Mark::EveryRelationshipKeyOf(of) => (24, of),
+            Mark::EveryRelationshipKeyOfEvery => (25, ""),
+            Mark::RelationshipKeysOf(of) => (26, of),
+            Mark::RelationshipKeysOfEvery => (27, ""),
+            Mark::KeyLost(key) => (28, key),
+            Mark::EveryKeyLost => (29, ""),
+            Mark::KeyGained(key) => (30, key),
+            Mark::EveryKeyGained => (31, ""),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))
     }

@@ -16,3 +16,20 @@ pub const VARIABLES_MAX: usize = 256;
 /// The most copies of a variable's name in one walk of a tree: `[a, b, c].x.y.z` copies three names three times.
 /// It bounds time and memory for hostile texts. Real statements stay below 1,000.
 pub const COPIES_MAX: usize = 1 << 16;
+
+/// The most types of one relationship that a need or a touch of its properties tells apart. Beyond it is one of any type. It
+/// keeps the tags of a read that names many types below [`TAGS_MAX`].
+pub const TYPES_MAX: usize = 8;
+
+/// The most classes of a key in one constraint. Beyond it the key constrains nothing. The widest `IN` of the applications that were
+/// modelled has 40.
+pub const CLASSES_MAX: usize = 64;
+
+/// The most keys of one constraint. Beyond it a key constrains nothing. A table of anchors keeps 8 bytes for each.
+pub const ANCHOR_KEYS_MAX: usize = 4;
+
+/// The most labels of one constraint.
+pub const ANCHOR_LABELS_MAX: usize = 3;
+
+/// The most needs of one read, and touches of one write, that have constraints. Beyond it none has any.
+pub const ANCHORED_MAX: usize = 256;

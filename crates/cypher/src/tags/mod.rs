@@ -4,6 +4,9 @@
 //! values, counts, and their order where `ORDER BY` gives one. [`rules`] has all rules in one table, and the exact
 //! promise. A statement that the reader ([`crate::syntax`]) does not read for certain has the tag "anything".
 //!
+//! [`anchored`] says the same more finely: a read of one value of a key and a write to another are told apart. The engine does not
+//! use it yet.
+//!
 //! Two questions beside: can the result change while the graph stays ([`ReadTags::is_volatile`]), and how many
 //! transaction ids does the write consume at most ([`WriteEffects::transactions_max`], [`WriteEffects::tokens`])?
 //!
@@ -22,6 +25,7 @@
 //! assert!(!touches("MATCH (u:User {id: 1}) CREATE (u)-[:WROTE]->(:Post {name: 'x'})"));
 //! ```
 
+pub mod anchored;
 mod counters;
 mod facts;
 mod id;

@@ -10,7 +10,7 @@ use crate::syntax::tree::{
     Change, Clause, Element, Expr, LabelExpr, Match, Name, Operand, Path, Projection, Query,
 };
 use crate::tags::facts::{Carrier, Copies, Facts};
-use crate::tags::limits::VARIABLES_MAX;
+use crate::tags::limits::{TYPES_MAX, VARIABLES_MAX};
 
 /// The kinds of element that a value may be or hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,11 +22,12 @@ pub(crate) struct Kinds<'q> {
 }
 
 impl<'q> Kinds<'q> {
-    fn node() -> Self {
+    pub(crate) fn node() -> Self {
         Self { node: true, relationship: false, types: Some(BTreeSet::new()) }
     }
 
-    fn relationship(types: Option<BTreeSet<&'q str>>) -> Self {
+    /// Relationships of these types.
+    pub(crate) fn relationship(types: Option<BTreeSet<&'q str>>) -> Self {
         Self { node: false, relationship: true, types }
     }
 
@@ -41,6 +42,12 @@ impl<'q> Kinds<'q> {
 
     pub(crate) fn is_none(&self) -> bool {
         !self.node && !self.relationship
+    }
+
+    /// The types of its relationships, if the text says them and they are few.
+    pub(crate) fn few_types(&self) -> Option<impl Iterator<Item = &'q str>> {
+        let few = self.types.as_ref().filter(|types| (1..=TYPES_MAX).contains(&types.len()));
+        few.map(|types| types.iter().copied())
     }
 
     /// Adds `other`; whether that changed anything.
@@ -73,6 +80,9 @@ pub(crate) struct Names<'q> {
     copies: Copies,
     /// Whether a map of the statement may hold elements, so that `x.key` may be one.
     maps_hold_elements: bool,
+    /// How many subqueries of expressions are around the place that is read.
+    inside: usize,
+    shadowed: BTreeSet<&'q str>,
 }
 
 impl<'q> Names<'q> {
@@ -99,6 +109,12 @@ impl<'q> Names<'q> {
             kinds.add(&self.kinds_of_one(carrier));
         }
         kinds
+    }
+
+    /// The names that something binds in an expression: `x` of `[x IN list | …]`, `y` of `EXISTS { … WITH x AS y … }`. Such a name may
+    /// mean another thing there than around the expression.
+    pub(crate) const fn shadowed(&self) -> &BTreeSet<&'q str> {
+        &self.shadowed
     }
 
     /// The kinds of all variables.
@@ -154,6 +170,9 @@ impl<'q> Names<'q> {
     }
 
     fn bind_to(&mut self, name: &'q str, carried: &[Carrier<'q>]) {
+        if self.inside > 0 {
+            self.shadowed.insert(name);
+        }
         self.bind(name, &Kinds::none());
         // `WITH n` binds nothing new.
         let others = carried.iter().filter(|from| **from != Carrier::Name(name));
@@ -249,10 +268,13 @@ impl<'q> Names<'q> {
     fn add(&mut self, facts: Facts<'q>) -> Vec<Carrier<'q>> {
         for (name, carried) in &facts.bindings {
             self.bind_to(name, carried);
+            self.shadowed.insert(name);
         }
         self.in_maps.extend(facts.in_maps);
         facts.matches.into_iter().for_each(|matched| self.matched(matched));
+        self.inside += 1;
         facts.queries.into_iter().for_each(|query| self.query(query));
+        self.inside -= 1;
         facts.carried
     }
 
@@ -287,7 +309,7 @@ impl<'q> Names<'q> {
 }
 
 /// The names of `A` and `A|B`; `None` for other expressions.
-fn plain_names<'q>(labels: &'q LabelExpr<'q>) -> Option<BTreeSet<&'q str>> {
+pub(crate) fn plain_names<'q>(labels: &'q LabelExpr<'q>) -> Option<BTreeSet<&'q str>> {
     match labels {
         LabelExpr::Name(name) => Some(BTreeSet::from([name.as_str()])),
         LabelExpr::Or(parts) => {

@@ -8,7 +8,7 @@ use crate::syntax::tree::{
     Scope, Subquery,
 };
 use crate::tags::facts::{Carrier, Copies, Facts, Read};
-use crate::tags::names::{Kinds, Names};
+use crate::tags::names::{Kinds, Names, plain_names};
 use crate::tags::rules::Need;
 
 /// Everything that `query` depends on; `None` if it copies too much.
@@ -19,7 +19,10 @@ pub(crate) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<BTree
 }
 
 /// Variables of nodes that an earlier clause has found.
-type Bound<'a> = BTreeSet<&'a str>;
+pub(crate) type Bound<'a> = BTreeSet<&'a str>;
+
+/// The need of a node's labels.
+type LabelNeed<'f, 'a> = dyn Fn(&Node<'a>) -> fn(String) -> Need + 'f;
 
 /// Where the rows of a query go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,8 +132,12 @@ impl<'a> Walk<'a, '_> {
         if kinds.node {
             self.need(Need::NodeKeys);
         }
-        if kinds.relationship {
-            self.need(Need::RelationshipKeys);
+        if !kinds.relationship {
+            return;
+        }
+        match kinds.few_types() {
+            Some(types) => types.for_each(|of| self.need(Need::RelationshipKeysOf(of.to_owned()))),
+            None => self.need(Need::RelationshipKeys),
         }
     }
 
@@ -139,8 +146,14 @@ impl<'a> Walk<'a, '_> {
         if kinds.node {
             self.need(Need::NodeKey(key.to_owned()));
         }
-        if kinds.relationship {
-            self.need(Need::RelationshipKey(key.to_owned()));
+        if !kinds.relationship {
+            return;
+        }
+        match kinds.few_types() {
+            Some(types) => types.for_each(|of| {
+                self.need(Need::RelationshipKeyOf(of.to_owned(), key.to_owned()));
+            }),
+            None => self.need(Need::RelationshipKey(key.to_owned())),
         }
     }
 
@@ -155,8 +168,8 @@ impl<'a> Walk<'a, '_> {
             match read {
                 Read::Key(of, key) => self.key(&self.names.kinds(&of), key),
                 Read::AnyKey(of) => self.any_key(&self.names.kinds(&of)),
-                Read::Labels(labels) => self.labels(labels, bound),
-                Read::AnyLabel => self.need(Need::LabelsOfNodes),
+                Read::Labels(_, labels) => self.labels(labels, Need::LabelAt, bound),
+                Read::AnyLabel(_) => self.need(Need::LabelsOfNodes),
                 Read::Whole(of) if self.names.kinds(&of).is_none() => {}
                 Read::Whole(_) => self.whole(&Kinds::any()),
                 Read::Anything => self.needs.extend([Need::Anything, Need::Tokens]),
@@ -167,18 +180,18 @@ impl<'a> Walk<'a, '_> {
         facts.carried
     }
 
-    /// N2, N3: a label is read of nodes that are found otherwise.
-    fn labels(&mut self, labels: &'a LabelExpr<'a>, bound: &Bound<'a>) {
+    /// N2, N3. `need` says whether the label is one by which the nodes are found.
+    fn labels(&mut self, labels: &'a LabelExpr<'a>, need: fn(String) -> Need, bound: &Bound<'a>) {
         match labels {
-            LabelExpr::Name(name) => self.need(Need::Label(name.as_str().to_owned())),
+            LabelExpr::Name(name) => self.need(need(name.as_str().to_owned())),
             LabelExpr::Any => self.need(Need::LabelsOfNodes),
             LabelExpr::Dynamic(names) => {
                 self.expr(names, bound);
                 self.need(Need::LabelsOfNodes);
             }
-            LabelExpr::Not(inside) => self.labels(inside, bound),
+            LabelExpr::Not(inside) => self.labels(inside, need, bound),
             LabelExpr::And(parts) | LabelExpr::Or(parts) => {
-                parts.iter().for_each(|part| self.labels(part, bound));
+                parts.iter().for_each(|part| self.labels(part, need, bound));
             }
         }
     }
@@ -198,7 +211,9 @@ impl<'a> Walk<'a, '_> {
         if !is_found_otherwise(path, bound) {
             self.need(Need::Nodes);
         }
-        self.elements(path, bound);
+        let need =
+            |node: &Node<'a>| if finds_itself(node, path, bound) { Need::Label } else { Need::LabelAt };
+        self.elements(path, &need, bound);
         let nodes = path.elements.iter().filter_map(|element| match element {
             Element::Node(node) => node.name.as_ref(),
             _ => None,
@@ -206,16 +221,21 @@ impl<'a> Walk<'a, '_> {
         bound.extend(nodes.map(Name::as_str));
     }
 
-    fn elements(&mut self, path: &'a Path<'a>, bound: &Bound<'a>) {
+    /// `need`: whether the labels of a node are those by which it is found.
+    fn elements(&mut self, path: &'a Path<'a>, need: &LabelNeed<'_, 'a>, bound: &Bound<'a>) {
         for element in &path.elements {
             match element {
                 Element::Node(node) => {
-                    node.labels.iter().for_each(|labels| self.labels(&labels.expr, bound));
-                    self.filter(&node.filter, Carrier::Node, bound);
+                    let need = need(node);
+                    node.labels.iter().for_each(|labels| self.labels(&labels.expr, need, bound));
+                    self.filter(&node.filter, &Kinds::node(), bound);
                 }
                 Element::Relationship(found) => self.relationship(found, bound),
                 Element::Group { path, condition, .. } => {
-                    self.elements(path, bound);
+                    // What matches the inside of a group matches all of its relationships.
+                    let inside: &LabelNeed<'_, 'a> =
+                        if has_relationship(path) { &|_| Need::LabelAt } else { need };
+                    self.elements(path, inside, bound);
                     condition.iter().for_each(|condition| self.expr(condition, bound));
                 }
             }
@@ -228,7 +248,9 @@ impl<'a> Walk<'a, '_> {
             Some(types) => self.types(&types.expr, bound),
             None => self.need(Need::Relationships),
         }
-        self.filter(&found.filter, Carrier::Relationship, bound);
+        self.need(Need::Detached);
+        let types = found.types.as_ref().and_then(|types| plain_names(&types.expr));
+        self.filter(&found.filter, &Kinds::relationship(types), bound);
     }
 
     fn types(&mut self, types: &'a LabelExpr<'a>, bound: &Bound<'a>) {
@@ -245,11 +267,10 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn filter(&mut self, filter: &'a Filter<'a>, of: Carrier<'a>, bound: &Bound<'a>) {
-        let kinds = self.names.kinds(&[of]);
-        filter.entries().for_each(|(key, _)| self.key(&kinds, key.as_str()));
+    fn filter(&mut self, filter: &'a Filter<'a>, kinds: &Kinds<'_>, bound: &Bound<'a>) {
+        filter.entries().for_each(|(key, _)| self.key(kinds, key.as_str()));
         if filter.parameter.is_some() {
-            self.any_key(&kinds);
+            self.any_key(kinds);
         }
         filter.values().for_each(|value| self.expr(value, bound));
     }
@@ -272,7 +293,7 @@ fn passed_on<'a>(projection: &'a Projection<'a>, bound: &Bound<'a>) -> Bound<'a>
 ///
 /// Relationships that may be absent join their ends to one node, so a match of the whole path may be one node: then
 /// it has the labels of all nodes of the path. Otherwise every node of a match has a relationship of the path.
-fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
+pub(crate) fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
     let mut nodes = path.elements.iter().filter_map(|element| match element {
         Element::Node(node) => Some(node),
         _ => None,
@@ -284,6 +305,21 @@ fn is_found_otherwise(path: &Path<'_>, bound: &Bound<'_>) -> bool {
     nodes.any(|node| is_anchored(node, bound)) || has_relationship(path)
 }
 
+/// Whether a new node can match `node` without a new relationship of the path, and without being another node of it that was found
+/// before.
+pub(crate) fn finds_itself(node: &Node<'_>, path: &Path<'_>, bound: &Bound<'_>) -> bool {
+    let is_bound = |node: &Node<'_>| node.name.as_ref().is_some_and(|name| bound.contains(name.as_str()));
+    if path.is_shortest {
+        return !is_bound(node);
+    }
+    // One with relationships that may be absent may be one node, and has the labels of all of its nodes then.
+    let mut nodes = path.elements.iter().filter_map(|element| match element {
+        Element::Node(node) => Some(node),
+        _ => None,
+    });
+    !has_relationship(path) && !nodes.any(is_bound)
+}
+
 /// Whether the node has a label, or is a node that was found before.
 fn is_anchored(node: &Node<'_>, bound: &Bound<'_>) -> bool {
     let is_bound = node.name.as_ref().is_some_and(|name| bound.contains(name.as_str()));
@@ -291,7 +327,7 @@ fn is_anchored(node: &Node<'_>, bound: &Bound<'_>) -> bool {
 }
 
 /// Whether every match of the path has a relationship.
-fn has_relationship(path: &Path<'_>) -> bool {
+pub(crate) fn has_relationship(path: &Path<'_>) -> bool {
     path.elements.iter().any(|element| match element {
         Element::Node(_) => false,
         Element::Relationship(found) => !found.may_be_empty(),

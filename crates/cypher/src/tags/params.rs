@@ -28,7 +28,6 @@ impl<'a, 'q> Params<'a, 'q> {
         Self { packed, names, are_asked }
     }
 
-
     /// The names that a dynamic label, type or key has in this run; `None` if they are not known.
     pub(crate) fn names_of(self, expr: &Expr<'_>) -> Option<Vec<String>> {
         match expr.alone()? {

@@ -62,7 +62,10 @@ impl ReadTags {
     /// The tags of a read with these needs; those of anything that is written if there are too many. Its functions are not known,
     /// so it is volatile.
     #[must_use]
-    pub fn from_needs(needs: BTreeSet<Need>) -> Self {
+    pub fn from_needs(mut needs: BTreeSet<Need>) -> Self {
+        // What touches the second touches the first.
+        let found: BTreeSet<String> = needs.iter().filter_map(Need::found_label).cloned().collect();
+        needs.retain(|need| !matches!(need, Need::LabelAt(name) if found.contains(name)));
         let is_anything = needs.contains(&Need::Anything) && needs.len() > 1;
         let has_tokens = needs.contains(&Need::Tokens);
         let found = Self::from_few(needs);

@@ -8,12 +8,13 @@
 //! | rule | part of the read | need |
 //! |---|---|---|
 //! | N1 | a pattern whose matches may be a lone node without a label: `(n)`, `(n:!A)`, `(n)-[:R*0..]-(m)` | `Nodes` |
-//! | N2 | a label in a pattern or predicate, also behind `!` | `Label(A)` |
+//! | N2 | a label in a pattern, also behind `!`, of a node that the pattern finds by itself: `(n:A)`, `(n:A)-[:R*0..]-(m)` | `Label(A)` |
+//! | N2 | a label elsewhere: beside a relationship that cannot be absent, of a variable that is bound already, in a predicate | `LabelAt(A)` |
 //! | N3 | `labels(n)`, `%`, `$(…)`, a whole node in the result | `LabelsOfNodes` |
-//! | N4 | a relationship type in a pattern | `Type(R)` |
-//! | N5 | a relationship without a type, or with `!R`, `%` or `$(…)` | `Relationships` |
-//! | N6 | `n.key`, `{key: …}` in a pattern, `n['key']`, `n {.key}` | `NodeKey(key)` or `RelationshipKey(key)`, by the kinds that `n` may have |
-//! | N7 | `properties(n)`, `keys(n)`, `n[$key]`, `n {.*}`, a whole element in the result | `NodeKeys`, `RelationshipKeys` |
+//! | N4 | a relationship type in a pattern | `Type(R)`, `Detached` |
+//! | N5 | a relationship without a type, or with `!R`, `%` or `$(…)` | `Relationships`, `Detached` |
+//! | N6 | `n.key`, `{key: …}` in a pattern, `n['key']`, `n {.key}` | `NodeKey(key)`, `RelationshipKeyOf(R, key)`, `RelationshipKey(key)`, by the kinds and types that `n` may have |
+//! | N7 | `properties(n)`, `keys(n)`, `n[$key]`, `n {.*}`, a whole element in the result | `NodeKeys`, `RelationshipKeysOf(R)`, `RelationshipKeys` |
 //! | N8 | an unknown construct, a write, a procedure, `LOAD CSV`, a function that is unknown or reads the graph | `Anything` |
 //! | N10 | the whole statement is `SHOW CONSTRAINTS`, or `SHOW INDEXES` with a `YIELD` of columns that stay (`crate::checks::schema`) | `Schema` |
 //! | N9 | N8, unless all that it calls are searches of an index; a result whose summary warns of an unknown label, type or key | `Tokens` |
@@ -25,6 +26,10 @@
 //! that comes or goes), if another node of its path has a label, or if an earlier clause has bound it. A variable that
 //! is not in the result, only compared, counted or passed on, needs no properties.
 //!
+//! `LabelAt(A)` asks less than `Label(A)`. A node that comes or goes is in a match only with a relationship of its own, which comes or
+//! goes with it (N4, N5), or by another need of the same node (N1, or `Label`): nodes that come or go do not touch it. Only the labels
+//! of nodes that were there, and stay, do.
+//!
 //! # What a write does
 //!
 //! | rule | part of the write | touch | narrowed by the counter |
@@ -32,10 +37,10 @@
 //! | T1 | `CREATE (n:A {x: 1})`, `MERGE` | `NodeCreated`, `NewLabel(A)` | `nodes-created` |
 //! | T2 | `CREATE ()-[:R {x: 1}]->()`, `MERGE` | `Relationship(R)` | `relationships-created` |
 //! | T3 | `DELETE n` | `NodeDeleted` | `nodes-deleted` |
-//! | T4 | `DELETE r`; `DETACH DELETE n` of any type | `Relationship(R)`, `AnyRelationship` | `relationships-deleted` |
+//! | T4 | `DELETE r`; `DETACH DELETE n` | `Relationship(R)`, `AnyRelationship`; `Detached` | `relationships-deleted` |
 //! | T5 | `SET n:A`, `REMOVE n:A` | `LabelChanged(A)` | `labels-added`, `labels-removed` |
-//! | T6 | `SET n.x = …`, `REMOVE n.x`, `SET n += {x: …}` | `NodeKey(x)` or `RelationshipKey(x)`, by the kinds of `n` | `properties-set` |
-//! | T7 | `SET n = …`, `SET n += …` with unknown keys, `SET n[…]` | `AnyNodeKey`, `AnyRelationshipKey` | `properties-set` |
+//! | T6 | `SET n.x = …`, `REMOVE n.x`, `SET n += {x: …}` | `NodeKey(x)`, `RelationshipKeyOf(R, x)`, `RelationshipKey(x)`, by the kinds and types of `n` | `properties-set` |
+//! | T7 | `SET n = …`, `SET n += …` with unknown keys, `SET n[…]` | `AnyNodeKey`, `AnyRelationshipKeyOf(R)`, `AnyRelationshipKey` | `properties-set` |
 //! | T8 | `SET` on an element that the statement has just created | nothing for keys, `NewLabel(A)` for labels | – |
 //! | T9 | dynamic labels, types and keys: the parameter's value, else any | `NewAnyLabel`, `AnyLabelChanged`, … | as the others |
 //! | T10 | an unknown construct, another procedure, a schema change | `Anything` | never |
@@ -57,6 +62,9 @@
 //! node is in a result by one of its labels (all of them are touched, since the text does not tell which it has), as any
 //! node, or over a relationship (which has to be deleted before or with it: T4).
 //!
+//! A relationship has one type, which never changes. So a property of `[:R]` and one of `[:S]` are two things. An element of which
+//! the text allows more than eight types counts as one of any type.
+//!
 //! # Marks
 //!
 //! | mark | needs with it | touches with it |
@@ -64,13 +72,26 @@
 //! | `Nodes` | `Nodes` | `NodeCreated`, `NodeDeleted` |
 //! | `Label(A)` | `Label(A)` | `NewLabel(A)`, `LabelChanged(A)` |
 //! | `EveryLabel` | `Label(…)` | `NewAnyLabel`, `AnyLabelChanged`, `NodeDeleted` |
+//! | `LabelAt(A)` | `LabelAt(A)` | `LabelChanged(A)` |
+//! | `EveryLabelAt` | `LabelAt(…)` | `AnyLabelChanged` |
 //! | `LabelsOfNodes` | `LabelsOfNodes` | `LabelChanged(…)`, `AnyLabelChanged` |
 //! | `Type(R)` | `Type(R)` | `Relationship(R)` |
 //! | `EveryType` | `Type(…)` | `AnyRelationship` |
 //! | `Relationships` | `Relationships` | `Relationship(…)`, `AnyRelationship` |
-//! | `NodeKey(k)`, `RelationshipKey(k)` | the same | the same |
-//! | `EveryNodeKey`, `EveryRelationshipKey` | `NodeKey(…)`; `RelationshipKey(…)` | `AnyNodeKey`; `AnyRelationshipKey` |
-//! | `NodeKeys`, `RelationshipKeys` | the same | every touch of a node's, a relationship's key |
+//! | `Detached` | `Detached` | `Detached` |
+//! | `NodeKey(k)` | `NodeKey(k)` | `NodeKey(k)` |
+//! | `EveryNodeKey` | `NodeKey(…)` | `AnyNodeKey` |
+//! | `NodeKeys` | `NodeKeys` | every touch of a node's key |
+//! | `KeyLost(k)`, `EveryKeyLost`, `KeyGained(k)`, `EveryKeyGained` | of [`crate::tags::anchored`] alone | the same |
+//! | `RelationshipKeyOf(R, k)` | `RelationshipKeyOf(R, k)` | `RelationshipKeyOf(R, k)` |
+//! | `RelationshipKeyOfEvery(k)` | `RelationshipKeyOf(…, k)` | `RelationshipKey(k)` |
+//! | `EveryRelationshipKeyOf(R)` | `RelationshipKeyOf(R, …)` | `AnyRelationshipKeyOf(R)` |
+//! | `EveryRelationshipKeyOfEvery` | `RelationshipKeyOf(…, …)` | `AnyRelationshipKey` |
+//! | `RelationshipKey(k)` | `RelationshipKey(k)` | `RelationshipKeyOf(…, k)`, `RelationshipKey(k)` |
+//! | `EveryRelationshipKey` | `RelationshipKey(…)` | `AnyRelationshipKeyOf(…)`, `AnyRelationshipKey` |
+//! | `RelationshipKeysOf(R)` | `RelationshipKeysOf(R)` | `RelationshipKeyOf(R, …)`, `AnyRelationshipKeyOf(R)` |
+//! | `RelationshipKeysOfEvery` | `RelationshipKeysOf(…)` | `RelationshipKey(…)`, `AnyRelationshipKey` |
+//! | `RelationshipKeys` | `RelationshipKeys` | every touch of a relationship's key |
 //! | `Change` | `Anything`, `Tokens` | every touch |
 //! | `Tokens` | `Tokens` | none: a write with T11 that is rolled back |
 //! | `Schema` | `Schema` | none: a schema change is `Anything` (T10) |
@@ -109,20 +130,28 @@ pub enum Need {
     Nodes,
     /// Which nodes have the label.
     Label(String),
+    /// Which of the nodes that something else finds have the label.
+    LabelAt(String),
     /// Which labels the nodes of the read have.
     LabelsOfNodes,
     /// Which relationships of the type there are.
     Type(String),
     /// Which relationships there are.
     Relationships,
+    /// Which relationships go with their nodes.
+    Detached,
     /// The values of a property of nodes.
     NodeKey(String),
     /// All properties of the nodes of the read.
     NodeKeys,
-    /// The values of a property of relationships.
+    /// The values of a property of relationships of any type: the key.
     RelationshipKey(String),
-    /// All properties of the relationships of the read.
+    /// The values of a property of relationships of a type: the type, and the key.
+    RelationshipKeyOf(String, String),
+    /// All properties of the relationships of the read, which may have any type.
     RelationshipKeys,
+    /// All properties of the relationships of the read, which have the type.
+    RelationshipKeysOf(String),
     /// Which labels, types and keys the database has.
     Tokens,
     /// Which constraints and indexes there are.
@@ -150,14 +179,20 @@ pub enum Touch {
     Relationship(String),
     /// A relationship of a type that is not known comes or goes.
     AnyRelationship,
+    /// A node goes, and all of its relationships with it.
+    Detached,
     /// The property of a node that was there changes.
     NodeKey(String),
     /// Properties of a node that was there change.
     AnyNodeKey,
-    /// The property of a relationship that was there changes.
+    /// The property of a relationship that was there changes; its type is not known.
     RelationshipKey(String),
-    /// Properties of a relationship that was there change.
+    /// The property of a relationship of a type, which was there, changes: the type, and the key.
+    RelationshipKeyOf(String, String),
+    /// Properties of a relationship that was there change; its type is not known.
     AnyRelationshipKey,
+    /// Properties of a relationship of the type, which was there, change.
+    AnyRelationshipKeyOf(String),
     /// Anything may change.
     Anything,
 }
@@ -180,16 +215,29 @@ pub enum Mark<'a> {
     Nodes,
     Label(&'a str),
     EveryLabel,
+    LabelAt(&'a str),
+    EveryLabelAt,
     LabelsOfNodes,
     Type(&'a str),
     EveryType,
     Relationships,
+    Detached,
     NodeKey(&'a str),
     EveryNodeKey,
     NodeKeys,
+    KeyLost(&'a str),
+    EveryKeyLost,
+    KeyGained(&'a str),
+    EveryKeyGained,
     RelationshipKey(&'a str),
+    RelationshipKeyOf(&'a str, &'a str),
+    RelationshipKeyOfEvery(&'a str),
     EveryRelationshipKey,
+    EveryRelationshipKeyOf(&'a str),
+    EveryRelationshipKeyOfEvery,
     RelationshipKeys,
+    RelationshipKeysOf(&'a str),
+    RelationshipKeysOfEvery,
     Change,
     Tokens,
     Schema,
@@ -201,14 +249,17 @@ impl std::fmt::Display for Need {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Nodes => to.write_str("any node"),
-            Self::Label(name) => write!(to, ":{name}"),
+            Self::Label(name) | Self::LabelAt(name) => write!(to, ":{name}"),
             Self::LabelsOfNodes => to.write_str("any label"),
             Self::Type(name) => write!(to, "[:{name}]"),
             Self::Relationships => to.write_str("any relationship"),
+            Self::Detached => to.write_str("relationships of deleted nodes"),
             Self::NodeKey(name) => write!(to, ".{name} of nodes"),
             Self::NodeKeys => to.write_str("any property of nodes"),
             Self::RelationshipKey(name) => write!(to, ".{name} of relationships"),
+            Self::RelationshipKeyOf(of, name) => write!(to, ".{name} of [:{of}]"),
             Self::RelationshipKeys => to.write_str("any property of relationships"),
+            Self::RelationshipKeysOf(of) => write!(to, "any property of [:{of}]"),
             Self::Tokens => to.write_str("new labels, types and keys"),
             Self::Schema => to.write_str("constraints and indexes"),
             Self::Anything => to.write_str("anything"),
@@ -217,19 +268,33 @@ impl std::fmt::Display for Need {
 }
 
 impl Need {
+    /// The label of [`Need::Label`].
+    pub(crate) const fn found_label(&self) -> Option<&String> {
+        if let Self::Label(name) = self { Some(name) } else { None }
+    }
+
     /// The marks that a read with this need watches. Every read also watches [`Mark::Everything`].
     #[must_use]
     pub fn marks(&self) -> Vec<Mark<'_>> {
         match self {
             Self::Nodes => vec![Mark::Nodes],
             Self::Label(name) => vec![Mark::Label(name), Mark::EveryLabel],
+            Self::LabelAt(name) => vec![Mark::LabelAt(name), Mark::EveryLabelAt],
             Self::LabelsOfNodes => vec![Mark::LabelsOfNodes],
             Self::Type(name) => vec![Mark::Type(name), Mark::EveryType],
             Self::Relationships => vec![Mark::Relationships],
+            Self::Detached => vec![Mark::Detached],
             Self::NodeKey(name) => vec![Mark::NodeKey(name), Mark::EveryNodeKey],
             Self::NodeKeys => vec![Mark::NodeKeys],
             Self::RelationshipKey(name) => vec![Mark::RelationshipKey(name), Mark::EveryRelationshipKey],
+            Self::RelationshipKeyOf(of, name) => vec![
+                Mark::RelationshipKeyOf(of, name),
+                Mark::RelationshipKeyOfEvery(name),
+                Mark::EveryRelationshipKeyOf(of),
+                Mark::EveryRelationshipKeyOfEvery,
+            ],
             Self::RelationshipKeys => vec![Mark::RelationshipKeys],
+            Self::RelationshipKeysOf(of) => vec![Mark::RelationshipKeysOf(of), Mark::RelationshipKeysOfEvery],
             Self::Tokens => vec![Mark::Tokens, Mark::Change],
             Self::Schema => vec![Mark::Schema],
             Self::Anything => vec![Mark::Change],
@@ -246,14 +311,37 @@ impl Touch {
             Self::NewLabel(name) => vec![Mark::Label(name)],
             Self::NewAnyLabel => vec![Mark::EveryLabel],
             Self::NodeDeleted => vec![Mark::Nodes, Mark::EveryLabel],
-            Self::LabelChanged(name) => vec![Mark::Label(name), Mark::LabelsOfNodes],
-            Self::AnyLabelChanged => vec![Mark::EveryLabel, Mark::LabelsOfNodes],
+            Self::LabelChanged(name) => vec![Mark::Label(name), Mark::LabelAt(name), Mark::LabelsOfNodes],
+            Self::AnyLabelChanged => vec![Mark::EveryLabel, Mark::EveryLabelAt, Mark::LabelsOfNodes],
             Self::Relationship(name) => vec![Mark::Type(name), Mark::Relationships],
             Self::AnyRelationship => vec![Mark::EveryType, Mark::Relationships],
+            Self::Detached => vec![Mark::Detached],
             Self::NodeKey(name) => vec![Mark::NodeKey(name), Mark::NodeKeys],
             Self::AnyNodeKey => vec![Mark::EveryNodeKey, Mark::NodeKeys],
-            Self::RelationshipKey(name) => vec![Mark::RelationshipKey(name), Mark::RelationshipKeys],
-            Self::AnyRelationshipKey => vec![Mark::EveryRelationshipKey, Mark::RelationshipKeys],
+            Self::RelationshipKeyOf(of, name) => vec![
+                Mark::RelationshipKeyOf(of, name),
+                Mark::RelationshipKey(name),
+                Mark::RelationshipKeysOf(of),
+                Mark::RelationshipKeys,
+            ],
+            Self::RelationshipKey(name) => vec![
+                Mark::RelationshipKeyOfEvery(name),
+                Mark::RelationshipKey(name),
+                Mark::RelationshipKeysOfEvery,
+                Mark::RelationshipKeys,
+            ],
+            Self::AnyRelationshipKeyOf(of) => vec![
+                Mark::EveryRelationshipKeyOf(of),
+                Mark::EveryRelationshipKey,
+                Mark::RelationshipKeysOf(of),
+                Mark::RelationshipKeys,
+            ],
+            Self::AnyRelationshipKey => vec![
+                Mark::EveryRelationshipKeyOfEvery,
+                Mark::EveryRelationshipKey,
+                Mark::RelationshipKeysOfEvery,
+                Mark::RelationshipKeys,
+            ],
             Self::Anything => vec![Mark::Everything],
         }
     }

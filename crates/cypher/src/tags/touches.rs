@@ -206,7 +206,7 @@ impl<'q> Walk<'q, '_> {
             self.touch(Cause::NodesDeleted, Touch::NodeDeleted);
         }
         if kinds.node && is_detach {
-            self.touch(Cause::RelationshipsDeleted, Touch::AnyRelationship);
+            self.touch(Cause::RelationshipsDeleted, Touch::Detached);
         }
         if !kinds.relationship {
             return;
@@ -252,37 +252,54 @@ impl<'q> Walk<'q, '_> {
         let base = Facts::of_operand(&target.base, &mut self.copies).carried;
         let elements = if target.keys_between > 0 { inside(base) } else { base };
         let kinds = self.known_kinds(&elements);
-        let mut touch = |touch| self.touch(Cause::PropertiesSet, touch);
         match keys {
-            Some(keys) => keys.into_iter().for_each(|key| {
-                if kinds.node {
-                    touch(Touch::NodeKey(key.clone()));
-                }
-                if kinds.relationship {
-                    touch(Touch::RelationshipKey(key));
-                }
+            Some(keys) => keys.iter().for_each(|key| self.key_changed(&kinds, key)),
+            None => self.any_key_changed(&kinds),
+        }
+    }
+
+    /// T6.
+    fn key_changed(&mut self, kinds: &Kinds<'_>, key: &str) {
+        if kinds.node {
+            self.touch(Cause::PropertiesSet, Touch::NodeKey(key.to_owned()));
+        }
+        if !kinds.relationship {
+            return;
+        }
+        match kinds.few_types() {
+            Some(types) => types.for_each(|of| {
+                self.touch(Cause::PropertiesSet, Touch::RelationshipKeyOf(of.to_owned(), key.to_owned()));
             }),
-            None => {
-                if kinds.node {
-                    touch(Touch::AnyNodeKey);
-                }
-                if kinds.relationship {
-                    touch(Touch::AnyRelationshipKey);
-                }
-            }
+            None => self.touch(Cause::PropertiesSet, Touch::RelationshipKey(key.to_owned())),
+        }
+    }
+
+    /// T7.
+    fn any_key_changed(&mut self, kinds: &Kinds<'_>) {
+        if kinds.node {
+            self.touch(Cause::PropertiesSet, Touch::AnyNodeKey);
+        }
+        if !kinds.relationship {
+            return;
+        }
+        match kinds.few_types() {
+            Some(types) => types.for_each(|of| {
+                self.touch(Cause::PropertiesSet, Touch::AnyRelationshipKeyOf(of.to_owned()));
+            }),
+            None => self.touch(Cause::PropertiesSet, Touch::AnyRelationshipKey),
         }
     }
 }
 
 /// The variables that `CREATE` binds for certain. Neo4j refuses a variable that is bound already if it has labels or
 /// properties, if it is a whole path, or if it is a relationship.
-fn created_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+pub(crate) fn created_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
     new_names(path, |node| node.labels.is_some() || has_keys(node))
 }
 
 /// The variables that are new in `ON CREATE`: the relationships, and the node of a path that is one node. The nodes of
 /// a longer path may have been there.
-fn merged_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
+pub(crate) fn merged_names<'q>(path: &'q Path<'q>) -> impl Iterator<Item = &'q str> {
     new_names(path, |_| false)
 }
 
@@ -296,6 +313,6 @@ fn new_names<'q>(path: &'q Path<'q>, is_new: fn(&Node<'_>) -> bool) -> impl Iter
     elements.filter_map(Element::name).map(Name::as_str)
 }
 
-fn has_keys(node: &Node<'_>) -> bool {
+pub(crate) fn has_keys(node: &Node<'_>) -> bool {
     node.filter.parameter.is_some() || node.filter.entries().next().is_some()
 }

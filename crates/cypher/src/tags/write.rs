@@ -112,6 +112,11 @@ impl WriteEffects {
         self.found.iter().map(|(_, touch)| touch)
     }
 
+    /// The same, each with the counter that is zero if it has not happened.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = (Option<Cause>, &Touch)> {
+        self.found.iter().map(|(cause, touch)| (*cause, touch))
+    }
+
     /// Whether nothing is known of the write.
     #[must_use]
     pub fn is_anything(&self) -> bool {
@@ -150,7 +155,7 @@ impl WriteEffects {
     }
 }
 
-fn count(counters: &Counters, cause: Cause) -> i64 {
+pub(crate) fn count(counters: &Counters, cause: Cause) -> i64 {
     match cause {
         Cause::NodesCreated => counters.nodes_created,
         Cause::NodesDeleted => counters.nodes_deleted,

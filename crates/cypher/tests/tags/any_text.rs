@@ -9,7 +9,8 @@ use hopcache_cypher::anchor::Anchor;
 use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::tags::limits::{MARKS_MAX, TAGS_MAX, TOKENS_MAX};
+use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite};
+use hopcache_cypher::tags::limits::{ANCHORED_MAX, MARKS_MAX, TAGS_MAX, TOKENS_MAX};
 use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
 use hopcache_cypher::verdict::Allowed;
 use proptest::prelude::*;
@@ -22,7 +23,13 @@ fn both(text: &str, params: &[u8]) -> bool {
     assert!(effects.tokens().is_none_or(|tokens| tokens.len() <= TOKENS_MAX));
     let narrowed = effects.narrowed(&Counters::default());
     assert!(narrowed.is_anything() || narrowed.ids().len() <= effects.ids().len());
-    tags.touched_by(&effects)
+    let (read, write) = (AnchoredRead::of(text, params), AnchoredWrite::of(text, params));
+    assert!(read.needs().len() <= 2 * ANCHORED_MAX + TAGS_MAX, "{}", read.needs().len());
+    assert!(write.touches().len() <= 3 * MARKS_MAX, "{}", write.touches().len());
+    // Anchors separate more than tags, and nothing less.
+    let is_touched = tags.touched_by(&effects);
+    assert!(is_touched || !read.touched_by(&write));
+    is_touched
 }
 
 /// Words of Cypher.

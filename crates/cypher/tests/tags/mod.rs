@@ -1,8 +1,11 @@
 //! Tags: what a read depends on, what a write touches, and which texts have any.
 
+mod anchored;
+mod anchored_apps;
 mod any_text;
 mod calls;
 mod oracle;
+mod relationship_keys;
 mod rules;
 mod statements;
 mod tokens;

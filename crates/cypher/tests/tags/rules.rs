@@ -8,8 +8,8 @@ use hopcache_cypher::tags::{Counters, Need, ReadTags, TagId, Touch, WriteEffects
 use hopcache_packstream::{Value, encode};
 
 use Need::{
-    Anything, Label, LabelsOfNodes, NodeKey, NodeKeys, Nodes, RelationshipKey, RelationshipKeys,
-    Relationships, Tokens, Type,
+    Anything, Detached, Label, LabelAt, LabelsOfNodes, NodeKey, NodeKeys, Nodes, RelationshipKey,
+    RelationshipKeyOf, RelationshipKeys, RelationshipKeysOf, Relationships, Tokens, Type,
 };
 
 pub(super) fn label(name: &str) -> Need {
@@ -20,8 +20,13 @@ pub(super) fn node_key(name: &str) -> Need {
     NodeKey(name.to_owned())
 }
 
-fn relationship_key(name: &str) -> Need {
-    RelationshipKey(name.to_owned())
+fn at(name: &str) -> Need {
+    LabelAt(name.to_owned())
+}
+
+/// A property of the relationships of type `R`.
+fn r_key(name: &str) -> Need {
+    RelationshipKeyOf("R".to_owned(), name.to_owned())
 }
 
 pub(super) fn kind(name: &str) -> Need {
@@ -31,7 +36,11 @@ pub(super) fn kind(name: &str) -> Need {
 #[track_caller]
 pub(super) fn needs(read: &str, expected: &[Need]) {
     let tags = ReadTags::of(read);
-    assert_eq!(*tags.needs(), expected.iter().cloned().collect::<BTreeSet<_>>(), "{read}");
+    let mut found = tags.needs().clone();
+    // N4, N5: it is there with each relationship, and only then.
+    let has_relationship = found.iter().any(|need| matches!(need, Type(_) | Relationships));
+    assert_eq!(found.remove(&Detached), has_relationship, "{read}");
+    assert_eq!(found, expected.iter().cloned().collect::<BTreeSet<_>>(), "{read}");
 }
 
 pub(super) fn params(entries: &[(&str, Value)]) -> Vec<u8> {
@@ -56,6 +65,10 @@ pub(super) fn new_label(name: &str) -> Touch {
 
 pub(super) fn relationship(name: &str) -> Touch {
     Touch::Relationship(name.to_owned())
+}
+
+fn r_key_changed(name: &str) -> Touch {
+    Touch::RelationshipKeyOf("R".to_owned(), name.to_owned())
 }
 
 pub(super) fn key(name: &str) -> Touch {
@@ -101,15 +114,44 @@ fn n1_a_node_that_is_found_otherwise_needs_no_others() {
 }
 
 #[test]
+fn n2_labels_of_nodes_that_are_found_otherwise() {
+    needs("MATCH (n:A) WHERE n:B OR NOT n:C RETURN count(*)", &[label("A"), at("B"), at("C")]);
+    needs("MATCH (a:A)-[:R]->(b:B) RETURN count(*)", &[at("A"), at("B"), kind("R")]);
+    needs("MATCH (a:A)-[:R*0..]->(b:B)-[:R]->(c) RETURN count(*)", &[at("A"), at("B"), kind("R")]);
+    needs("MATCH (a:A)-[:R*0..]->(b:B) RETURN count(*)", &[label("A"), label("B"), kind("R")]);
+    needs("MATCH (a:A) ((x:X)-[:R]->(y)){0,3} (b) RETURN count(*)", &[label("A"), at("X"), kind("R")]);
+    needs("MATCH (a:A) ((x)-[:R]->(y))+ (b) RETURN count(*)", &[at("A"), kind("R")]);
+    needs("MATCH (a:A) MATCH (a:B) RETURN count(*)", &[label("A"), at("B")]);
+    needs("MATCH (a:A), (a:B) RETURN count(*)", &[label("A"), at("B")]);
+    needs("MATCH (a:A) MATCH (a)-[:R*0..]->(b:B) RETURN count(*)", &[label("A"), at("B"), kind("R")]);
+    needs("MATCH (a:A) WITH a.x AS a MATCH (a:B) RETURN count(*)", &[label("A"), label("B"), node_key("x")]);
+    needs("MATCH (a:A) UNWIND [a] AS b MATCH (b:B) RETURN count(*)", &[label("A"), label("B")]);
+    needs("MATCH (a:A) CALL (a) { MATCH (a:B) RETURN 1 AS x } RETURN x", &[label("A"), at("B")]);
+    needs("MATCH (a:A) CALL () { MATCH (a:B) RETURN 1 AS x } RETURN x", &[label("A"), label("B")]);
+    needs(
+        "MATCH (a:A) CALL (a) { MATCH (b:B) RETURN b } MATCH (b:C) RETURN count(*)",
+        &[label("A"), label("B"), label("C")],
+    );
+    needs("RETURN EXISTS { (:A) }, EXISTS { (:B)-[:R]-() }", &[label("A"), at("B"), kind("R")]);
+    // What touches `at` touches the other as well.
+    needs("MATCH (a:A)-[:R]->(b:B), (c:B) RETURN count(*)", &[at("A"), label("B"), kind("R")]);
+    // It fails if both ends are one node, and so without any relationship.
+    needs("MATCH p = shortestPath((a:A)-[:R*]-(b:B)) RETURN length(p)", &[label("A"), label("B"), kind("R")]);
+    needs(
+        "MATCH (a:A) MATCH p = shortestPath((a)-[:R*]-(b:B)) RETURN length(p)",
+        &[label("A"), label("B"), kind("R")],
+    );
+}
+
+#[test]
 fn n2_n3_labels() {
     needs("MATCH (n:A:B) RETURN count(*)", &[label("A"), label("B")]);
-    needs("MATCH (n:A) WHERE n:B OR NOT n:C RETURN count(*)", &[label("A"), label("B"), label("C")]);
     needs("MATCH (n:`A ``B`) RETURN count(*)", &[label("A `B")]);
     needs("MATCH (n:A) RETURN labels(n)", &[label("A"), LabelsOfNodes]);
     needs("MATCH (n:%) RETURN count(*)", &[Nodes, LabelsOfNodes]);
     needs("MATCH (n:$($x)) RETURN count(*)", &[Nodes, LabelsOfNodes]);
     needs("MATCH (n IS A) RETURN count(*)", &[label("A")]);
-    needs("MATCH (a:A)-[:R]->(b WHERE b:C) RETURN count(*)", &[label("A"), label("C"), kind("R")]);
+    needs("MATCH (a:A)-[:R]->(b WHERE b:C) RETURN count(*)", &[at("A"), at("C"), kind("R")]);
 }
 
 #[test]
@@ -118,27 +160,33 @@ fn n4_n5_types() {
     needs("MATCH ()-[r]->() RETURN type(r)", &[Relationships]);
     needs("MATCH ()-->() RETURN count(*)", &[Relationships]);
     needs("MATCH ()-[:!R]->() RETURN count(*)", &[Relationships]);
-    needs("MATCH (a:A)-[:$($t)]->() RETURN count(*)", &[label("A"), Relationships]);
+    needs("MATCH (a:A)-[:$($t)]->() RETURN count(*)", &[at("A"), Relationships]);
     needs("MATCH (a:A) WHERE NOT (a)--() RETURN count(*)", &[label("A"), Relationships]);
     needs("MATCH (a:A) RETURN size([(a)-[:R]-() | 1])", &[label("A"), kind("R")]);
     needs("MATCH (a:A) RETURN COUNT { (a)--() }", &[label("A"), Relationships]);
-    needs(
-        "MATCH (a:A) WHERE EXISTS { (a)-[:R]->(:B) } RETURN count(a)",
-        &[label("A"), label("B"), kind("R")],
-    );
+    needs("MATCH (a:A) WHERE EXISTS { (a)-[:R]->(:B) } RETURN count(a)", &[label("A"), at("B"), kind("R")]);
     needs(
         "MATCH (a:A) WHERE EXISTS { MATCH (a)-[:R]->(b:B) RETURN b } RETURN 1",
-        &[label("A"), label("B"), kind("R")],
+        &[label("A"), at("B"), kind("R")],
     );
 }
 
 #[test]
 fn n6_keys_by_the_kinds_of_the_variable() {
     needs("MATCH (n:A {id: 1}) RETURN n.x", &[label("A"), node_key("id"), node_key("x")]);
+    needs("MATCH (n:A)-[r:R {w: 1}]-() RETURN r.x", &[at("A"), kind("R"), r_key("w"), r_key("x")]);
     needs(
-        "MATCH (n:A)-[r:R {w: 1}]-() RETURN r.x",
-        &[label("A"), kind("R"), relationship_key("w"), relationship_key("x")],
+        "MATCH ()-[r:R|S]->() RETURN r.x",
+        &[kind("R"), kind("S"), r_key("x"), RelationshipKeyOf("S".into(), "x".into())],
     );
+    needs(
+        "MATCH ()-[r {w: 1}]->() RETURN r.x",
+        &[Relationships, RelationshipKey("w".into()), RelationshipKey("x".into())],
+    );
+    // More types than needs tell apart.
+    let many = (0..9).map(|at| format!("R{at}")).collect::<Vec<_>>();
+    let types = many.iter().map(|name| kind(name)).chain([RelationshipKey("x".into())]);
+    needs(&format!("MATCH ()-[r:{}]->() RETURN r.x", many.join("|")), &types.collect::<Vec<_>>());
     needs("MATCH (n:A) RETURN n['x']", &[label("A"), node_key("x")]);
     needs("MATCH (n:A) RETURN n {.x, y: n.z}", &[label("A"), node_key("x"), node_key("z")]);
     needs("MATCH (n:A) WITH n AS m RETURN m.x ORDER BY m.y", &[label("A"), node_key("x"), node_key("y")]);
@@ -148,9 +196,9 @@ fn n6_keys_by_the_kinds_of_the_variable() {
     );
     needs(
         "MATCH (n:A)-[r:R]-() UNWIND [n, r] AS e RETURN e.x",
-        &[label("A"), kind("R"), node_key("x"), relationship_key("x")],
+        &[at("A"), kind("R"), node_key("x"), r_key("x")],
     );
-    needs("MATCH p = (:A)-[:R]-() RETURN [m IN nodes(p) | m.x]", &[label("A"), kind("R"), node_key("x")]);
+    needs("MATCH p = (:A)-[:R]-() RETURN [m IN nodes(p) | m.x]", &[at("A"), kind("R"), node_key("x")]);
     needs("MATCH ()-[r:R]->() RETURN startNode(r).x", &[kind("R"), node_key("x")]);
     needs("UNWIND $rows AS row MATCH (n:A {id: row.id}) RETURN row.x", &[label("A"), node_key("id")]);
     needs("MATCH (n:A) RETURN date('2020-01-01').year", &[label("A")]);
@@ -159,10 +207,12 @@ fn n6_keys_by_the_kinds_of_the_variable() {
 #[test]
 fn n7_whole_elements() {
     needs("MATCH (n:A) RETURN n", &[label("A"), LabelsOfNodes, NodeKeys]);
-    needs("MATCH (:A)-[r:R]-() RETURN r", &[label("A"), kind("R"), RelationshipKeys]);
+    needs("MATCH (:A)-[r:R]-() RETURN r", &[at("A"), kind("R"), RelationshipKeysOf("R".into())]);
+    needs("MATCH (:A)-[r]-() RETURN r", &[at("A"), Relationships, RelationshipKeys]);
+    needs("MATCH ()-[r:R $map]->() RETURN 1", &[kind("R"), RelationshipKeysOf("R".into())]);
     needs(
         "MATCH p = (:A)-[:R]-() RETURN p",
-        &[label("A"), kind("R"), LabelsOfNodes, NodeKeys, RelationshipKeys],
+        &[at("A"), kind("R"), LabelsOfNodes, NodeKeys, RelationshipKeys],
     );
     needs("MATCH (n:A) RETURN *", &[label("A"), LabelsOfNodes, NodeKeys]);
     needs("MATCH (n:A) RETURN {a: n}", &[label("A"), LabelsOfNodes, NodeKeys]);
@@ -198,7 +248,7 @@ fn n7_elements_that_the_client_does_not_get() {
     needs("MATCH (n:A) WITH n, count(*) AS c RETURN c", &[label("A")]);
     needs(
         "MATCH (n:A)-[r:R]-(m) WHERE n <> m RETURN count(DISTINCT m), id(n), elementId(r)",
-        &[label("A"), kind("R")],
+        &[at("A"), kind("R")],
     );
     needs("MATCH (n:A) RETURN n IS NULL", &[label("A")]);
     needs("MATCH (n:A) WITH n ORDER BY n.x LIMIT 2 RETURN n.y", &[label("A"), node_key("x"), node_key("y")]);
@@ -265,7 +315,11 @@ fn t1_t2_creations() {
 #[test]
 fn t3_t4_deletions() {
     touches("MATCH (n:A) DELETE n", &[Touch::NodeDeleted]);
-    touches("MATCH (n:A) DETACH DELETE n", &[Touch::NodeDeleted, Touch::AnyRelationship]);
+    touches("MATCH (n:A) DETACH DELETE n", &[Touch::NodeDeleted, Touch::Detached]);
+    touches(
+        "MATCH p = (:A)-[:R]->() DETACH DELETE p",
+        &[Touch::NodeDeleted, Touch::Detached, Touch::AnyRelationship],
+    );
     touches("MATCH (:A)-[r:R|S]->() DELETE r", &[relationship("R"), relationship("S")]);
     touches("MATCH (:A)-[r]->() DELETE r", &[Touch::AnyRelationship]);
     touches("MATCH (:A)-[r:R]->() WITH r AS s DELETE s", &[relationship("R")]);
@@ -288,7 +342,14 @@ fn t5_labels() {
 fn t6_t7_keys() {
     touches("MATCH (n:A) SET n.x = 1, n.y = n.z", &[key("x"), key("y")]);
     touches("MATCH (n:A) REMOVE n.x", &[key("x")]);
-    touches("MATCH ()-[r:R]->() SET r.x = 1", &[Touch::RelationshipKey("x".into())]);
+    touches("MATCH ()-[r:R]->() SET r.x = 1", &[r_key_changed("x")]);
+    touches("MATCH ()-[r]->() SET r.x = 1", &[Touch::RelationshipKey("x".into())]);
+    touches("MATCH ()-[r:R]->() SET r = {x: 1}", &[Touch::AnyRelationshipKeyOf("R".into())]);
+    touches("MATCH ()-[r]->() SET r += $map", &[Touch::AnyRelationshipKey]);
+    touches(
+        "MATCH ()-[r:R|S]->() REMOVE r.x",
+        &[r_key_changed("x"), Touch::RelationshipKeyOf("S".into(), "x".into())],
+    );
     touches("MATCH (n:A) SET n += {x: 1, y: 2}", &[key("x"), key("y")]);
     touches("MATCH (n:A) SET n = {x: 1}", &[Touch::AnyNodeKey]);
     touches("MATCH (n:A) SET n += $props", &[Touch::AnyNodeKey]);
@@ -297,15 +358,14 @@ fn t6_t7_keys() {
     touches_with("MATCH (n:A) SET n = $props", &props, &[Touch::AnyNodeKey]);
     touches("MATCH (n:A) SET (CASE WHEN true THEN n END).x = 1", &[key("x")]);
     touches("UNWIND $ns AS n SET n.x = 1", &[key("x"), Touch::RelationshipKey("x".into())]);
-    let both = [key("x"), Touch::RelationshipKey("x".into())];
+    let both = [key("x"), r_key_changed("x")];
+    let any = [key("x"), Touch::RelationshipKey("x".into())];
     touches("MATCH (m:B), ()-[n:R]->() SET (head([{a: n}.a, m])).x = 1", &both);
+    touches("MATCH (m:B), ()-[n]->() SET (head([{a: n}.a, m])).x = 1", &any);
     touches("MATCH (n:B), ()-[r:R]->() WITH collect(r) AS rs, n AS m SET (head([n IN rs | n])).x = 1", &both);
     touches("MATCH (n:B) WITH n AS m SET (head(COLLECT { MATCH ()-[n:R]->() RETURN n })).x = 1", &both);
     touches("MATCH (n:B), ()-[r:R]->() WITH n AS m, collect(r) AS rs REMOVE (head([n IN rs | n])).x", &both);
-    touches(
-        "MATCH (n:A) MATCH ()-[r:R]->() UNWIND [n, r] AS e SET e.x = 1",
-        &[key("x"), Touch::RelationshipKey("x".into())],
-    );
+    touches("MATCH (n:A) MATCH ()-[r:R]->() UNWIND [n, r] AS e SET e.x = 1", &[key("x"), r_key_changed("x")]);
 }
 
 #[test]
@@ -413,9 +473,11 @@ fn marks() {
         ("MATCH ()-[:R]->() RETURN count(*)", "MATCH (a), (b) CREATE (a)-[:R]->(b)", "CREATE ()-[:S]->()"),
         ("MATCH ()-[:R]->() RETURN count(*)", "MATCH (n) DETACH DELETE n", "MATCH (n) DELETE n"),
         ("MATCH ()-->() RETURN count(*)", "CREATE ()-[:S]->()", "CREATE (:A)"),
-        ("MATCH ()-[r:R]->() RETURN r.x", "MATCH ()-[r:S]->() SET r.x = 1", "MATCH (n) SET n.x = 1"),
-        ("MATCH ()-[r:R]->() RETURN r", "MATCH ()-[r:S]->() SET r.y = 1", "MATCH (n) SET n:A"),
         ("MATCH (a:A)-[:R]->(b) RETURN b", "MATCH (n) SET n:C", "CREATE (:C)"),
+        ("MATCH (a:A)-[:R]->() RETURN 1", "MATCH (n) SET n:A", "CREATE (:A)"),
+        ("MATCH (a:A)-[:R]->() RETURN 1", "MATCH (n) SET n:$('A')", "MATCH (n:A) DELETE n"),
+        ("MATCH (a:A)-[:R]->() RETURN 1", "MATCH (n) REMOVE n:$(n.x)", "CREATE (:$($x))"),
+        ("MATCH ()-->() RETURN count(*)", "MATCH (n) DETACH DELETE n", "MATCH (n) DELETE n"),
         ("CALL db.labels()", "CREATE (:A)", "MATCH (n) RETURN n"),
         ("RETURN 1", "CREATE INDEX FOR (n:A) ON (n.x)", "CREATE (:A)"),
     ] {

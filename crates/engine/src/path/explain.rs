@@ -5,7 +5,7 @@ use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
-use hopcache_cypher::tags::ReadTags;
+use hopcache_cypher::tags::{Need, ReadTags};
 
 use crate::fetch::Verdict;
 use crate::model::ask::{Hints, Query};
@@ -163,7 +163,10 @@ impl Path {
     }
 
     fn proof_view(&self, query: &Query, copy: CopyProof) -> ProofView {
-        let ends_with = ReadTags::of(&query.statement).needs().iter().map(ToString::to_string).collect();
+        let tags = ReadTags::of(&query.statement);
+        // Whoever reads "[:KNOWS]" expects that a deleted node takes its relationships with it.
+        let needs = tags.needs().iter().filter(|need| **need != Need::Detached);
+        let ends_with = needs.map(ToString::to_string).collect();
         ProofView { copy, accounted_to: self.settled(query), ends_with }
     }
 }

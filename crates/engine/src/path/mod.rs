@@ -36,7 +36,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::Allowed;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::flight::FlightTable;

@@ -46,7 +46,6 @@ use std::sync::atomic::{self, AtomicBool};
 
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::time::Millis;
-use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::tellers::Teller;
 use hopcache_learning::{Bounds, OriginTag, Successors};
 use parking_lot::Mutex;

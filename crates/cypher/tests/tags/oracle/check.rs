@@ -2,19 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use hopcache_cypher::tags::{Counters, Need, ReadTags, Touch, WriteEffects};
+use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite, ReadShape};
+use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
 
 use super::neo4j::{Graph, Rows};
 use super::reads::Read;
+use super::wrong_anchors::{ANCHOR_RULES, AnchorRule};
 use super::wrong_rules::{Rule, WRONG_RULES};
 
 /// The account of a run.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// Pairs with the verdict "does not touch", each of which was run.
+    /// Pairs with the verdict "does not touch", each of which was run. Their writes changed something.
     pub untouched: usize,
-    /// Those of them that already have it without the counters.
-    pub untouched_by_text: usize,
+    /// Those of them that tags alone separate.
+    pub untouched_by_tags: usize,
+    /// Those of them with more than one write in the transaction.
+    pub untouched_by_several: usize,
+    /// Pairs whose writes changed nothing, by their counters. They are run and compared, and count nowhere else.
+    pub unchanged: usize,
     /// Pairs with the verdict "touches".
     pub touched: usize,
     /// Those of them whose read or write is "anything".
@@ -36,26 +42,73 @@ pub struct Account {
     pub caught: BTreeSet<&'static str>,
 }
 
-impl Account {
-    /// The wrong rules by which a write that changes the result would not touch the read.
-    fn catch(&mut self, tags: &ReadTags, effects: &WriteEffects) {
-        let blind = WRONG_RULES.iter().filter(|rule| !rule.touches(tags, effects));
-        self.caught.extend(blind.map(|rule| rule.name));
-    }
-}
-
 /// A read, and its result on the graph as it is.
 pub struct Prepared {
     read: Read,
-    tags: ReadTags,
+    shape: ReadShape,
+    /// With the parameters of the graph.
+    anchored: AnchoredRead,
     rows: Option<Rows>,
+}
+
+impl Prepared {
+    fn tags(&self) -> &ReadTags {
+        self.shape.tags()
+    }
+}
+
+/// A write that was run, with what its counters leave of it.
+struct Written {
+    text: String,
+    anchored: AnchoredWrite,
+    counters: Counters,
+}
+
+impl Written {
+    fn effects(&self) -> &WriteEffects {
+        self.anchored.effects()
+    }
+}
+
+/// A wrong rule.
+#[derive(Clone, Copy)]
+pub enum Wrong {
+    OfTags(&'static Rule),
+    OfAnchors(&'static AnchorRule),
+}
+
+impl Wrong {
+    fn all() -> impl Iterator<Item = Self> {
+        let anchors = ANCHOR_RULES.iter().filter(|rule| rule.is_general());
+        WRONG_RULES.iter().map(Self::OfTags).chain(anchors.map(Self::OfAnchors))
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OfTags(rule) => rule.name,
+            Self::OfAnchors(rule) => rule.name,
+        }
+    }
+
+    /// Its verdict on writes of one transaction.
+    fn touches(self, read: &Prepared, writes: &[Written], params: &[u8]) -> bool {
+        writes.iter().any(|write| match self {
+            Self::OfTags(rule) => rule.touches(read.tags(), write.effects()),
+            Self::OfAnchors(rule) => rule.touches(
+                (&read.read.text, &read.anchored),
+                (&write.text, &write.anchored),
+                params,
+                &write.counters,
+            ),
+        })
+    }
 }
 
 pub struct Checker {
     pub graph: Graph,
     pub account: Account,
     /// The rule whose verdicts are checked, in place of the crate's.
-    pub wrong_rule: Option<&'static Rule>,
+    pub wrong_rule: Option<Wrong>,
     /// Whether pairs are also run that only a wrong rule would not touch.
     pub catches_wrong_rules: bool,
 }
@@ -66,8 +119,17 @@ impl Checker {
         Self { graph, account, wrong_rule: None, catches_wrong_rules: false }
     }
 
-    fn touches(&self, tags: &ReadTags, effects: &WriteEffects) -> bool {
-        self.wrong_rule.map_or_else(|| tags.touched_by(effects), |rule| rule.touches(tags, effects))
+    fn touches(&self, read: &Prepared, writes: &[Written]) -> bool {
+        match self.wrong_rule {
+            Some(rule) => rule.touches(read, writes, self.graph.params()),
+            None => writes.iter().any(|write| read.anchored.touched_by(&write.anchored)),
+        }
+    }
+
+    /// The wrong rules that are not caught yet, and by which these writes would not touch the read.
+    fn blind<'c>(&'c self, read: &'c Prepared, writes: &'c [Written]) -> impl Iterator<Item = Wrong> + 'c {
+        let is_new = |rule: &Wrong| !self.account.caught.contains(rule.name());
+        Wrong::all().filter(is_new).filter(|rule| !rule.touches(read, writes, self.graph.params()))
     }
 
     /// Checks one read and one write on a graph that a statement creates.
@@ -76,20 +138,22 @@ impl Checker {
         self.graph.write(graph).unwrap();
         let mut reads = [self.prepared(Read { text: read.to_owned(), is_ordered: false })];
         self.read_all(&mut reads);
-        self.write_and_compare(&reads, write);
+        self.write_and_compare(&reads, &[write.to_owned()]);
         self.graph.wipe();
     }
 
     pub fn prepared(&mut self, read: Read) -> Prepared {
-        let tags = ReadTags::of(&read.text);
+        let shape = ReadShape::of(&read.text);
         self.account.reads += 1;
-        self.account.reads_of_anything += usize::from(tags.is_anything());
-        Prepared { read, tags, rows: None }
+        self.account.reads_of_anything += usize::from(shape.tags().is_anything());
+        let anchored = shape.bind(self.graph.params());
+        Prepared { read, shape, anchored, rows: None }
     }
 
     /// Runs the reads on the graph as it is.
     pub fn read_all(&mut self, reads: &mut [Prepared]) {
         for prepared in reads {
+            prepared.anchored = prepared.shape.bind(self.graph.params());
             let rows = self.graph.rows(&prepared.read);
             prepared.rows = rows.map_err(|error| self.refused(&prepared.read.text, &error)).ok();
         }
@@ -102,14 +166,15 @@ impl Checker {
         }
     }
 
-    /// Compares after a write that is taken back.
-    pub fn write_and_compare(&mut self, reads: &[Prepared], write: &str) {
+    /// Compares after writes of one transaction, which is taken back.
+    pub fn write_and_compare(&mut self, reads: &[Prepared], writes: &[String]) {
         self.graph.begin();
-        let Some((effects, counters)) = self.written(reads, write) else { return };
+        let Some(written) = self.written(reads, writes) else { return };
         let (mut asked, mut verdicts) = (Vec::new(), Vec::new());
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
-            let is_touched = self.touches(&prepared.tags, &effects);
-            if !is_touched || self.is_blind_spot(&prepared.tags, &effects) {
+            let is_touched = self.touches(prepared, &written);
+            let is_blind = self.catches_wrong_rules && self.blind(prepared, &written).next().is_some();
+            if !is_touched || is_blind {
                 asked.push(&prepared.read);
                 verdicts.push((prepared, is_touched));
             }
@@ -120,61 +185,67 @@ impl Checker {
             self.account.touched_run += usize::from(is_touched);
             self.account.touched_changed += usize::from(is_touched && is_changed);
             if is_touched && is_changed {
-                self.account.catch(&prepared.tags, &effects);
+                let caught: Vec<_> = self.blind(prepared, &written).map(Wrong::name).collect();
+                self.account.caught.extend(caught);
             }
-            if !is_touched && is_changed && self.is_changed_by(prepared, write) {
-                self.account.wrong.push(report(prepared, write, &effects, &counters));
+            if !is_touched && is_changed && self.is_changed_by(prepared, writes) {
+                self.account.wrong.push(report(prepared, &written));
             }
         }
-    }
-
-    /// Whether only a wrong rule that is not caught yet says that the write does not touch the read.
-    fn is_blind_spot(&self, tags: &ReadTags, effects: &WriteEffects) -> bool {
-        let is_blind = |rule: &Rule| !self.account.caught.contains(rule.name) && !rule.touches(tags, effects);
-        self.catches_wrong_rules && WRONG_RULES.iter().any(is_blind)
     }
 
     /// Compares after a write that is committed, such as `CALL { … } IN TRANSACTIONS`.
     pub fn commit_and_compare(&mut self, reads: &[Prepared], write: &str) {
-        let Some((effects, counters)) = self.written(reads, write) else { return };
+        let Some(written) = self.written(reads, &[write.to_owned()]) else { return };
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
-            let is_touched = self.touches(&prepared.tags, &effects);
+            let is_touched = self.touches(prepared, &written);
             if !is_touched && self.graph.rows(&prepared.read).ok() != prepared.rows {
-                self.account.wrong.push(report(prepared, write, &effects, &counters));
+                self.account.wrong.push(report(prepared, &written));
             }
         }
     }
 
-    /// Runs a write, and counts its pairs with the reads. Its effects and counters; nothing if it failed.
-    fn written(&mut self, reads: &[Prepared], write: &str) -> Option<(WriteEffects, Counters)> {
-        let effects = WriteEffects::of(write, self.graph.params());
-        let counters = self.graph.write(write).map_err(|error| self.refused(write, &error)).ok()?;
-        let narrowed = effects.narrowed(&counters);
-        self.account.writes += 1;
-        self.account.writes_of_anything += usize::from(effects.is_anything());
+    /// Runs writes, and counts their pairs with the reads; nothing if one of them failed.
+    fn written(&mut self, reads: &[Prepared], writes: &[String]) -> Option<Vec<Written>> {
+        let mut written = Vec::new();
+        for text in writes {
+            let anchored = AnchoredWrite::of(text, self.graph.params());
+            let counters = self.graph.write(text).map_err(|error| self.refused(text, &error)).ok()?;
+            self.account.writes += 1;
+            self.account.writes_of_anything += usize::from(anchored.effects().is_anything());
+            let anchored = anchored.narrowed(&counters);
+            written.push(Written { text: text.clone(), anchored, counters });
+        }
+        let has_changed = written.iter().any(|write| !write.effects().ids().is_empty());
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
-            let is_touched = self.touches(&prepared.tags, &narrowed);
-            let is_touched_by_text = self.touches(&prepared.tags, &effects);
-            let is_anything = prepared.tags.is_anything() || narrowed.is_anything();
+            if !has_changed {
+                self.account.unchanged += 1;
+                continue;
+            }
+            let is_touched = self.touches(prepared, &written);
+            let is_tagged = written.iter().any(|write| prepared.tags().touched_by(write.effects()));
+            let is_anything = written.iter().any(|write| write.effects().is_anything());
             let account = &mut self.account;
             account.touched += usize::from(is_touched);
-            account.touched_by_anything += usize::from(is_touched && is_anything);
+            account.touched_by_anything +=
+                usize::from(is_touched && (is_anything || prepared.tags().is_anything()));
             account.untouched += usize::from(!is_touched);
-            account.untouched_by_text += usize::from(!is_touched_by_text);
+            account.untouched_by_tags += usize::from(!is_touched && !is_tagged);
+            account.untouched_by_several += usize::from(!is_touched && written.len() > 1);
         }
-        Some((narrowed, counters))
+        Some(written)
     }
 
-    /// Whether the write changes the result three times, each time between two equal results.
-    fn is_changed_by(&mut self, prepared: &Prepared, write: &str) -> bool {
+    /// Whether the writes change the result three times, each time between two equal results.
+    fn is_changed_by(&mut self, prepared: &Prepared, writes: &[String]) -> bool {
         let (graph, read) = (&mut self.graph, &prepared.read);
         (0..3).all(|_| {
             let before = graph.rows(read);
             graph.begin();
-            let after = match graph.write(write) {
-                Ok(_) => graph.rows(read),
-                Err(_) => return false,
-            };
+            if writes.iter().any(|write| graph.write(write).is_err()) {
+                return false;
+            }
+            let after = graph.rows(read);
             if after.is_ok() {
                 graph.rollback();
             }
@@ -183,11 +254,10 @@ impl Checker {
     }
 }
 
-fn report(prepared: &Prepared, write: &str, effects: &WriteEffects, counters: &Counters) -> String {
-    let touches: Vec<&Touch> = effects.touches().collect();
-    let needs: Vec<&Need> = prepared.tags.needs().iter().collect();
-    format!(
-        "read  {}\n      {needs:?}\nwrite {write}\n      {touches:?}\n      {counters:?}",
-        prepared.read.text
-    )
+fn report(prepared: &Prepared, written: &[Written]) -> String {
+    let writes = written.iter().map(|write| {
+        format!("write {}\n      {:#?}\n      {:?}", write.text, write.anchored.touches(), write.counters)
+    });
+    let writes: Vec<String> = writes.collect();
+    format!("read  {}\n      {:#?}\n{}", prepared.read.text, prepared.anchored.needs(), writes.join("\n"))
 }

@@ -58,6 +58,8 @@ fn a_pattern_that_creates_refuses_variables_that_are_bound() {
         "MATCH (n {g: $g})-[r]->() MERGE (n)-[r:TR]->(m)",
         "MATCH (n {g: $g}) MERGE (n)",
         "MATCH (n {g: $g}) MERGE (n:LA)",
+        "MATCH (n {g: $g}) MERGE (n:LA)-[:TR]->()",
+        "MATCH (n {g: $g}) MERGE ()-[:TR]->(n {x: 1})",
     ] {
         let refusal = graph.write(write);
         assert!(refusal.is_err(), "{write}: {refusal:?}");

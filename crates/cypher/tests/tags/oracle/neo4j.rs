@@ -57,15 +57,20 @@ impl Graph {
         let text = |key: &str, value: &str| (key.to_owned(), Value::from(value));
         let labels = Value::List(vec!["LB".into(), "LC".into()]);
         let props = Value::Map(vec![("x".to_owned(), Value::Int(7)), ("uid".to_owned(), Value::Int(900))]);
-        let params = Value::Map(vec![
-            text("g", &format!("{own:x}")),
-            text("label", "LA"),
-            ("labels".to_owned(), labels),
-            text("type", "TR"),
-            text("key", "x"),
-            ("props".to_owned(), props),
-            ("rows".to_owned(), Value::List(vec![row(3, "x", 5), row(77, "y", 6), row(4, "x", 8)])),
-        ]);
+        let params = Value::Map(
+            [
+                text("g", &format!("{own:x}")),
+                text("label", "LA"),
+                ("labels".to_owned(), labels),
+                text("type", "TR"),
+                text("key", "x"),
+                ("props".to_owned(), props),
+                ("rows".to_owned(), Value::List(vec![row(3, "x", 5), row(77, "y", 6), row(4, "x", 8)])),
+            ]
+            .into_iter()
+            .chain(anchors())
+            .collect(),
+        );
         Self { bolt: Bolt::connect(), _turn: turn, packed: encode(&params), params }
     }
 
@@ -96,6 +101,28 @@ impl Graph {
         for _ in 0..10 + random.below(16) {
             let (from, to) = (random.below(nodes), random.below(nodes));
             let inside = random.text(&[":@T", ":@T {@K: @V}", ":@T {x: @V, y: @V}"]);
+            text += &format!("CREATE (n{from})-[{inside}]->(n{to}) ");
+        }
+        self.write(&text).unwrap();
+    }
+
+    /// A new graph of 5 to 12 nodes for anchors: ids that are not unique, missing, or of other types.
+    pub fn make_for_anchors(&mut self, random: &mut Random) {
+        self.wipe();
+        let nodes = 5 + random.below(8);
+        let mut text = String::new();
+        for uid in 0..nodes {
+            let labels = random.text(&[":@L", ":@L", ":@L:@L", ""]);
+            let ids =
+                ["", ", id: 1", ", id: 2", ", id: 3", ", id: 1.0", ", id: '1'", ", id: true", ", id: [1]"];
+            let (usual, any) = (ids[1 + random.below(3)], ids[random.below(ids.len())]);
+            let id = random.pick(&[usual, any]);
+            let keys = random.text(&["", ", t: @V", ", t: @V, x: @V", ", x: @V, y: @V"]);
+            text += &format!("CREATE (n{uid}{labels} {{g: $g, uid: {uid}{id}{keys}}}) ");
+        }
+        for _ in 0..6 + random.below(12) {
+            let (from, to) = (random.below(nodes), random.below(nodes));
+            let inside = random.text(&[":@T", ":@T {@K: @V}", ":@T {id: @V}"]);
             text += &format!("CREATE (n{from})-[{inside}]->(n{to}) ");
         }
         self.write(&text).unwrap();
@@ -184,6 +211,30 @@ impl Graph {
         let counts = stats.iter().filter_map(|(name, count)| Some((name.as_str(), count.as_int()?)));
         Ok(Counters::of(counts))
     }
+}
+
+/// The values of anchors, as parameters of several forms.
+fn anchors() -> Vec<(String, Value)> {
+    let map = |entries: &[(&str, Value)]| {
+        Value::Map(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect())
+    };
+    let row = |id: i64, x: i64| map(&[("id", Value::Int(id)), ("x", Value::Int(x)), ("t", Value::Int(id))]);
+    let items = |ids: &[i64]| Value::List(ids.iter().copied().map(Value::Int).collect());
+    let more = vec![Value::Int(1), Value::from("1"), Value::Null];
+    let entries = map(&[
+        ("p1", Value::Int(1)),
+        ("p2", Value::Int(2)),
+        ("p3", Value::Int(3)),
+        ("f1", Value::Float(1.0)),
+        ("s1", Value::from("1")),
+        ("null", Value::Null),
+        ("some", items(&[1, 2])),
+        ("mixed", Value::List(more)),
+        ("many", items(&(1..100).collect::<Vec<_>>())),
+        ("row", map(&[("id", Value::Int(2)), ("props", row(3, 5))])),
+        ("rows", Value::List(vec![row(1, 5), row(3, 6)])),
+    ]);
+    if let Value::Map(entries) = entries { entries } else { Vec::new() }
 }
 
 /// The server plans a statement again when the graph has changed much. In these small graphs every write changes much.

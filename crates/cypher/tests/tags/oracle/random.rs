@@ -1,5 +1,9 @@
 //! Seeded choices.
 
+/// Values that anchors have: a digit, so that about half of the anchors hit, and what only looks like it.
+const IDS: [&str; 14] =
+    ["1", "2", "3", "1", "2", "1.0", "3.0", "$p1", "$p2", "$p3", "$f1", "$s1", "'2'", "$row.id"];
+
 /// SplitMix64: a seed gives the same choices on every machine.
 pub struct Random(u64);
 
@@ -36,7 +40,8 @@ impl Random {
         self.fill(&item)
     }
 
-    /// `text` with `@L` as a label, `@T` as a type, `@K` as a key, `@V` as a value.
+    /// `text` with `@L` as a label, `@T` as a type, `@K` as a key, `@V` as a value,
+    /// `@W` as the value of an anchor.
     pub fn fill(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -48,6 +53,7 @@ impl Random {
                 "T" => self.pick(&["TR", "TS", "TT"]),
                 "K" => self.pick(&["x", "y", "z", "w"]),
                 "V" => self.pick(&["0", "1", "2", "3"]),
+                "W" => self.pick(&IDS),
                 other => panic!("@{other}"),
             });
             rest = tail;

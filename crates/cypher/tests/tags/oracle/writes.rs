@@ -49,6 +49,8 @@ fn create(random: &mut Random) -> String {
         "CREATE (:$($label) {g: $g, uid: 1002})",
         "CREATE (:$($labels) {g: $g, uid: 1002})",
         "CREATE (:$('L' + 'A') {g: $g, uid: 1002})",
+        "CREATE (:$('L' + 'A') {g: $g, @K: @V})",
+        "CREATE (:$('L' + 'B') {g: $g, @K: @V})",
         "UNWIND [1, 2] AS i CREATE (:@L {g: $g, uid: 1000 + i})",
     ])
 }
@@ -131,10 +133,13 @@ fn set_relationship(random: &mut Random) -> String {
         "SET r.@K = @V",
         "SET r += {@K: @V}",
         "SET r = $props",
+        "SET r = {x: @V, y: @V, z: @V, w: @V}",
+        "SET r = {@K: @V}",
         "REMOVE r.@K",
         "SET r[$key] = @V",
     ]);
-    random.fill(&format!("MATCH (:@L {{g: $g}})-[r:@T]-() {change}"))
+    let types = random.text(&[":@T", ":@T", ":@T|@T", ""]);
+    random.fill(&format!("MATCH (:@L {{g: $g}})-[r{types}]-() {change}"))
 }
 
 fn delete_relationship(random: &mut Random) -> String {

@@ -15,6 +15,8 @@ pub struct Rule {
 enum Wrong {
     ForgetsNeed(fn(&Need) -> bool),
     ForgetsTouch(fn(&Touch) -> bool),
+    /// Takes a need for another one.
+    TakesNeed(fn(&Need) -> Need),
     /// Takes a touch for another one.
     Takes(fn(&Touch) -> Touch),
 }
@@ -27,6 +29,7 @@ impl Rule {
         match &self.wrong {
             Wrong::ForgetsNeed(is_forgotten) => needs.retain(|need| !is_forgotten(need)),
             Wrong::ForgetsTouch(is_forgotten) => touches.retain(|touch| !is_forgotten(touch)),
+            Wrong::TakesNeed(other) => needs = needs.iter().map(other).collect(),
             Wrong::Takes(other) => touches = touches.iter().map(other).collect(),
         }
         ReadTags::from_needs(needs).touched_by(&WriteEffects::from_parts(touches))
@@ -61,7 +64,9 @@ const COUNT_LC: &str = "MATCH (n:LC {g: $g}) RETURN count(*)";
 const COUNT_TR: &str = "MATCH ({g: $g})-[r:TR]->() RETURN count(r)";
 const COUNT_ANY_TYPE: &str = "MATCH ({g: $g})-->() RETURN count(*)";
 const NODE_X: &str = "MATCH (n:LA {g: $g}) RETURN n.x";
+const COUNT_TO_LB: &str = "MATCH ({g: $g})-[:TR]->(b:LB) RETURN count(*)";
 const RELATIONSHIP_X: &str = "MATCH ({g: $g})-[r:TR]->() RETURN r.x";
+const ANY_RELATIONSHIP_X: &str = "MATCH ({g: $g})-[r]->() RETURN r.x";
 /// No syntax that the parser reads.
 const NODE_X_UNREAD: &str = "MATCH (n:LA {g: $g}) WHERE n.x IS :: INTEGER RETURN n.x";
 
@@ -69,6 +74,8 @@ const CREATE: &str = "CREATE ({g: $g})";
 const CREATE_LA: &str = "CREATE (:LA {g: $g})";
 const DELETE_TR: &str = "MATCH ({g: $g})-[r:TR]->() DELETE r";
 const DELETE_LA: &str = "MATCH (n:LA {g: $g, uid: 3}) DELETE n";
+const DETACH_LA: &str = "MATCH (n:LA {g: $g}) DETACH DELETE n";
+const REMOVE_LB: &str = "MATCH (n:LB {g: $g}) REMOVE n:LB";
 const SET_LC: &str = "MATCH (n:LA {g: $g}) SET n:LC";
 const SET_NODE_X: &str = "MATCH (n:LA {g: $g}) SET n.x = 9";
 const SET_RELATIONSHIP_X: &str = "MATCH ({g: $g})-[r:TR]->() SET r.x = 9";
@@ -91,9 +98,19 @@ const fn touch(
     Rule { name, wrong: Wrong::ForgetsTouch(is_forgotten), read, write }
 }
 
-pub static WRONG_RULES: [Rule; 24] = [
+pub static WRONG_RULES: [Rule; 33] = [
     need("N1: forgets nodes without a label", |need| *need == Need::Nodes, COUNT_ALL, CREATE),
     need("N2: forgets labels", |need| matches!(need, Need::Label(_)), COUNT_LA, CREATE_LA),
+    need("N2: forgets labels at ends", |need| matches!(need, Need::LabelAt(_)), COUNT_TO_LB, REMOVE_LB),
+    Rule {
+        name: "N2: each node is found otherwise",
+        wrong: Wrong::TakesNeed(|need| match need {
+            Need::Label(name) => Need::LabelAt(name.clone()),
+            other => other.clone(),
+        }),
+        read: COUNT_LA,
+        write: CREATE_LA,
+    },
     need(
         "N3: forgets that labels are shown",
         |need| *need == Need::LabelsOfNodes,
@@ -108,10 +125,17 @@ pub static WRONG_RULES: [Rule; 24] = [
         DELETE_TR,
     ),
     need("N6: forgets keys of nodes", |need| matches!(need, Need::NodeKey(_)), NODE_X, SET_NODE_X),
+    need("N4, N5: forgets DETACH DELETE", |need| *need == Need::Detached, COUNT_TR, DETACH_LA),
     need(
         "N6: forgets keys of relationships",
-        |need| matches!(need, Need::RelationshipKey(_)),
+        |need| matches!(need, Need::RelationshipKeyOf(..)),
         RELATIONSHIP_X,
+        SET_RELATIONSHIP_X,
+    ),
+    need(
+        "N6: forgets keys of relationships of any type",
+        |need| matches!(need, Need::RelationshipKey(_)),
+        ANY_RELATIONSHIP_X,
         SET_RELATIONSHIP_X,
     ),
     need(
@@ -122,8 +146,14 @@ pub static WRONG_RULES: [Rule; 24] = [
     ),
     need(
         "N7: forgets that a relationship shows its keys",
-        |need| *need == Need::RelationshipKeys,
+        |need| matches!(need, Need::RelationshipKeysOf(_)),
         "MATCH ({g: $g})-[r:TR]->() RETURN r",
+        SET_RELATIONSHIP_X,
+    ),
+    need(
+        "N7: forgets that a relationship of any type shows its keys",
+        |need| *need == Need::RelationshipKeys,
+        "MATCH ({g: $g})-[r]->() RETURN r",
         SET_RELATIONSHIP_X,
     ),
     need("N8: forgets what it cannot read", |need| *need == Need::Anything, NODE_X_UNREAD, SET_NODE_X),
@@ -152,18 +182,39 @@ pub static WRONG_RULES: [Rule; 24] = [
     },
     touch(
         "T4: forgets the relationships that DETACH deletes",
+        |touch| *touch == Touch::Detached,
+        COUNT_TR,
+        DETACH_LA,
+    ),
+    touch(
+        "T4: forgets relationships whose type the text does not name",
         |touch| *touch == Touch::AnyRelationship,
         COUNT_TR,
-        "MATCH (n:LA {g: $g}) DETACH DELETE n",
+        "MATCH ({g: $g})-[r]->() DELETE r",
     ),
     touch("T5: forgets labels", |touch| matches!(touch, Touch::LabelChanged(_)), COUNT_LC, SET_LC),
     touch("T6: forgets keys of nodes", |touch| matches!(touch, Touch::NodeKey(_)), NODE_X, SET_NODE_X),
     touch(
         "T6: forgets keys of relationships",
-        |touch| matches!(touch, Touch::RelationshipKey(_)),
+        |touch| matches!(touch, Touch::RelationshipKeyOf(..)),
         RELATIONSHIP_X,
         SET_RELATIONSHIP_X,
     ),
+    touch(
+        "T6: forgets keys of relationships whose type the text does not name",
+        |touch| matches!(touch, Touch::RelationshipKey(_)),
+        RELATIONSHIP_X,
+        "MATCH ({g: $g})-[r]->() SET r.x = 9",
+    ),
+    Rule {
+        name: "T6: a relationship has each type that the statement names",
+        wrong: Wrong::Takes(|touch| match touch {
+            Touch::RelationshipKey(key) => Touch::RelationshipKeyOf("TS".to_owned(), key.clone()),
+            other => other.clone(),
+        }),
+        read: RELATIONSHIP_X,
+        write: "MATCH ({g: $g})-[r]->() SET r.x = 9",
+    },
     touch(
         "T7: forgets keys of nodes that the text does not name",
         |touch| *touch == Touch::AnyNodeKey,
@@ -172,9 +223,15 @@ pub static WRONG_RULES: [Rule; 24] = [
     ),
     touch(
         "T7: forgets keys of relationships that the text does not name",
-        |touch| *touch == Touch::AnyRelationshipKey,
+        |touch| matches!(touch, Touch::AnyRelationshipKeyOf(_)),
         RELATIONSHIP_X,
         "MATCH ({g: $g})-[r:TR]->() SET r = {x: 9}",
+    ),
+    touch(
+        "T7: forgets keys of relationships of which the text names neither type nor key",
+        |touch| *touch == Touch::AnyRelationshipKey,
+        RELATIONSHIP_X,
+        "MATCH ({g: $g})-[r]->() SET r = {x: 9}",
     ),
     touch(
         "T9: forgets unknown labels of new nodes",

@@ -1,0 +1,90 @@
+//! Anchors: what a read depends on and what a write touches, told apart by the values of keys: a read of `(:User {id: 1})` and a
+//! write to `(:User {id: 2})`. [`AnchoredRead::touched_by`] promises what [`crate::tags::ReadTags::touched_by`] promises.
+//!
+//! Two steps beyond tags. A need and a touch have a **constraint** for each node that they speak of: for some keys the classes
+//! ([`ClassId`]) that its value may have. A need and a touch that share a mark **meet**, unless some node separates them: for one key both
+//! know the classes, and share none. No uniqueness of a key is used.
+//!
+//! # What a read needs
+//!
+//! An environment says for each variable what its nodes certainly have, from clause to clause. A name that a comprehension,
+//! `reduce`, a list predicate or a projection inside of an expression binds anywhere in the text is not followed.
+//!
+//! | rule | construct | need |
+//! |---|---|---|
+//! | A1 | `{k: v}` in the pattern of a node; `n.k = v`, `v = n.k`, `n.k IN list`, `elementId(n) = v`, `id(n) = v`, if all of the `WHERE` of a `MATCH` or of the node's pattern implies it (`AND`, and nothing else around it) | the value of k is of the classes of v: a literal, a parameter, a part of one, an item of such a list by `UNWIND`, a variable that `WITH` binds to one of these |
+//! | A2 | `OPTIONAL MATCH … WHERE` on a variable that was bound before | holds inside of this clause |
+//! | A3 | `WITH n AS m`, `collect(n)`, `UNWIND ns AS m`, `CALL (n)`, a column of a subquery without `UNION` | the constraint goes with a value that can hold the elements of one variable only |
+//! | A4 | patterns and subqueries in expressions | an environment of their own that begins with the outer one |
+//! | R1, R2 | a label by which the pattern finds a node; a label elsewhere | `Label`, `LabelAt` of the node |
+//! | R3 | a lone node without a label | `Nodes` of the node |
+//! | R4 | a relationship between two nodes, one hop | its type, with its start and its end; without a direction both orders |
+//! | R5 | `*`, `+`, `{n,m}`, groups, shortest paths | the type of any nodes |
+//! | R6 | any relationship | `Detached` of each end |
+//! | R7 | `n.k`, `{k: …}` | `NodeKey(k)` of the node. If k anchors the node: `KeyLost(k)`, a node that has such a value loses it, and `KeyGained(k)`, another one gets it |
+//! | R8 | whole nodes, `properties(n)`, `keys(n)`, `labels(n)` | `NodeKeys`, `LabelsOfNodes` of the node |
+//! | R9 | `r.k`, whole relationships | the key by type, with both ends |
+//! | R10 | a variable that is not followed | no constraint |
+//! | R11 | an end of a relationship that another need finds before | `ref`: a node that the write makes does not matter here |
+//!
+//! # What a write touches
+//!
+//! | rule | construct | touch |
+//! |---|---|---|
+//! | W1 | `CREATE (n:A {…})` | `NodeCreated`, `NewLabel(A)` of a node that is made, with its whole map: a key that it does not have has no class |
+//! | W2 | `MERGE (n:A {…})` | W1; behind it, and in `ON MATCH`, n is a node that the pattern has found |
+//! | W3 | a new relationship | its type with both ends; a node that the statement makes is `fresh` |
+//! | W4 | a bare variable in `CREATE` that is not followed | it may be bound: no constraint, not fresh |
+//! | W5 | `SET n.k = v`, `n += map`, `REMOVE n.k` | `NodeKey(k)`, `KeyLost(k)`, `KeyGained(k)` |
+//! | W6 | `SET n = map` | `AnyNodeKey`, `AnyKeyLost`; `AnyKeyGained` with the whole map |
+//! | W7 | `DELETE n`, `DETACH DELETE n` | `NodeDeleted`, `Detached` of the node |
+//! | W8, W10 | `DELETE r`, `SET r.k` | with both ends; both orders if the pattern had no direction |
+//! | W9 | `SET n:A`, `REMOVE n:A` | `LabelChanged(A)` of the node; of a new one `NewLabel(A)` |
+//! | W11 | a target that is not followed | no constraint |
+//!
+//! A key that the statement gives to *any* node has, for every node that it touches, the classes of the pattern and those that it
+//! gives (`given`). Bounds ([`crate::tags::limits`]) widen: beyond one, a key or a node is not constrained.
+//!
+//! # Why that is enough
+//!
+//! Let a read have a match before the write that it has not after it. A match of which no constrained key changes loses a fact of a
+//! node whose values the touch knows as they are: it meets the need of that fact. Otherwise take the first constrained key of the match
+//! that the write changes. When the pattern of the write had found the node, no such key had changed, so `KeyLost` of this key covers the
+//! values of all constrained keys: it meets the need. For a match that comes, take the last such change: `KeyGained` of that key covers
+//! its final value, and for each other constrained key the value that it had when it was found or that the write gives.
+//!
+//! A node that the write makes is found by a match at a first position (`hops`), where its label, its existence or the relationship
+//! that leads to it is new as well. So its touches may be left out where another need finds it before.
+//!
+//! Several statements of a transaction: each is a write of its own, and their touches count together. A node that one has made is not
+//! fresh in the next.
+//!
+//! ```
+//! use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite};
+//!
+//! let read = AnchoredRead::of("MATCH (u:User {id: 1})-[:FOLLOWS]->(f) RETURN u.name, f.name", &[0xa0]);
+//! let touches = |write| read.touched_by(&AnchoredWrite::of(write, &[0xa0]));
+//! assert!(touches("MATCH (u:User {id: 1}) SET u.name = 'Ada'"));
+//! // It may be the `f` of the read.
+//! assert!(touches("MATCH (u:User {id: 2}) SET u.name = 'Ada'"));
+//! assert!(!touches("MATCH (a:User {id: 2}), (b:User {id: 1}) CREATE (a)-[:FOLLOWS]->(b)"));
+//! assert!(touches("MATCH (a:User {id: 2}), (b:User {id: 1}) CREATE (a)<-[:FOLLOWS]-(b)"));
+//! assert!(touches("MATCH (u:User {id: 2}) SET u.id = 1"));
+//! ```
+
+mod changes;
+mod classes;
+mod conflict;
+mod env;
+mod given;
+mod hops;
+mod needs;
+mod shape;
+mod sources;
+mod touches;
+
+pub use classes::ClassId;
+pub use conflict::{AnchoredTouch, AnchoredWrite, Cover, Others, TouchFact};
+pub use env::KeyRef;
+pub use shape::{AnchoredNeed, AnchoredRead, BoundConstraint, NeedFact, NeedRole, ReadShape};
+pub use sources::Classes;
