@@ -21,15 +21,18 @@ use hopcache_learning::{FormId, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::model::policy::PolicyInForce;
 use crate::model::ports::Clock;
 use crate::prefetch::tickets::{Learner, Resolved};
+
+/// Reads the operator's greatest number of candidates for one request, which a reload may change.
+pub(super) type QueriesMax = Box<dyn Fn() -> u32 + Send + Sync>;
 
 /// Notes on launches, and the bounds that follow from them.
 pub(super) struct Feedback {
     clock: Arc<dyn Clock>,
     model: Arc<Mutex<Successors>>,
-    policy: PolicyInForce,
+    /// The operator's greatest number of candidates at this moment.
+    queries_max: QueriesMax,
     notes: Mutex<VecDeque<Resolved>>,
     widths: Mutex<LruCache<SourceId, Width>>,
     trials: Mutex<Trials>,
@@ -40,12 +43,12 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    pub(super) fn new(clock: Arc<dyn Clock>, model: Arc<Mutex<Successors>>, policy: &PolicyInForce) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>, model: Arc<Mutex<Successors>>, queries_max: QueriesMax) -> Self {
         let bounded = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
         Self {
             clock,
             model,
-            policy: policy.clone(),
+            queries_max,
             notes: Mutex::default(),
             widths: Mutex::new(LruCache::new(bounded(WIDTHS_MAX))),
             trials: Mutex::default(),
@@ -81,7 +84,7 @@ impl Feedback {
     /// How many candidates a source may launch for one request, according to its launches at all nodes.
     pub(super) fn launches_max(&self, source: SourceId) -> usize {
         let counted = self.model.lock().precision(source, self.clock.now());
-        let queries_max = self.policy.now().prefetch.queries_max;
+        let queries_max = (self.queries_max)();
         let mut widths = self.widths.lock();
         let width = widths.get_or_insert_mut(source, || Width::new(queries_max));
         width.told(counted.launched, counted.used, queries_max);
@@ -174,7 +177,7 @@ mod tests {
 
     fn node(tag: u64) -> Feedback {
         let model = Successors::new(OriginTag(tag), Incarnation(tag), Bounds::for_patterns(16), Still.now());
-        Feedback::new(Arc::new(Still), Arc::new(Mutex::new(model)), 4)
+        Feedback::new(Arc::new(Still), Arc::new(Mutex::new(model)), Box::new(|| 4))
     }
 
     fn end(node: &Feedback, form: FormId, resolution: Resolution, count: u32) {

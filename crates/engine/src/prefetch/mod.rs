@@ -229,6 +229,8 @@ impl Learning {
         let patterns = usize::try_from(policy.now().prefetch.patterns_max).unwrap_or(usize::MAX);
         let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), clock.now());
         let model = Arc::new(Mutex::new(model));
+        let policy = policy.clone();
+        let queries_max = Box::new(move || policy.now().prefetch.queries_max);
         Self {
             me: Teller { node: tag, life: me.incarnation },
             observing: Observing::new(),
@@ -236,7 +238,7 @@ impl Learning {
             considering: Considering::new(),
             ordering: Ordering::new(),
             statements: Statements::new(),
-            feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy)),
+            feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), queries_max)),
             model,
             lacking: Notify::new(),
             has_ended: AtomicBool::new(false),
